@@ -1,4 +1,4 @@
-//! What is published and what is built agree: generated code, the OpenAPI document and the table of
+//! Agreement of the published and the built: generated code, the OpenAPI document and the table of
 //! error codes are derived again and compared with the files under version control. `UPDATE=1`
 //! accepts a change; its diff is then reviewed like any other.
 

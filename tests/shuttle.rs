@@ -106,7 +106,7 @@ fn side_by_side(fails: bool) {
     block_on(store.close());
 }
 
-/// How many events a reader sees; they lie side by side from the first on.
+/// Number of events a reader sees; they lie side by side from the first on.
 fn seen(store: &Arc<dyn Store>, session: &str) -> u64 {
     let read = Read {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
@@ -120,7 +120,7 @@ fn seen(store: &Arc<dyn Store>, session: &str) -> u64 {
     events.len() as u64
 }
 
-/// How many orders of the threads each way of choosing them tries.
+/// Number of orders of the threads that each way of choosing them tries.
 fn interleavings() -> usize {
     std::env::var("SESSIONLOG_INTERLEAVINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
 }

@@ -286,7 +286,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Whether `line` has `word` with nothing of a name on either side.
+/// True if `line` has `word` with nothing of a name on either side.
 fn names(line: &str, word: &str) -> bool {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -686,7 +686,7 @@ const PLANTED: &[(&str, &str, &str)] = &[
     ("src/log/a.rs", "mod m {\n    #[cfg(test)]\n    mod tests;\n}", "last in the file"),
 ];
 
-/// What looks like a fault and is none.
+/// Lines that look like a fault and are none.
 const INNOCENT: &[(&str, &str)] = &[
     ("src/log/a.rs", "// use crate::store::Store; std::fs unsafe"),
     ("src/log/a.rs", "const A: &str = \"unsafe \\\" std::fs\"; const B: char = '\"';"),

@@ -1,4 +1,4 @@
-//! What a credential may do: five scopes, each a bit. It must not know a route.
+//! Grants of a credential: five scopes, each a bit. It must not know a route.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ impl Grants {
     /// All of them.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// Whether the grant is in the set. `Admin` of a tenant implies read, write and delete there;
+    /// True if the grant is in the set. `Admin` of a tenant implies read, write and delete there;
     /// what concerns all tenants needs a grant of its own.
     #[must_use]
     pub fn has(self, grant: Grant) -> bool {

@@ -16,10 +16,10 @@ use super::{
 use crate::event::{Scope, Timestamp};
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How far the issuer's clock may be off.
+/// Tolerance for the issuer's clock.
 const LEEWAY_SECONDS: f64 = 30.0;
 
-/// What a token must have to be accepted.
+/// Requirements for a token to be accepted.
 #[derive(Clone, Debug)]
 pub struct JwtRules {
     /// The file of public keys, a JWK Set.
@@ -34,7 +34,7 @@ pub struct JwtRules {
     pub user_claim: String,
 }
 
-/// What an accepted token grants.
+/// Scope and grants of an accepted token.
 pub(super) struct Claims {
     pub(super) scope: Scope,
     pub(super) grants: Grants,

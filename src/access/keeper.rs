@@ -30,7 +30,7 @@ const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
 /// Changes of tokens that wait to be noted.
 const CHANGES_MAX: usize = 1_000;
 
-/// Where credentials are checked.
+/// Options for checking credentials.
 #[derive(Clone, Debug, Default)]
 pub struct AccessOptions {
     /// The file of tokens.
@@ -50,7 +50,7 @@ pub struct Denied {
     pub known: Option<(Arc<Tenant>, Arc<str>)>,
 }
 
-/// What became of a token since the file was read before.
+/// Change of a token since the file was read before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenChange {
     /// Its tenant.
@@ -61,7 +61,7 @@ pub struct TokenChange {
     pub change: &'static str,
 }
 
-/// Which credentials are accepted.
+/// Credentials that are accepted.
 pub struct Access {
     tokens: Option<Watched<Table>>,
     jwt: Option<Jwt>,
@@ -74,7 +74,7 @@ struct Tenants {
     limits: PerTenant<Limits>,
     by_id: RwLock<HashMap<TenantId, Arc<Tenant>>>,
     changes: Mutex<Vec<TokenChange>>,
-    /// Whether a change is pending. Read at each request without blocking.
+    /// True if a change is pending. Read at each request without blocking.
     changed: AtomicBool,
 }
 
@@ -146,7 +146,7 @@ impl Access {
             known: None,
         })?;
         // Hashed whether its name is known or not, so that both take the same time.
-        let hash = TokenHash::of(credential);
+        let hash = TokenHash::new(credential);
         let entry = token::name_of(credential).and_then(|name| table.by_id.get(name));
         let Some(entry) = entry.filter(|entry| entry.hash == hash) else { return Err(stranger()) };
         let known = || {

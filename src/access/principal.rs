@@ -17,11 +17,11 @@ pub struct Principal {
     pub scope: Scope,
     /// Its grants.
     pub grants: Grants,
-    /// What the credential is called in logs: a token's id, a JWT's user, or `local`.
+    /// Name of the credential in logs: a token's id, a JWT's user, or `local`.
     pub name: Arc<str>,
-    /// What its tenant uses of the server just now.
+    /// Current usage of the server by its tenant.
     pub tenant: Arc<Tenant>,
-    /// Whether what it rules and deletes goes into the audit log: the server knows credentials.
+    /// True if its rulings and deletions go into the audit log: the server knows credentials.
     pub is_audited: bool,
 }
 
@@ -39,7 +39,7 @@ impl Principal {
         Self { scope, grants: Grants::ALL, name: "local".into(), tenant, is_audited: false }
     }
 
-    /// Whether it has all of these grants.
+    /// Checks that it has all of these grants.
     ///
     /// # Errors
     /// Returns an error with the first missing grant.
@@ -51,7 +51,7 @@ impl Principal {
     }
 }
 
-/// Whether a user is the server's own.
+/// True if a user is the server's own.
 #[must_use]
 pub fn is_reserved(user: &UserId) -> bool {
     user.as_str().starts_with(RESERVED)

@@ -46,7 +46,7 @@ pub struct Record {
     pub user: String,
     /// Its grants.
     pub scopes: Vec<String>,
-    /// What a person calls it.
+    /// Name a person gave it.
     pub label: Option<String>,
     /// When it was made.
     pub created_at: String,
@@ -65,7 +65,7 @@ pub(super) struct Checked {
     pub(super) revoked: bool,
 }
 
-/// What a new token is to be.
+/// Properties of a new token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     /// Its tenant.
@@ -74,13 +74,13 @@ pub struct NewToken {
     pub user: String,
     /// Its grants.
     pub scopes: Vec<Grant>,
-    /// What a person calls it.
+    /// Name a person gave it.
     pub label: Option<String>,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why the file of tokens was not read or changed.
+/// Reason for which the file of tokens was not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
     /// The file cannot be used.
@@ -183,7 +183,7 @@ pub fn create(
     let granted = Grant::ALL.into_iter().filter(|grant| new.scopes.contains(grant));
     let record = Record {
         id,
-        hash: TokenHash::of(&token).to_hex(),
+        hash: TokenHash::new(&token).to_hex(),
         tenant: new.tenant,
         user: new.user,
         scopes: granted.map(|grant| grant.as_str().to_owned()).collect(),

@@ -42,7 +42,7 @@ impl<T> PerTenant<T> {
         self.own.insert(tenant, own);
     }
 
-    /// What holds for a tenant.
+    /// Value for a tenant.
     #[must_use]
     pub fn of(&self, tenant: &TenantId) -> &T {
         self.own.get(tenant).unwrap_or(&self.general)
@@ -64,7 +64,7 @@ pub struct Tenant {
     noted: AtomicU64,
 }
 
-/// Which limit is reached.
+/// Limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// Too many requests are under way.
@@ -99,7 +99,7 @@ impl Tenant {
     /// # Errors
     /// The limit that is reached.
     pub fn enter(self: &Arc<Self>, now: Duration) -> Result<Option<Reading>, Full> {
-        self.pace(now)?;
+        self.check_rate(now)?;
         let max = self.limits.requests_max;
         match Reading::take(self, max, |tenant| &tenant.requests) {
             Some(held) => Ok(held),
@@ -117,7 +117,7 @@ impl Tenant {
     }
 
     /// Requests at an even pace, a second's worth ahead of it at most (GCRA).
-    fn pace(&self, now: Duration) -> Result<(), Full> {
+    fn check_rate(&self, now: Duration) -> Result<(), Full> {
         let rate = self.limits.requests_per_second;
         if rate == 0 {
             return Ok(());
@@ -137,7 +137,7 @@ impl Tenant {
         }
     }
 
-    /// Whether a refusal is to be noted now: a flood of them must not fill the audit log.
+    /// True if a refusal is to be noted now: a flood of them must not fill the audit log.
     pub fn notes(&self, now: Duration) -> bool {
         let now = now.as_secs() + 1;
         let due = |last: u64| (last == 0 || now >= last + NOTED_SECONDS).then_some(now);

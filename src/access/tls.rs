@@ -35,7 +35,7 @@ impl Certificates {
         Ok(Self { watched: Watched::open(paths, true, make)? })
     }
 
-    /// What the next connection is greeted with.
+    /// Configuration for the next connection.
     #[must_use]
     pub fn current(&self) -> Option<Arc<ServerConfig>> {
         self.watched.current()

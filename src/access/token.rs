@@ -21,7 +21,7 @@ pub(super) struct TokenHash(blake3::Hash);
 
 impl TokenHash {
     /// The hash of a whole token.
-    pub(super) fn of(token: &str) -> Self {
+    pub(super) fn new(token: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 token");
         hasher.update(token.as_bytes());
         Self(hasher.finalize())
@@ -36,7 +36,7 @@ impl TokenHash {
     }
 }
 
-/// Whether a credential has the form of a token.
+/// True if a credential has the form of a token.
 pub(super) fn is_one(credential: &str) -> bool {
     credential.starts_with(MARK)
 }
@@ -83,7 +83,10 @@ mod tests {
     fn a_token_is_read_back_and_a_slip_of_the_pen_is_seen() {
         let (token, name) = mint(&SystemEntropy);
         assert_eq!((token.len(), name_of(&token)), (48, Some(&*name)));
-        assert_eq!(TokenHash::parse(&TokenHash::of(&token).to_hex()), Some(TokenHash::of(&token)));
+        assert_eq!(
+            TokenHash::parse(&TokenHash::new(&token).to_hex()),
+            Some(TokenHash::new(&token))
+        );
         for at in 0..token.len() {
             let mut wrong = token.clone().into_bytes();
             wrong[at] = if wrong[at] == b'q' { b'r' } else { b'q' };

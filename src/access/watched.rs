@@ -30,7 +30,7 @@ impl Unusable {
     }
 }
 
-/// Which users besides the owner may have rights on a file.
+/// Users besides the owner who may have rights on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privacy {
     /// None: the file holds secrets, or decides which credentials are accepted.
@@ -64,7 +64,7 @@ type Make<T> = Box<dyn Fn(Option<&Arc<T>>) -> Result<T, Unusable> + Send + Sync>
 pub(super) struct Watched<T> {
     paths: Vec<PathBuf>,
     make: Make<T>,
-    /// Whether the previous value stays in use while the files cannot be read.
+    /// True if the previous value stays in use while the files cannot be read.
     lenient: bool,
     seen: ArcSwap<Seen<T>>,
     making: Mutex<()>,

@@ -1,4 +1,4 @@
-//! What members of an answer say of a session or an event. It must not print.
+//! Members of an answer that describe a session or an event. It must not print.
 
 use std::io;
 

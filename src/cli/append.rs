@@ -44,7 +44,7 @@ struct Line {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// What was acknowledged.
+/// Counts of acknowledged batches and events.
 #[derive(Default)]
 struct Done {
     batches: u64,
@@ -150,7 +150,7 @@ impl Wrong {
     fn into_failure(self, done: &Done) -> Failure {
         Failure::Refused {
             code: "invalid_json",
-            message: format!("line {}: {}{}", self.line, self.problem, before(done)),
+            message: format!("line {}: {}{}", self.line, self.problem, appended_before(done)),
             action: "send one JSON object a line; continue from this line".to_owned(),
         }
     }
@@ -296,8 +296,8 @@ async fn post(
     Ok(())
 }
 
-/// How many went in before, in brackets.
-fn before(done: &Done) -> String {
+/// Number of events that were appended before, in brackets.
+fn appended_before(done: &Done) -> String {
     match done.events {
         0 => String::new(),
         1 => " (1 event before was appended)".to_owned(),
@@ -317,7 +317,7 @@ fn at_lines(mut error: ClientError, events: &[Numbered], key: &str, done: &Done)
             .then(|| format!("append {lines} again with --idempotency-key {key}: nothing doubles"));
         let (line, problem) = at_line(&refusal.message, events);
         let lines = line.map_or(lines, |line| format!("line {line}"));
-        refusal.reword(format!("{lines}: {problem}{}", before(done)), action);
+        refusal.reword(format!("{lines}: {problem}{}", appended_before(done)), action);
     }
     Failure::Client(error)
 }

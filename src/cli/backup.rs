@@ -30,7 +30,7 @@ const DATA: &str = "data";
 /// Exit code for damage; the answer has reported it already.
 const DAMAGED: u8 = 3;
 
-/// What became of reading a backup back.
+/// Outcome of reading a backup back.
 enum Checked {
     Read(Verified),
     /// Its key is not here.
@@ -44,7 +44,7 @@ pub(super) async fn create(
     screen: &mut Screen,
 ) -> Outcome {
     let failed = |error| refused(path, error);
-    outside(config, path)?;
+    check_outside(config, path)?;
     if files::look(path).map_err(|source| file(path, source))?.is_some() {
         // Checked before the question, since a backup takes long.
         let vacant = open(path).map(|outer| local::is_vacant(&outer));
@@ -73,7 +73,7 @@ pub(super) async fn create(
 }
 
 /// Refuses a place inside the data directory: what is there is the store's.
-fn outside(config: &Config, path: &Path) -> Outcome {
+fn check_outside(config: &Config, path: &Path) -> Outcome {
     let place = files::resolved(path).map_err(|source| file(path, source))?;
     let data_dir = &config.data_dir;
     let within = files::resolved(data_dir).map_err(|source| file(data_dir, source))?;
@@ -109,7 +109,8 @@ async fn receive(
                 let mut left = part.bytes;
                 incoming.take(&part.path, &[]).map_err(|error| refused(path, error))?;
                 while left > 0 {
-                    let bytes = download.some(usize::try_from(left).unwrap_or(usize::MAX)).await?;
+                    let bytes =
+                        download.next_bytes(usize::try_from(left).unwrap_or(usize::MAX)).await?;
                     if bytes.is_empty() {
                         return Err(cut().into());
                     }
@@ -201,8 +202,8 @@ fn tell_made(
     if hurt { Err(Failure::Silent(DAMAGED)) } else { Ok(()) }
 }
 
-/// How many sessions a backup has: those that are read back, and those that were deleted or erased
-/// and are kept by name. Where one is damaged the difference says nothing.
+/// Describes the sessions of a backup: those read back, and those deleted or erased, kept by name.
+/// With damage the difference means nothing.
 fn sessions(all: u64, verified: Option<&Verified>) -> String {
     let count = counted(usize::try_from(all).unwrap_or(usize::MAX), "session");
     let whole = verified.filter(|verified| verified.damage.is_empty());

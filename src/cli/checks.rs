@@ -28,12 +28,12 @@ const FREE_TOO_LOW: u64 = 100 << 20;
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a file of settings at most.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
-/// How far the newest session may be ahead of the clock.
+/// Time by which the newest session may be ahead of the clock.
 const AHEAD_MICROS: i64 = 300 * 1_000_000;
 /// A clock before this was never set.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
 
-/// What is said of an agent without entries of ours.
+/// Text for an agent without our entries.
 const NOT_INSTALLED: &str = "not installed";
 
 const REFUSED: u8 = 1;
@@ -57,7 +57,7 @@ impl State {
     }
 }
 
-/// What one check found.
+/// Result of one check.
 #[derive(Debug)]
 pub(super) struct Check {
     pub(super) name: &'static str,
@@ -79,7 +79,7 @@ fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>)
 }
 
 pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::of(config, environment, true)?;
+    let health = Health::collect(config, environment, true)?;
     let checks = all(config, environment, &health, screen);
     let failed = checks.iter().filter(|check| check.state == State::Fail).count();
     let warned = checks.iter().filter(|check| check.state == State::Warn).count();
@@ -155,7 +155,7 @@ fn all(config: &Config, environment: &Environment, health: &Health, screen: &Scr
         (Agent::Codex, "hooks of codex", "tools of codex"),
     ] {
         let found = installed(agent, hooks, Holds::is_hooks, environment);
-        checks.push(fired(agent, found, health));
+        checks.push(check_fired(agent, found, health));
         checks.push(installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
     checks.push(recording(config, screen));
@@ -249,8 +249,8 @@ fn owner(config: &Config, health: &Health) -> Check {
     }
 }
 
-/// Whether a process runs other bytes than this one, where the system shows them: a program that
-/// was replaced is still run by a process that began before.
+/// True if a process runs another program file than this one, where the system shows both: a
+/// replaced program still runs in a process that began before.
 fn runs_another_build(pid: u64) -> bool {
     let places = ["/proc/self/exe".to_owned(), format!("/proc/{pid}/exe")];
     let [own, other] = places.each_ref().map(|path| files::identity(Path::new(path)).ok());
@@ -293,7 +293,7 @@ fn keys(health: &Health) -> Check {
     }
 }
 
-/// Whether the commands that an agent's settings name in some of their files lead to a program.
+/// Checks that the commands in some of an agent's settings files lead to a program.
 fn installed(
     agent: Agent,
     name: &'static str,
@@ -333,8 +333,8 @@ fn installed(
     }
 }
 
-/// Whether hooks that are set up ever recorded something, and when they did last.
-fn fired(agent: Agent, found: Check, health: &Health) -> Check {
+/// Checks that installed hooks ever recorded something, and reports the last time.
+fn check_fired(agent: Agent, found: Check, health: &Health) -> Check {
     if found.state != State::Ok || found.found == NOT_INSTALLED || health.sessions.is_err() {
         return found;
     }
@@ -369,7 +369,7 @@ fn commands(settings: &Value) -> Vec<String> {
     }
 }
 
-/// Where a command's program is.
+/// Resolves the path of a command's program.
 fn resolved(program: &str, environment: &Environment) -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         let found = files::look(path).ok().flatten();

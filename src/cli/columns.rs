@@ -1,4 +1,4 @@
-//! How wide a text is on a terminal. It must not print.
+//! Width of a text on a terminal. It must not print.
 
 use ratatui::text::Span;
 

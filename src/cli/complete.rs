@@ -28,7 +28,7 @@ use crate::{
 const VARIABLE: &str = "SESSIONLOG_COMPLETE";
 /// Ids offered at most: the sessions that were begun last.
 const IDS_MAX: usize = 200;
-/// How long a shell waits for ids.
+/// Time for which a shell waits for ids.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Characters of a title beside an id.
 const TITLE_CHARS: usize = 40;
@@ -51,8 +51,8 @@ pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
     }
 }
 
-/// Whether the word that is completed is the rest of one: Bash cuts words at colons, and what
-/// follows `checkpoint:` is no word of its own.
+/// True if the completed word is the rest of a longer one: Bash cuts words at colons, and the text
+/// behind `checkpoint:` is no word of its own.
 fn is_in_parts() -> bool {
     let number = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|at| at.parse::<usize>().ok());
     let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
@@ -92,7 +92,7 @@ fn newest() -> Vec<Session> {
         let command = Common::augment_args(Command::new("sessionlog").arg(rest));
         let typed = command.ignore_errors(true).disable_help_flag(true).get_matches_from(words);
         let config = Config::load(&Common::from_arg_matches(&typed).ok()?, &environment).ok()?;
-        connect::look(&config).ok()?;
+        connect::check_directory(&config).ok()?;
         let client = connect::client(&config, &environment).ok()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         let query = sessions::ListQuery { limit: Some(IDS_MAX), ..Default::default() };

@@ -38,7 +38,7 @@ const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 const SETTLE_AFTER_MIN: Duration = Duration::from_millis(10);
 
-/// Which store the settings name, and where its keys come from.
+/// The store that the settings name, and the source of its keys.
 pub(super) struct StorePlace {
     pub(super) data_dir: PathBuf,
     /// The address of the server whose store it is, in one writing; none for the data directory's.
@@ -50,25 +50,25 @@ pub(super) struct StorePlace {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) data_dir: PathBuf,
-    /// What must be locked before a process owns it.
+    /// Locks that a process must take before it owns the store.
     pub(super) lock_rule: LockRule,
     pub(super) listen: SocketAddr,
     pub(super) log: String,
     pub(super) owner_idle: Duration,
-    /// How often the owner looks for sessions to expire; zero for never.
+    /// Interval at which the owner looks for sessions to expire; zero for never.
     pub(super) sweep_every: Duration,
-    /// How often sessions that changed get a checkpoint; zero for never.
+    /// Interval at which changed sessions get a checkpoint; zero for never.
     pub(super) checkpoint_every: Duration,
     /// Steps of a research session; 0 for no limit.
     pub(super) max_steps: u64,
     /// Searching all sessions.
     pub(super) search: SearchOptions,
-    /// What a restore gives of context items when its caller does not say.
+    /// Limits for context items of a restore whose caller gives none.
     pub(super) restore: RestoreOptions,
     /// Directories below which files of a restore are looked at, beside a workspace's own.
     pub(super) files_roots: Vec<PathBuf>,
     pub(super) extractors: Vec<Extractor>,
-    /// What makes vectors for it.
+    /// Embedder for it.
     pub(super) embedder: EmbedderSource,
     /// Bounds of a model's context window.
     pub(super) monitor: Monitor,
@@ -76,19 +76,19 @@ pub(super) struct Config {
     pub(super) hook_tokens: usize,
     /// Most of them for passages of earlier sessions.
     pub(super) hook_recall: usize,
-    /// How long an agent waits for a hook at most.
+    /// Longest time for which an agent waits for a hook.
     pub(super) hook_wait: Duration,
     pub(super) url: Option<Url>,
     /// A text that is not an address; kept only where a wrong setting is tolerated.
     unreachable: Option<String>,
     pub(super) store: Options,
-    /// Where the store's master key comes from.
+    /// Source of the store's master key.
     pub(super) keys: KeySource,
-    /// Which secrets front ends take out of what they record.
+    /// Source of the rules for secrets that front ends remove from records.
     pub(super) secrets: SecretsSource,
-    /// What front ends record of other programs.
+    /// Rules for what front ends record of other programs.
     pub(super) gate: Gate,
-    /// Who may come in, and what a client shows.
+    /// Settings of the interfaces: credentials accepted, and those a client sends.
     pub(super) interfaces: Interfaces,
     /// The configuration file that was read.
     pub(super) file: Option<PathBuf>,
@@ -133,7 +133,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Which store it is, and where its keys come from.
+    /// The store that is configured, and the source of its keys.
     pub(super) fn store_place(&self) -> StorePlace {
         let server = self.url.as_ref().map(|url| {
             let path = url.path().trim_end_matches('/');
@@ -189,7 +189,7 @@ impl Config {
         let from_file = one("data_dir").is_some_and(|found| found.source.starts_with(FILE));
         let base = file.as_deref().and_then(Path::parent).filter(|_| from_file);
         let given = |name: &str| one(name).and_then(|found| found.value.clone());
-        let keys = KeySource::of(environment, path("key_file"), given("key_command"))?;
+        let keys = KeySource::from_settings(environment, path("key_file"), given("key_command"))?;
         // A server has a key of its own.
         foreign::check_key(environment, keys.are_given() || !url.is_empty())?;
         let files_roots = roots(one("files_roots"), environment);
@@ -199,8 +199,8 @@ impl Config {
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
             log,
             owner_idle: duration(&idle).unwrap_or_default(),
-            sweep_every: lasts(&typed, "sweep_interval", "10s")?,
-            checkpoint_every: lasts(&typed, "checkpoint_interval", "600s")?,
+            sweep_every: duration_setting(&typed, "sweep_interval", "10s")?,
+            checkpoint_every: duration_setting(&typed, "checkpoint_interval", "600s")?,
             max_steps: number("max_steps", "a whole number, 0 for no limit")?,
             search: search(&typed)?,
             restore: restore(&typed, &files_roots)?,
@@ -208,7 +208,7 @@ impl Config {
             extractors: extractors(&typed)?,
             embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
-            hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
+            hook_wait: duration_setting(&typed, "hook_wait", "1500ms")?,
             hook_tokens: tokens("hook_tokens")?,
             hook_recall: tokens("hook_recall")?,
             url: server(&url),
@@ -228,7 +228,7 @@ impl Config {
         self.found.iter()
     }
 
-    /// What was given as flags: the flag, its dashes before it, and its value.
+    /// Settings that were given as flags: name, flag without dashes, and value.
     pub(super) fn flags(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         self.found.iter().filter_map(|found| {
             let flag = found.source.strip_prefix(FLAG)?.trim_start();
@@ -236,7 +236,7 @@ impl Config {
         })
     }
 
-    /// What to log, when it is configured.
+    /// Filter of the log, when it is configured.
     pub(super) fn log_chosen(&self) -> Option<&str> {
         let chosen = self.found.iter().any(|found| found.name == "log" && found.source != DEFAULT);
         chosen.then_some(self.log.as_str())
@@ -263,7 +263,7 @@ fn rules(typed: &Typed<'_>) -> Result<String, ConfigError> {
     })
 }
 
-/// What is recorded at all.
+/// Builds the rules for what is recorded.
 fn gate(typed: &Typed<'_>, environment: &Environment) -> Result<Gate, ConfigError> {
     let home = environment.directory("HOME");
     let file = environment.home_or("XDG_STATE_HOME", ".local/state");
@@ -283,7 +283,7 @@ fn machine_size(number: u64) -> usize {
 }
 
 /// A setting that is a duration, zero included.
-fn lasts(typed: &Typed<'_>, name: &str, example: &str) -> Result<Duration, ConfigError> {
+fn duration_setting(typed: &Typed<'_>, name: &str, example: &str) -> Result<Duration, ConfigError> {
     let wanted = format!("a duration such as {example}, or 0s");
     let text = typed(name, &wanted, &|text| duration(text).is_some())?;
     Ok(duration(&text).unwrap_or_default())
@@ -344,7 +344,7 @@ fn restore(typed: &Typed<'_>, files_roots: &[PathBuf]) -> Result<RestoreOptions,
     })
 }
 
-/// What a data directory is locked by.
+/// Locks of a data directory.
 fn lock_rule(typed: &Typed<'_>) -> Result<LockRule, ConfigError> {
     let is_bool = |text: &str| matches!(text, "true" | "false");
     let file_only = typed("lock_file_only", "true or false", &is_bool)?;
@@ -367,10 +367,10 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
         duration(text).is_some_and(|after| after >= SETTLE_AFTER_MIN)
     })?;
     let lifetimes = Lifetimes {
-        hot: lasts(typed, "ttl", "4h")?,
-        retention: lasts(typed, "retention", "30d")?,
-        purge: lasts(typed, "purge_after", "365d")?,
-        grace: lasts(typed, "grace", "7d")?,
+        hot: duration_setting(typed, "ttl", "4h")?,
+        retention: duration_setting(typed, "retention", "30d")?,
+        purge: duration_setting(typed, "purge_after", "365d")?,
+        grace: duration_setting(typed, "grace", "7d")?,
     };
     let bytes = |name: &str, least: u64| {
         let wanted = format!("a size from {least} bytes on, such as 32MiB");
@@ -384,7 +384,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
         journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
         segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
         settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
-        scrub_every: lasts(typed, "scrub_interval", "24h")?,
+        scrub_every: duration_setting(typed, "scrub_interval", "24h")?,
         lifetimes,
         warm_bytes_max: machine_size(warm),
         compression: compression != "off",
@@ -420,7 +420,7 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// Whether it is the number of a level: these are not accepted.
+/// True for the number of a level: these are not accepted.
 fn is_number(text: &str) -> bool {
     text.parse::<u64>().is_ok()
 }

@@ -44,7 +44,7 @@ const REPLACED: [&str; 13] = [
     "extractors",
 ];
 
-/// What tells a store, or what is left of one.
+/// Names in a directory that identify a store, or the remains of one.
 const OF_A_STORE: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
 
 /// A client of what the settings name.
@@ -52,13 +52,13 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
     match &config.url {
         Some(url) => {
             let shown = config.interfaces.shown()?;
-            Ok(Client::with(Target::Server(url.clone()), random_text(), shown)?)
+            Ok(Client::with_credentials(Target::Server(url.clone()), random_text(), shown)?)
         }
         None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
     }
 }
 
-/// What a front end does where the files are.
+/// Work that a front end does where the files are.
 pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local> {
     let worktree = project(environment).and_then(|project| project.worktree);
     let files_roots = config.files_roots.clone();
@@ -81,7 +81,7 @@ pub(super) fn project(environment: &Environment) -> Option<Project> {
 
 /// Refuses a directory with other content than a store, and an empty one that was named for this
 /// call: a command that only reads must not make a store there.
-pub(super) fn look(config: &Config) -> Outcome {
+pub(super) fn check_directory(config: &Config) -> Outcome {
     let inside = match files::list(&config.data_dir) {
         Ok(paths) => paths,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -132,14 +132,14 @@ fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
         environment: passed_on(environment),
     };
     let target = owner_target(config, Some(start))?;
-    own(config, &target.socket)?;
+    check_ownership(config, &target.socket)?;
     Ok(target)
 }
 
 /// Refuses the data directory and the socket of another user, before anything is said to it. Root
 /// may work in directories of others, as in a container, but never connects to a socket of another
 /// user.
-fn own(config: &Config, socket: &Path) -> Outcome {
+fn check_ownership(config: &Config, socket: &Path) -> Outcome {
     let directory = (config.data_dir.as_path(), "data directory");
     let places = [(socket, "socket of data directory"), directory];
     for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
@@ -154,7 +154,7 @@ fn own(config: &Config, socket: &Path) -> Outcome {
     Ok(())
 }
 
-/// Whether there is an owner, or a server, that a command does not have to start.
+/// True if there is an owner, or a server, that a command does not have to start.
 pub(super) fn has_owner(config: &Config) -> bool {
     config.url.is_some()
         || socket(config).is_ok_and(|socket| matches!(files::look(&socket.path), Ok(Some(_))))
@@ -172,9 +172,9 @@ pub(super) fn owner_target(config: &Config, start: Option<Start>) -> Outcome<Own
     })
 }
 
-/// Where the owner listens.
+/// Socket of the owner.
 pub(super) fn socket(config: &Config) -> Outcome<OwnerSocket> {
-    OwnerSocket::of(&config.data_dir).map_err(|error| unusable(config, &error))
+    OwnerSocket::new(&config.data_dir).map_err(|error| unusable(config, &error))
 }
 
 /// A data directory that the file system refuses.
@@ -201,7 +201,7 @@ pub(super) fn program() -> Outcome<PathBuf> {
     Ok(if running.exists() { running } else { std::env::current_exe()? })
 }
 
-/// What makes an owner take the same settings whatever directory and environment it starts in.
+/// Arguments that give an owner the same settings whatever directory and environment it starts in.
 fn arguments(config: &Config) -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         ["serve", "--on-demand", "--data-dir"].map(Into::into).into();

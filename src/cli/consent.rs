@@ -8,7 +8,7 @@ use super::{
 
 /// Refuses a verb early where no person can be asked and `--yes` is missing.
 pub(super) fn required(verb: &str, yes: bool, screen: &Screen) -> Outcome {
-    if yes || screen.asks() {
+    if yes || screen.is_interactive() {
         return Ok(());
     }
     Err(Failure::Usage(format!(
@@ -30,7 +30,7 @@ pub(super) fn ask(
     }
     screen.flush()?;
     screen.error(warning);
-    if screen.agreed(question)? {
+    if screen.confirm(question)? {
         return Ok(());
     }
     Err(Failure::Refused {

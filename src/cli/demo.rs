@@ -34,7 +34,7 @@ const KILLED_AFTER: u64 = 80;
 
 /// Exit code of a program that was asked to end.
 const INTERRUPTED: u8 = 130;
-/// How often it is checked whether the owner has ended, and the pause between two checks.
+/// Number of checks that the owner has ended, and the pause between two.
 const LEAVE_LOOKS_MAX: u32 = 100;
 const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -42,10 +42,10 @@ pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
     let stage = Stage::new("sessionlog-demo")?;
     let asked = asked_to_end()?;
     let shown = tokio::select! {
-        shown = tell(&stage, screen) => shown,
+        shown = run_story(&stage, screen) => shown,
         // Its processes ended with it, except for the owner, which was started on demand.
         () = asked => {
-            leave(&stage.data_dir()).await;
+            stop_owner(&stage.data_dir()).await;
             Err(Failure::Silent(INTERRUPTED))
         }
     };
@@ -57,8 +57,8 @@ pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
 }
 
 /// Ends the owner of the directory, which would keep writing to it.
-async fn leave(data_dir: &Path) {
-    let Ok(socket) = OwnerSocket::of(data_dir) else { return };
+async fn stop_owner(data_dir: &Path) {
+    let Ok(socket) = OwnerSocket::new(data_dir) else { return };
     let target = OwnerTarget {
         socket: socket.path,
         directory: socket.directory.map(Arc::new),
@@ -77,7 +77,7 @@ async fn leave(data_dir: &Path) {
     }
 }
 
-async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
+async fn run_story(stage: &Stage, screen: &mut Screen) -> Outcome {
     screen.line(
         "A session log records what an agent did. Crashes and compaction do not remove it.",
     )?;

@@ -19,7 +19,7 @@ const KEY_BYTES_MAX: u64 = 4 << 10;
 /// Numbers of a vector at most.
 const NUMBERS_MAX: usize = 8_192;
 
-/// What the settings say of an embedder.
+/// Settings of an embedder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EmbedderSource {
     url: Option<Url>,
@@ -27,7 +27,7 @@ pub(super) struct EmbedderSource {
     key_file: Option<PathBuf>,
     /// Numbers of a vector; 0 for what the model gives.
     numbers: usize,
-    /// Whether all is sent, and not only what people and agents said.
+    /// Send all events, not only messages of people and agents.
     pub(super) all: bool,
 }
 

@@ -83,7 +83,7 @@ fn by_points(range: &mut args::Range) -> Outcome {
     Ok(())
 }
 
-/// Why no event is printed when none is.
+/// Reason for which no event is printed.
 fn nothing_in(wanted: &args::Events) -> String {
     let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
     let (from, to) = (wanted.range.from.as_deref(), wanted.range.to.as_deref());
@@ -122,7 +122,7 @@ pub(super) async fn replay(
     screen: &mut Screen,
 ) -> Outcome {
     by_points(&mut wanted.range)?;
-    if screen.plays() && !wanted.lines {
+    if screen.is_full_screen() && !wanted.lines {
         return player::play(client, &wanted).await;
     }
     let query = Query { from: wanted.range.from, to: wanted.range.to, ..Query::default() };

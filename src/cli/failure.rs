@@ -1,5 +1,4 @@
-//! Why a verb ended without its result: one exit code, one sentence and one thing to do for each.
-//! It must not print.
+//! Failures of verbs: one exit code, one sentence and one thing to do for each. It must not print.
 
 use std::{io, path::PathBuf};
 
@@ -11,7 +10,7 @@ use crate::{client::ClientError, import::ImportError};
 /// Result of a verb.
 pub(super) type Outcome<T = ()> = Result<T, Failure>;
 
-/// Why a verb failed.
+/// Failure of a verb.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The owner or server refused, or none answers.
@@ -20,7 +19,7 @@ pub(super) enum Failure {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What was imported is not what it should be.
+    /// The imported file is not in the expected format.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// The command line makes no sense together.
@@ -157,12 +156,12 @@ impl Failure {
         }
     }
 
-    /// Whether everything was said already.
+    /// True if there is nothing more to print.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self, Self::Silent(_)) || self.is_broken_pipe()
     }
 
-    /// Whether the reader of our output closed it.
+    /// True if the reader of our output closed it.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -177,7 +176,7 @@ impl Failure {
         }
     }
 
-    /// What to do about it.
+    /// Advice for the failure.
     pub(super) fn action(&self) -> Option<String> {
         match self {
             Self::Client(ClientError::Refused(refusal))

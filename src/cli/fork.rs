@@ -97,7 +97,8 @@ pub(super) async fn diff(client: &Client, mut wanted: args::Diff, screen: &mut S
     // Tokens of what a model reads, not of events as they are stored.
     wanted.plan.format.get_or_insert(args::WindowFormat::Anthropic);
     let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
-    let request = Request::of::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
+    let request =
+        Request::from_verb::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
     let found = client.ask::<Diff>(view::planned(request, wanted.plan)).await?;
     if screen.json {
         return Ok(screen.print(&found)?);
@@ -107,7 +108,7 @@ pub(super) async fn diff(client: &Client, mut wanted: args::Diff, screen: &mut S
     Ok(screen.lines(paper.lines())?)
 }
 
-/// Who has positions in common with a session.
+/// Sessions that have positions in common with a session.
 pub(super) async fn lineage(client: &Client, session: &SessionId) -> Outcome<Lineage> {
     let place = InSession { session: session.clone() };
     Ok(client.call::<Family>(&place, &NoQuery {}, &()).await?)
@@ -127,7 +128,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     let mut at = None;
     let mut indent = 0;
     for one in family.ancestors.iter().rev() {
-        lines.push(limb(indent, at, one, ""));
+        lines.push(branch_line(indent, at, one, ""));
         at = Some(one.position);
         indent += 1;
     }
@@ -139,9 +140,9 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
         tail: session.tail,
         bytes: session.bytes,
     };
-    lines.push(limb(indent, at, &own, " (this one)"));
+    lines.push(branch_line(indent, at, &own, " (this one)"));
     for child in &family.children {
-        lines.push(limb(indent + 1, Some(child.position), child, ""));
+        lines.push(branch_line(indent + 1, Some(child.position), child, ""));
     }
     let more = family.forks.saturating_sub(family.children.len() as u64);
     if more > 0 {
@@ -153,7 +154,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
 /// Levels that are drawn one to the right of the other.
 const INDENT_MAX: usize = 12;
 
-fn limb(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String {
+fn branch_line(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String {
     let from = at.map(|at| format!("└ at {at}: ")).unwrap_or_default();
     let stage = match one.stage.as_str() {
         "" | "alive" => String::new(),

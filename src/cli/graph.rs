@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// How long a person waits for events that are not in the index yet.
+/// Time for which a person waits for events that are not in the index yet.
 const WAIT: Duration = Duration::from_secs(10);
 /// Characters of a property.
 const LINE_CHARS: usize = 200;
@@ -125,7 +125,7 @@ async fn entities(
         return Ok(screen.print(&found)?);
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
-    found.entities.iter().for_each(|entity| tell(entity, &mut paper));
+    found.entities.iter().for_each(|entity| print_entity(entity, &mut paper));
     screen.lines(paper.lines())?;
     ending(found.entities.len(), found.total, found.next_offset, screen);
     if let Some(complete) = &found.complete {
@@ -134,7 +134,7 @@ async fn entities(
     Ok(())
 }
 
-fn tell(entity: &Entity, paper: &mut Paper) {
+fn print_entity(entity: &Entity, paper: &mut Paper) {
     paper.heading(&one_line(&format!("{} {}", entity.kind, entity.id), LINE_CHARS));
     if let Some(changed) = entity.updated_at {
         paper.faint(&format!("changed {}", paper.times.both(&changed.to_string())));

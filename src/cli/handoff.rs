@@ -131,7 +131,7 @@ async fn restore(
         return Ok(screen.print(&found)?);
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
-    tell(&found, &mut paper);
+    print_restored(&found, &mut paper);
     screen.lines(paper.lines())?;
     found.notices.iter().for_each(|notice| screen.note(printable(notice)));
     if let Some(session) = &found.session_id {
@@ -141,8 +141,8 @@ async fn restore(
     Ok(())
 }
 
-/// What is given, as a text to read or to put before a model.
-fn tell(found: &RestoredAnswer, paper: &mut Paper) {
+/// Prints the restored context, to be read or put before a model.
+fn print_restored(found: &RestoredAnswer, paper: &mut Paper) {
     paper.brief(&found.context);
     if !found.context_items.is_empty() {
         paper.heading("Context items:");

@@ -29,31 +29,35 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Characters of its last error that are shown.
 const ERROR_CHARS: usize = 200;
 
-/// What is known about a store.
+/// Known state of a store.
 pub(super) struct Health {
     pub(super) exists: bool,
     /// The owner that runs, before anything was asked.
     pub(super) owner: Result<OwnerReport, ClientError>,
-    /// How many sessions there are and when the newest was written to, once an owner answered.
+    /// Number of sessions and time of the newest write, once an owner answered.
     pub(super) sessions: Result<(u64, Option<String>), String>,
     /// Imported sessions with records of unknown types, each with those.
     pub(super) unknown: Vec<(String, String)>,
     /// When hooks of a program recorded something last, by the program's name.
     pub(super) hooks: BTreeMap<String, String>,
     pub(super) bytes_on_disk: u64,
-    /// How many of them are the journal's files.
+    /// Bytes of them in files of the journal.
     bytes_of_journal: u64,
-    /// What the file system has left.
+    /// Free space of the file system.
     pub(super) free: Option<files::Free>,
-    /// Whether it is encrypted, and whether it opens with the keys given.
+    /// Flags "encrypted" and "opens with the keys given".
     pub(super) keys: Option<Result<(bool, bool), String>>,
     /// Time, level and text of the last error of its owner.
     pub(super) last_error: Option<(String, String, String)>,
 }
 
 impl Health {
-    /// What is known; with `starts`, an owner is started where none runs.
-    pub(super) fn of(config: &Config, environment: &Environment, starts: bool) -> Outcome<Self> {
+    /// Collects the state; with `starts`, an owner is started where none runs.
+    pub(super) fn collect(
+        config: &Config,
+        environment: &Environment,
+        starts: bool,
+    ) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = connect::client(config, environment)?;
         let here = config.url.is_none();
@@ -70,7 +74,7 @@ impl Health {
                 let counted = runtime.block_on(count(&client, &mut unknown));
                 let counted = counted.map_err(|failure| failure.to_string());
                 counted.map(|(count, newest, latest)| {
-                    hooks = runtime.block_on(fired(&client, latest));
+                    hooks = runtime.block_on(last_recorded(&client, latest));
                     (count, newest)
                 })
             }
@@ -101,7 +105,7 @@ impl Health {
 type Latest = BTreeMap<String, (String, String)>;
 
 /// When hooks of each program recorded something last.
-async fn fired(client: &Client, latest: Latest) -> BTreeMap<String, String> {
+async fn last_recorded(client: &Client, latest: Latest) -> BTreeMap<String, String> {
     const KINDS: [&str; 6] = [
         kinds::SESSION_STATUS_RUNNING,
         kinds::SESSION_STATUS_IDLE,
@@ -187,7 +191,7 @@ fn last_error(log: &Path) -> Option<(String, String, String)> {
 }
 
 pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::of(config, environment, false)?;
+    let health = Health::collect(config, environment, false)?;
     if screen.json {
         return Ok(screen.value(&to_json(config, &health))?);
     }

@@ -29,8 +29,8 @@ use crate::{
 
 /// The project's directory, as Claude Code says it.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
-/// How long a verb begins to deliver what hooks could not, and how long it waits for the last of
-/// it, before it does its own work.
+/// Time in which a verb starts deliveries of what hooks could not deliver, and for which it waits
+/// for the last of them, before its own work.
 const DELIVER_SHARE: Duration = Duration::from_secs(3);
 const DELIVER_WAIT: Duration = Duration::from_secs(6);
 
@@ -113,7 +113,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     let done = runtime.block_on(hook.run(&payload));
     // A task may still wait for an owner to start; the hook does not wait for that task.
     runtime.shutdown_background();
-    tell(&done, screen)
+    print_done(&done, screen)
 }
 
 /// Reads transcripts: of the lines that may be read, without the secrets in them.
@@ -160,7 +160,7 @@ where
     })
 }
 
-fn tell(done: &Done, screen: &mut Screen) -> Outcome {
+fn print_done(done: &Done, screen: &mut Screen) -> Outcome {
     if let Some(trouble) = &done.trouble {
         screen.note(format!("sessionlog hook: {trouble}"));
     }
@@ -205,8 +205,8 @@ pub(super) async fn deliver_what_waits(
     }
 }
 
-/// Where events for a store wait: next to the data directory, or else in the user's state
-/// directory; those for a server in a new directory each time, so that they are not delivered to
+/// Directory of events that wait for a store: next to the data directory, or else in the user's
+/// state directory; for a server a new directory each time, so that its events are not delivered to
 /// another store. Without a known store and key no event waits.
 fn spool(store: Result<StorePlace, ConfigError>, environment: &Environment) -> Spool {
     let state = environment.home_or("XDG_STATE_HOME", ".local/state");

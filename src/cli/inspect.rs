@@ -29,7 +29,7 @@ pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
     let bad = match found.is_dir {
         true => directory(path, screen)?,
         false => {
-            let inspection = one(path).map_err(failed)?;
+            let inspection = inspect_file(path).map_err(failed)?;
             show(&inspection, screen)?;
             faults(&inspection)
         }
@@ -37,7 +37,7 @@ pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
     if bad == 0 { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
 }
 
-fn one(path: &Path) -> io::Result<Inspection> {
+fn inspect_file(path: &Path) -> io::Result<Inspection> {
     let absolute = files::canonical(path)?;
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -106,7 +106,7 @@ fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
     Ok(bad)
 }
 
-/// Whether it is the empty file above the ring of the journal.
+/// True for the empty file above the ring of the journal.
 fn is_spare(disk: &DataDir, name: &str) -> bool {
     let empty = || disk.open_read(name).and_then(|file| file.is_empty()).unwrap_or(false);
     name.starts_with("journal/") && empty()

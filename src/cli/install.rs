@@ -33,27 +33,27 @@ struct Change {
     path: PathBuf,
     before: Option<String>,
     after: Option<String>,
-    /// What uninstalling restores, when the text was changed since.
+    /// State that uninstalling restores, when the text was changed since.
     kept: Option<Kept>,
 }
 
-/// What a file was before we came, and what we made of it.
+/// Contents of a file before and after our change.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     before: Option<String>,
     after: String,
-    /// Whether its directory was made for it.
+    /// True if its directory was made for it.
     #[serde(default)]
     made_directory: bool,
 }
 
-/// What is to be done.
+/// Parameters of an installation.
 struct Job<'a> {
     agent: Agent,
     scope: Scope,
     wanted: &'a Install,
     environment: &'a Environment,
-    /// Whether the agent may call our tools that only read without asking.
+    /// Let the agent call our read-only tools without asking.
     allows_reads: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn install(
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
-    let mut job = Job::of(wanted, environment);
+    let mut job = Job::new(wanted, environment);
     job.allows_reads = job.allows_reads || job.is_asked_about_reads(screen)?;
     let command = job.command(config)?;
     let mut changes = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn uninstall(
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
-    let job = Job::of(wanted, environment);
+    let job = Job::new(wanted, environment);
     let mut changes = Vec::new();
     for target in job.targets()? {
         let Some(before) = read(&target.path)? else { continue };
@@ -132,7 +132,7 @@ fn read(path: &Path) -> Outcome<Option<String>> {
 }
 
 impl<'a> Job<'a> {
-    fn of(wanted: &'a Install, environment: &'a Environment) -> Self {
+    fn new(wanted: &'a Install, environment: &'a Environment) -> Self {
         let agent = match wanted.agent {
             AgentName::ClaudeCode => Agent::ClaudeCode,
             AgentName::Codex => Agent::Codex,
@@ -147,13 +147,14 @@ impl<'a> Job<'a> {
     /// Asks a person at a terminal whether to add the rules that `--allow-reads` adds; whether they
     /// are wanted.
     fn is_asked_about_reads(&self, screen: &mut Screen) -> Outcome<bool> {
-        let can_ask = screen.asks() && !screen.json && !self.wanted.yes && !self.wanted.dry_run;
+        let can_ask =
+            screen.is_interactive() && !screen.json && !self.wanted.yes && !self.wanted.dry_run;
         if self.agent != Agent::ClaudeCode || !can_ask {
             return Ok(false);
         }
         let question =
             "Let Claude Code recover, search and read sessions without asking each time?";
-        Ok(screen.agreed(question)?)
+        Ok(screen.confirm(question)?)
     }
 
     fn targets(&self) -> Outcome<[Target; 2]> {
@@ -189,8 +190,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// How the agent's program runs us: by an absolute path, or by name where others share the
-    /// settings and the name leads here.
+    /// Command by which the agent's program runs us: an absolute path, or the name where others
+    /// share the settings and the name leads to this program.
     fn command(&self, config: &Config) -> Outcome<Command> {
         let program = match self.scope {
             Scope::User => program(self.environment)?.display().to_string(),
@@ -210,7 +211,7 @@ impl<'a> Job<'a> {
         Ok(Command { program, arguments, allows_reads: self.allows_reads })
     }
 
-    /// Where it is kept what a file was before.
+    /// Path of the copy of a file as it was before.
     fn place(&self, path: &Path) -> Option<PathBuf> {
         let state = self.environment.home_or("XDG_STATE_HOME", ".local/state")?;
         let name = path.display().to_string().replace('/', "%");
@@ -240,7 +241,7 @@ impl<'a> Job<'a> {
             let verb =
                 if changes.iter().any(|c| c.kept.is_some()) { "install" } else { "uninstall" };
             consent::required(verb, false, screen)?;
-            agreed = screen.agreed("Change these files?")?;
+            agreed = screen.confirm("Change these files?")?;
         }
         let applied = agreed && !self.wanted.dry_run;
         if applied {
@@ -349,7 +350,7 @@ fn program(environment: &Environment) -> std::io::Result<PathBuf> {
     Ok(found.unwrap_or(running))
 }
 
-/// Whether the name `sessionlog` leads to this very program on PATH.
+/// True if the name `sessionlog` leads to this very program on PATH.
 fn resolves_to_us(environment: &Environment) -> std::io::Result<bool> {
     let this = files::identity(&std::env::current_exe()?)?;
     let Some(path) = environment.variables.get("PATH") else { return Ok(false) };

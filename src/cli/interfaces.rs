@@ -35,7 +35,7 @@ pub(super) struct Interfaces {
     ca: Option<PathBuf>,
 }
 
-/// What was said of JWTs.
+/// Settings of JWTs.
 #[derive(Clone, Debug, Default)]
 struct Jwt {
     keys: Option<PathBuf>,
@@ -107,7 +107,7 @@ impl Interfaces {
         })
     }
 
-    /// Which credentials are accepted; `None` when none is needed.
+    /// Credentials that are accepted; `None` when none is needed.
     pub(super) fn access(&self) -> Outcome<Option<Arc<Access>>> {
         let jwt = self.jwt.rules()?;
         if self.tokens_file.is_none() && jwt.is_none() {
@@ -121,7 +121,7 @@ impl Interfaces {
         Ok(Some(Arc::new(access)))
     }
 
-    /// What each tenant may keep.
+    /// Quotas of each tenant.
     pub(super) fn quotas(&self) -> Outcome<PerTenant<Quotas>> {
         Ok(self.of_tenants()?.1)
     }
@@ -130,10 +130,10 @@ impl Interfaces {
         tenants::read(self.tenants_file.as_deref(), self.limits, self.quotas)
     }
 
-    /// What TLS is spoken with; `None` for plain HTTP.
+    /// Certificates of TLS; `None` for plain HTTP.
     pub(super) fn certificates(&self) -> Outcome<Option<Arc<Certificates>>> {
         let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
-        let both = together("tls_cert", certificate, "tls_key", key)?;
+        let both = both_or_none("tls_cert", certificate, "tls_key", key)?;
         let Some((certificate, key)) = both else { return Ok(None) };
         let certificates = Certificates::open(certificate, key).map_err(|error| {
             wrong_file(
@@ -144,7 +144,7 @@ impl Interfaces {
         Ok(Some(Arc::new(certificates)))
     }
 
-    /// What a client shows to a server, and believes it by.
+    /// Credentials that a client sends to a server, and the authority it trusts.
     pub(super) fn shown(&self) -> Outcome<Shown> {
         let mut shown = Shown { token: self.token.clone().map(|token| token.0), ca: None };
         if let (None, Some(path)) = (&shown.token, &self.token_file) {
@@ -173,8 +173,8 @@ fn file(path: &std::path::Path, source: std::io::Error) -> Failure {
 impl Jwt {
     fn rules(&self) -> Result<Option<JwtRules>, ConfigError> {
         let Self { keys, issuer, audience, tenant_claim, user_claim } = self.clone();
-        let keys = together("jwt_keys", keys, "jwt_issuer", issuer)?;
-        let keys = together("jwt_keys", keys, "jwt_audience", audience)?;
+        let keys = both_or_none("jwt_keys", keys, "jwt_issuer", issuer)?;
+        let keys = both_or_none("jwt_keys", keys, "jwt_audience", audience)?;
         let rules = |((keys, issuer), audience)| JwtRules {
             keys,
             issuer,
@@ -187,7 +187,7 @@ impl Jwt {
 }
 
 /// Two settings that are set together or not at all.
-fn together<A, B>(
+fn both_or_none<A, B>(
     name: &'static str,
     a: Option<A>,
     other: &'static str,

@@ -1,5 +1,5 @@
-//! Where the master key of an encrypted store comes from: a variable, a file that only its owner
-//! may read, or the output of a command; never an argument. It must not show a key, keep one longer
+//! Sources of the master key of an encrypted store: a variable, a file that only its owner may
+//! read, or the output of a command; never an argument. It must not show a key, keep one longer
 //! than it takes to open the store, nor accept a file that others may read.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
@@ -17,10 +17,10 @@ use crate::{
 pub(super) const VARIABLES: [&str; 2] = ["SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 const WANTED: &str = "32 random bytes, as `openssl rand -hex 32` or `-base64 32` writes them";
 const FILE_BYTES_MAX: u64 = 4096;
-/// How long a key command may take: a front end waits longer for the owner that runs it.
+/// Longest time of a key command: a front end waits longer for the owner that runs it.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Where the keys come from.
+/// Source of the keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeySource {
     current: Option<Secret>,
@@ -42,8 +42,8 @@ pub(super) fn found(environment: &Environment) -> [SettingValue; 2] {
 }
 
 impl KeySource {
-    /// What the settings say; a key in the environment is looked at, nothing is read or run yet.
-    pub(super) fn of(
+    /// Reads the settings; a key in the environment is checked, nothing is read or run yet.
+    pub(super) fn from_settings(
         environment: &Environment,
         file: Option<PathBuf>,
         command: Option<String>,
@@ -69,7 +69,7 @@ impl KeySource {
         Ok(source)
     }
 
-    /// Whether there is a place to read a key from.
+    /// True if there is a place to read a key from.
     pub(super) fn are_given(&self) -> bool {
         self.current.is_some() || self.file.is_some() || self.command.is_some()
     }
@@ -123,7 +123,7 @@ fn refused(message: String) -> Failure {
     Failure::Refused { code: "invalid_request", message, action }
 }
 
-/// Why a store is not opened with these keys, and what to do.
+/// Failure of opening a store with these keys, with advice.
 pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
     let action = match problem {
         KeyProblem::Missing { .. } => {

@@ -1,5 +1,5 @@
-//! Where settings come from: defaults, the file, the environment, flags, each a layer over the one
-//! before. It must not know what a value means, and refuses a name that is no setting.
+//! Layers of settings: defaults, the file, the environment, flags, each over the one before. It
+//! must not know what a value means, and refuses a name that is no setting.
 
 use std::{
     io,

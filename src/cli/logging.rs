@@ -54,7 +54,7 @@ impl Write for Terminal {
     }
 }
 
-/// Where lines are written.
+/// Destination of log lines.
 struct Lines {
     state: Mutex<State>,
 }

@@ -56,7 +56,7 @@ pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Scre
             return Ok(screen.print(&found)?);
         }
         let mut paper = Paper::new(screen.columns(), screen.times());
-        tell(&found.item, &mut paper);
+        print_item(&found.item, &mut paper);
         return Ok(screen.lines(paper.lines())?);
     }
     if let Some(query) = wanted.page.clone() {
@@ -74,7 +74,7 @@ pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Scre
         return Ok(screen.print(&found)?);
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
-    found.data.iter().for_each(|item| tell(item, &mut paper));
+    found.data.iter().for_each(|item| print_item(item, &mut paper));
     screen.lines(paper.lines())?;
     if found.data.is_empty() {
         screen.note("Nothing is remembered.");
@@ -180,7 +180,7 @@ async fn insert(
     Ok(())
 }
 
-fn tell(item: &MemoryItem, paper: &mut Paper) {
+fn print_item(item: &MemoryItem, paper: &mut Paper) {
     let about = item.name.as_deref().or(item.topic.as_deref());
     let about = about.map(|about| format!("  {}", one_line(about, LINE_CHARS))).unwrap_or_default();
     paper.heading(&format!("{}{about}", item.memory_id));

@@ -118,7 +118,7 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::from(DONE),
         Err(failure) => {
-            tell(&failure, &mut screen);
+            print_failure(&failure, &mut screen);
             ExitCode::from(failure.exit())
         }
     }
@@ -184,7 +184,7 @@ fn words_of_a_query(arguments: Vec<OsString>) -> Vec<OsString> {
     flags.into_iter().chain([OsString::from("--")]).chain(words).chain(rest).collect()
 }
 
-/// Whether it is run as a hook of an agent's program: there, exit code 2 would block the agent.
+/// True if it runs as a hook of an agent's program: there, exit code 2 would block the agent.
 fn is_hook() -> bool {
     let mut arguments =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
@@ -202,7 +202,7 @@ fn is_hook() -> bool {
 }
 
 /// Reports why a verb failed, on standard error.
-fn tell(failure: &Failure, screen: &mut Screen) {
+fn print_failure(failure: &Failure, screen: &mut Screen) {
     if failure.is_silent() {
         let _ = screen.flush();
         return;
@@ -277,7 +277,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         return runtime.block_on(demo::run(demo, screen));
     }
     if !makes_store(&verb) {
-        connect::look(&config)?;
+        connect::check_directory(&config)?;
     }
     // What runs for long, and a command that starts an owner, is a start.
     if matches!(&verb, Verb::Mcp(_) | Verb::Proxy(_)) || !connect::has_owner(&config) {
@@ -291,7 +291,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     outcome
 }
 
-/// Whether a verb makes a store where there is none, as those do that may write its first session;
+/// True if a verb makes a store where there is none, as those do that may write its first session;
 /// other verbs fail there.
 fn makes_store(verb: &Verb) -> bool {
     match verb {
@@ -376,7 +376,7 @@ async fn ask(
 }
 
 impl Verb {
-    /// Whether what it prints may be long, and is for reading.
+    /// True if its output may be long, and is for reading.
     pub(super) fn is_paged(&self) -> bool {
         match self {
             Self::Events(verb) => !verb.follow,

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// How long a `serve` waits for an owner started on demand to leave.
+/// Time for which a `serve` waits for an owner started on demand to leave.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
 

@@ -11,7 +11,7 @@ use crate::{
     import::Members,
 };
 
-/// Which events are wanted.
+/// Selection of events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query {
     pub(super) from: Option<String>,
@@ -32,11 +32,11 @@ pub(super) struct Page {
     pub(super) body: Bytes,
     /// Its events, each as it was written.
     pub(super) events: Vec<Box<RawValue>>,
-    /// What is missing.
+    /// Lost positions.
     pub(super) gaps: Vec<LostRange>,
     /// The position to continue from.
     pub(super) next_position: u64,
-    /// Where a filter of types matched nothing: the types of the session's last events.
+    /// Types of the session's last events, where a filter of types matched nothing.
     pub(super) types_seen: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct LostRange {
     accepted_at: Option<String>,
 }
 
-/// What a page is made of.
+/// Part of a page.
 pub(super) enum Part<'a> {
     Event(&'a RawValue),
     Lost(&'a LostRange),

@@ -12,14 +12,14 @@ use super::columns::columns;
 pub(super) struct Pager {
     /// The command, for a shell.
     command: String,
-    /// Whether `LESS` has a value of the user's own.
+    /// True if `LESS` has a value of the user's own.
     has_less: bool,
     columns: usize,
     lines_max: usize,
     waiting: String,
     lines: usize,
     running: Option<(Child, Option<ChildStdin>)>,
-    /// Whether the command could not be started.
+    /// True if the command could not be started.
     failed: bool,
 }
 

@@ -91,7 +91,8 @@ fn lasting(config: &Config, now: Timestamp) -> Option<Vec<Pause>> {
     config.gate.lasting(now).ok()
 }
 
-/// What is recorded, in a line; and whether something that a person may have forgotten is not.
+/// Describes what is recorded, in a line; true if something that a person may have forgotten is
+/// not.
 pub(super) fn described(config: &Config, screen: &Screen) -> (String, bool) {
     let excluded = config.listed().find(|found| found.name == "exclude");
     let excluded = excluded.and_then(|found| found.value.as_deref()).unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::{
     projection::placed,
 };
 
-/// Whether a text can only be a path.
+/// True if a text can only be a path.
 fn is_path(text: &str) -> bool {
     text.contains('/') || matches!(text, "." | ".." | "~")
 }
@@ -39,7 +39,7 @@ fn named(text: &str, environment: &Environment) -> String {
 
 /// The workspace that a directory was before it was moved: as hooks spelled its path then, links of
 /// the directories above it followed.
-fn left(text: &str, of_path: bool) -> String {
+fn old_workspace(text: &str, of_path: bool) -> String {
     let path = Some(Path::new(text)).filter(|_| of_path || is_path(text));
     let path = path.and_then(|path| files::resolved(path).ok());
     path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
@@ -51,7 +51,7 @@ pub(super) fn here(environment: &Environment) -> Option<String> {
     project.map(|project| project.workspace())
 }
 
-/// Whether a workspace is the working directory, or a directory above it in its repository.
+/// True if a workspace is the working directory, or a directory above it in its repository.
 pub(super) fn is_own(workspace: &str, environment: &Environment) -> bool {
     let Some(project) = connect::project(environment) else { return false };
     let top = project.root.as_deref().unwrap_or(&project.directory);
@@ -78,7 +78,7 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
     }
     if let Verb::Workspace(Workspace { verb: WorkspaceVerb::Move(verb) }) = verb {
         let to = named(&verb.to, environment);
-        verb.from = left(&verb.from, to.starts_with('/'));
+        verb.from = old_workspace(&verb.from, to.starts_with('/'));
         verb.to = to;
         return Ok(());
     }

@@ -46,7 +46,7 @@ Examples:
   sessionlog proxy -- npx -y @modelcontextprotocol/server-filesystem .
   sessionlog proxy --url https://mcp.example.com/mcp --header \"Authorization: Bearer $TOKEN\"";
 
-/// How long a call waits for a remembered answer.
+/// Time for which a call waits for a remembered answer.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
@@ -101,7 +101,7 @@ pub(super) async fn run(
     config: &Config,
     environment: &Environment,
 ) -> Outcome {
-    let wrapped = Wrapped::of(&wanted)?;
+    let wrapped = Wrapped::parse(&wanted)?;
     let secrets = Arc::new(config.secrets.read()?);
     let voice = Voice::new();
     let project = connect::project(environment);
@@ -138,7 +138,7 @@ pub(super) async fn run(
     outcome
 }
 
-/// What the user lets be recorded in the working directory.
+/// Rules for what is recorded in the working directory.
 struct Gated {
     gate: hook::Gate,
     directory: Option<String>,
@@ -170,7 +170,7 @@ struct Voice {
 impl Voice {
     /// Sentences that may wait to be heard; what comes when they do is not said.
     const WAITING_MAX: usize = 64;
-    /// How long what waits may take at the end.
+    /// Time for delivering what waits at the end.
     const LAST_WORDS: Duration = Duration::from_millis(200);
 
     fn new() -> Self {
@@ -200,7 +200,7 @@ impl Voice {
     }
 }
 
-/// What is wrapped.
+/// Wrapped server.
 enum Wrapped {
     Program(Vec<OsString>),
     /// A server by HTTP, and where to listen in front of it.
@@ -208,7 +208,7 @@ enum Wrapped {
 }
 
 impl Wrapped {
-    fn of(wanted: &Proxy) -> Outcome<Self> {
+    fn parse(wanted: &Proxy) -> Outcome<Self> {
         let usage = |text: &str| Failure::Usage(text.to_owned());
         let listen =
             match &wanted.listen {
@@ -292,7 +292,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// How old an answer of one tool may be.
+/// Parses the age that an answer of one tool may have.
 fn tool_age(text: &str) -> Result<(String, Option<Duration>), String> {
     let (tool, age) = text.split_once('=').ok_or("it must be TOOL=DURATION or TOOL=off")?;
     let age = if age == "off" { None } else { Some(duration_argument(age)?) };

@@ -92,7 +92,7 @@ pub(super) fn command() -> Command {
     command.help_template(template)
 }
 
-/// What a person sees who types the program's name alone.
+/// Text for a person who types the program's name alone.
 pub(super) fn first_steps() -> String {
     let command = Arguments::command();
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();

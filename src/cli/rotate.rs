@@ -125,7 +125,7 @@ fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-/// Whether the store would open, and every key is whole.
+/// Fails unless the store would open and every key is whole.
 fn verdict(answer: &KeysAnswer) -> Outcome {
     match (answer.opens, answer.unreadable) {
         (true, 0) => Ok(()),

@@ -43,7 +43,7 @@ impl Seal {
         parts.fold(first, |plain, part| plain + part.get(1..).unwrap_or_default())
     }
 
-    /// What a terminal gets: marks become codes, and everything else that would steer the terminal
+    /// Text for a terminal: marks become codes, and everything else that would steer the terminal
     /// is escaped.
     pub(super) fn guard(self, text: &str) -> Cow<'_, str> {
         if !text.chars().any(|c| c == self.0 || steers(c) && !matches!(c, '\n' | '\t')) {
@@ -76,7 +76,7 @@ pub(super) fn printable(text: &str) -> String {
     safe
 }
 
-/// Whether [`printable`] would change a text.
+/// True if [`printable`] would change a text.
 pub(super) fn has_controls(text: &str) -> bool {
     text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t'))
 }
@@ -93,7 +93,7 @@ fn push_printable(c: char, safe: &mut String) {
     }
 }
 
-/// Whether a terminal acts on a character instead of showing it: C0 and C1 controls, DEL, marks of
+/// True if a terminal acts on a character instead of showing it: C0 and C1 controls, DEL, marks of
 /// writing direction, the byte order mark.
 fn steers(c: char) -> bool {
     c.is_control()

@@ -1,4 +1,4 @@
-//! What a person or a pipe sees: lines, JSON, tables, colours. It must not decide what to show.
+//! Output to a person or a pipe: lines, JSON, tables, colours. It must not decide what to show.
 
 use std::{
     cell::RefCell,
@@ -19,17 +19,17 @@ use crate::wire::json;
 /// Standard output and error of one run.
 pub(super) struct Screen {
     out: io::BufWriter<io::Stdout>,
-    /// Whether the verb prints JSON.
+    /// True if the verb prints JSON.
     pub(super) json: bool,
-    /// Whether standard output is a terminal.
+    /// True if standard output is a terminal.
     pub(super) terminal: bool,
-    /// Whether standard error is a terminal.
+    /// True if standard error is a terminal.
     pub(super) terminal_errors: bool,
     colours: bool,
     seal: Seal,
-    /// Whether remarks are left out.
+    /// True if remarks are left out.
     pub(super) quiet: bool,
-    /// What long output goes through, while it does.
+    /// Pager of long output, while it runs.
     pager: Option<Pager>,
     /// Remarks that wait for the pager's end.
     held: RefCell<Vec<String>>,
@@ -42,10 +42,10 @@ const COLUMNS: usize = 100;
 /// Columns below which text is not wrapped any narrower.
 const COLUMNS_MIN: usize = 20;
 
-/// How often a spinner turns.
+/// Interval of a spinner's steps.
 const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
 
-/// How a word stands out.
+/// Emphasis of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     /// As its surroundings.
@@ -94,8 +94,8 @@ impl Screen {
         ended
     }
 
-    /// Whether a person sits before a whole screen, and types.
-    pub(super) fn plays(&self) -> bool {
+    /// True if a person sits before a whole screen, and types.
+    pub(super) fn is_full_screen(&self) -> bool {
         self.terminal && !self.json && io::stdin().is_terminal()
     }
 
@@ -111,7 +111,7 @@ impl Screen {
         (size.0 > 0).then_some(size)
     }
 
-    /// How instants are printed: relative and local on a terminal, RFC 3339 in a pipe.
+    /// Format of instants: relative and local on a terminal, RFC 3339 in a pipe.
     pub(super) fn times(&self) -> Times {
         if self.terminal { Times::local() } else { Times::default() }
     }
@@ -195,7 +195,7 @@ impl Screen {
         let _ = writeln!(io::stderr(), "{}", self.seal.guard(text.as_ref()));
     }
 
-    /// Whether a person waits and may be shown how far a verb is.
+    /// True if a person waits and may be shown the progress of a verb.
     pub(super) fn shows_progress(&self) -> bool {
         self.terminal_errors && !self.json && !self.quiet
     }
@@ -214,13 +214,13 @@ impl Screen {
         bar
     }
 
-    /// Whether there is a person to be asked.
-    pub(super) fn asks(&self) -> bool {
+    /// True if there is a person who can be asked.
+    pub(super) fn is_interactive(&self) -> bool {
         self.terminal_errors && !self.json && io::stdin().is_terminal()
     }
 
     /// Asks a person, who must say yes.
-    pub(super) fn agreed(&mut self, question: &str) -> io::Result<bool> {
+    pub(super) fn confirm(&mut self, question: &str) -> io::Result<bool> {
         self.flush()?;
         write!(io::stderr(), "{} [y/N] ", self.seal.guard(question))?;
         let mut answer = String::new();
@@ -256,7 +256,7 @@ impl Screen {
     }
 }
 
-/// Whether an answer is a yes; whatever else it is, is a no.
+/// True if an answer is a yes; any other text is a no.
 fn is_yes(answer: &str) -> bool {
     ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }

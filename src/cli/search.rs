@@ -18,7 +18,8 @@ use crate::{
     verbs::{NoQuery, Nowhere, search::SearchWith},
 };
 
-/// How long a person waits for events that are not in the index yet: mostly at a first search.
+/// Time for which a person waits for events that are not in the index yet: mostly at a first
+/// search.
 const WAIT: Duration = Duration::from_secs(10);
 /// Events that a person is shown on either side of a hit.
 const AROUND: u64 = 1;
@@ -56,7 +57,7 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
         return Ok(screen.print(&found)?);
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
-    found.hits.iter().for_each(|hit| tell(hit, &mut paper));
+    found.hits.iter().for_each(|hit| print_hit(hit, &mut paper));
     screen.lines(paper.lines())?;
     if found.hits.is_empty() {
         screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
@@ -68,8 +69,8 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
     Ok(())
 }
 
-/// Whether a person's name of a workspace may be the last of a longer one: then it becomes a word
-/// of the query. A path is a whole name, and one with a quote is no word.
+/// True if a workspace may be named by the last part of its path: then it becomes a word of the
+/// query. A path is a whole name, and one with a quote is no word.
 fn is_named(name: &str, q: &mut String) -> bool {
     let is_part = !name.is_empty() && !name.starts_with('/') && !name.contains(QUOTES);
     if is_part {
@@ -78,7 +79,7 @@ fn is_named(name: &str, q: &mut String) -> bool {
     is_part
 }
 
-/// Which workspaces were meant, and what was not looked at.
+/// Notes the workspaces that were searched, and the events that were not.
 fn notes(found: &SearchAnswer, screen: &Screen) {
     if !found.workspaces.is_empty() {
         let names: Vec<String> = found.workspaces.iter().map(|name| printable(name)).collect();
@@ -90,7 +91,7 @@ fn notes(found: &SearchAnswer, screen: &Screen) {
     }
 }
 
-/// What the index lacks.
+/// Notes the events that are not in the index.
 pub(super) fn not_searched(complete: &Complete, screen: &Screen) {
     if complete.sessions_behind > complete.sessions_unreadable {
         let events = many(complete.events_behind, "event");
@@ -106,7 +107,7 @@ pub(super) fn not_searched(complete: &Complete, screen: &Screen) {
     }
 }
 
-fn tell(hit: &Hit, paper: &mut Paper) {
+fn print_hit(hit: &Hit, paper: &mut Paper) {
     let title = hit.title.as_deref().map(|title| format!("  {}", one_line(title, TITLE_CHARS)));
     paper.heading(&format!("{} {}{}", hit.session, hit.position, title.unwrap_or_default()));
     let who = hit.who.as_deref().map(|who| format!("{who}, ")).unwrap_or_default();
@@ -144,7 +145,7 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     }
 }
 
-/// What speaks against a hit, in a line.
+/// Doubts about a hit, in a line.
 fn doubts(doubt: &Doubt) -> String {
     let mut all: Vec<String> = Vec::new();
     all.extend(doubt.superseded_by.map(|step| format!("superseded by step {step}")));

@@ -1,4 +1,4 @@
-//! Which secrets are removed by the front ends that record other programs: the setting `secrets`
+//! Rules for secrets that front ends remove when they record other programs: the setting `secrets`
 //! and the file of the user's rules. It must not know a rule.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::{
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where the rules come from.
+/// Source of the rules.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct SecretsSource {
     /// `on`, `off`, or the rules to leave out.

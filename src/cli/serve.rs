@@ -47,9 +47,9 @@ use crate::{
     wire::json,
 };
 
-/// How often an owner checks that its data directory still exists.
+/// Interval at which an owner checks that its data directory still exists.
 const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
-/// How long a stop may take to keep the search index.
+/// Time in which a stop may save the search index.
 const KEEP_INDEX: Duration = Duration::from_secs(2);
 /// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
@@ -262,7 +262,7 @@ async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     info!("owner stopped");
 }
 
-/// What leads in from the network: nothing for an owner started on demand.
+/// Interface to the network: empty for an owner started on demand.
 #[derive(Default)]
 struct Network {
     tcp: Option<TcpListener>,
@@ -369,7 +369,7 @@ fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome 
     Ok(screen.flush()?)
 }
 
-/// What becomes of sessions that are not used, for a person.
+/// Describes the expiry of unused sessions, for a person.
 fn expiry(lifetimes: &Lifetimes) -> String {
     const DAY: u64 = 24 * 3_600;
     let worded = |time: Duration| match time.as_secs() {

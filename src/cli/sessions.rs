@@ -68,11 +68,11 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     if sessions.is_empty() {
         screen.note(match filtered {
             true => "No session matches.".to_owned(),
-            false => none(client, query.workspace.as_deref()).await,
+            false => empty_list_reason(client, query.workspace.as_deref()).await,
         });
         return Ok(());
     }
-    let titles = titles::of(client, &sessions).await;
+    let titles = titles::fetch(client, &sessions).await;
     if screen.terminal {
         let lines = table::lines(&sessions, &titles, screen.columns(), &screen.times());
         screen.lines(lines)?;
@@ -117,7 +117,7 @@ async fn pages(
     }
 }
 
-/// Whether a workspace has sessions.
+/// True if a workspace has sessions.
 pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bool> {
     let query = sessions::ListQuery {
         workspace: Some(workspace.to_owned()),
@@ -152,8 +152,8 @@ async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-/// Why a list is empty.
-async fn none(client: &Client, workspace: Option<&str>) -> String {
+/// Reason for which a list is empty.
+async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
     if let Some(workspace) = workspace {
         return format!("No session in workspace {workspace}.");
     }
@@ -222,7 +222,7 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
         format: Some("text".to_owned()),
         ..views::IndexQuery::default()
     };
-    let view = client.text(Request::of::<views::Index>(&place, &query, &()));
+    let view = client.text(Request::from_verb::<views::Index>(&place, &query, &()));
     if let (false, Ok(view)) = (wanted.lineage, view.await) {
         // A task that equals the title is shown once.
         let title = session.title.as_deref().unwrap_or_default();
@@ -232,7 +232,7 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
     Ok(screen.lines(paper.lines())?)
 }
 
-/// How a question names a session: its id, title and number of events.
+/// Description of a session in a question: its id, title and number of events.
 async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
     let place = InSession { session: id.clone() };
     let session = match client.call::<sessions::Get>(&place, &NoQuery {}, &()).await {

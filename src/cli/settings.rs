@@ -17,15 +17,15 @@ const OF_AN_OWNER: &str = "Settings";
 #[derive(Clone, Copy)]
 pub(super) struct Setting {
     pub(super) name: &'static str,
-    /// What stands for its value in a help.
+    /// Placeholder of its value in a help.
     value: &'static str,
     /// `None`: worked out where the program runs, or nothing.
     pub(super) default: Option<&'static str>,
     meaning: &'static str,
     shown: Shown,
-    /// Whether an owner must have it like its front ends: they compare it.
+    /// True if an owner must have it like its front ends: they compare it.
     pub(super) shared: bool,
-    /// Whether it is a secret: it comes from the environment alone, for others can read a command
+    /// True if it is a secret: it comes from the environment alone, for others can read a command
     /// line and a file of settings, and it is never shown.
     pub(super) secret: bool,
 }
@@ -279,12 +279,12 @@ impl Setting {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
-    /// Whether listings leave it out while it has its default.
+    /// True if listings leave it out while it has its default.
     pub(super) fn is_hidden(&self) -> bool {
         self.shown == Shown::Nowhere
     }
 
-    /// What it is, and its default.
+    /// Its meaning and default.
     pub(super) fn help(&self) -> String {
         match self.default {
             Some(default) => format!("{}; default {default}", self.meaning),

@@ -76,7 +76,7 @@ pub(super) fn lines(
         ids.cells = shortened(&ids.cells);
     }
     let room = width.saturating_sub(taken(&shown)).max(TITLE_COLUMNS / 2);
-    let titles = titles.iter().map(|title| fitting(&one_line(title, room), room));
+    let titles = titles.iter().map(|title| truncated(&one_line(title, room), room));
     shown.push(Column::new("TITLE", titles));
     let mut lines = vec![(Tone::Faint, line(&shown, |column| column.head.to_owned()))];
     for (n, session) in sessions.iter().enumerate() {
@@ -101,7 +101,7 @@ fn line(shown: &[Column], cell: impl Fn(&Column) -> String) -> String {
 }
 
 /// A text cut to a number of columns.
-fn fitting(text: &str, room: usize) -> String {
+fn truncated(text: &str, room: usize) -> String {
     let mut cut = text.to_owned();
     while columns(&cut) > room {
         let kept = cut.chars().count().saturating_sub(2);

@@ -23,7 +23,7 @@ use crate::{
 
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What a tenant has for itself; what is not said is as for all.
+/// Settings of one tenant; the others are as for all.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {

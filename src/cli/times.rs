@@ -17,7 +17,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// How instants are printed: in UTC as RFC 3339 to the second (the default), or as a person at this
+/// Format of instants: in UTC as RFC 3339 to the second (the default), or as a person at this
 /// machine reads them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
@@ -97,7 +97,7 @@ fn coarse(micros: i64) -> String {
     }
 }
 
-/// How long something took: `340 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`.
+/// Text of a duration: `340 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`.
 pub(super) fn took(micros: i64) -> String {
     match micros.max(0) {
         d if d < SECOND => format!("{} ms", d / 1_000),

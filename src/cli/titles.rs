@@ -20,7 +20,7 @@ const EVENTS_MAX: u64 = 64;
 const AT_ONCE: usize = 8;
 
 /// The titles of sessions, in their order.
-pub(super) async fn of(client: &Client, sessions: &[Session]) -> Vec<String> {
+pub(super) async fn fetch(client: &Client, sessions: &[Session]) -> Vec<String> {
     let titles = stream::iter(sessions).map(|session| title(client, session));
     titles.buffered(AT_ONCE).collect().await
 }

@@ -33,7 +33,7 @@ use crate::{
 /// Sessions that are named to a person at most.
 const NAMES_MAX: usize = 10;
 
-/// Where Claude Code keeps large results of a session.
+/// Directory of Claude Code's large results of a session.
 const RESULTS: &str = "tool-results";
 
 /// Lines that were left out and are named to a person, at most.
@@ -43,7 +43,7 @@ const BAD_MAX: usize = 5;
 struct Here<'a> {
     gate: &'a Gate,
     home: Option<PathBuf>,
-    /// What may be recorded of a session in a directory.
+    /// Permission to record a session of a directory.
     past: Mutex<HashMap<(String, Option<String>), Past>>,
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn import(
         bar.finish_and_clear();
         let report = imported?;
         failed |= report.bad.count() + report.skipped.count() > 0;
-        tell(path, &report, screen)?;
+        print_report(path, &report, screen)?;
         there += report.sessions.count() + report.skipped.count();
         skipped += report.skipped.count();
         named.extend(report.skipped.named().iter().filter_map(|bad| {
@@ -186,7 +186,7 @@ fn amount(number: u64, one: &str) -> String {
     counted(usize::try_from(number).unwrap_or(usize::MAX), one)
 }
 
-fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
+fn print_report(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
     if screen.json {
         let left_out = [report.bad.named(), report.skipped.named()].concat();
         let bad = left_out.iter().map(|bad| {
@@ -241,7 +241,7 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-/// What was not taken as it is in the file.
+/// Notes the parts of a file that were not imported as they are.
 fn notes(path: &Path, report: &Report, screen: &Screen) {
     let name = path.display();
     // Whole conversations come last, after every file.
@@ -389,7 +389,7 @@ async fn document(
     Ok(())
 }
 
-/// What has no place in another program's lines.
+/// Notes the gaps, which have no place in another program's lines.
 fn tell_missing(page: &Page, screen: &Screen) {
     for gap in &page.gaps {
         screen.note(format!("sessionlog: {}", gap.sentence()));

@@ -1,5 +1,5 @@
-//! What settings are made of: the environment, a value with its source, why one is refused, sizes
-//! and durations. It must not know a setting.
+//! Parts of settings: the environment, a value with its source, the reason why one is refused,
+//! sizes and durations. It must not know a setting.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -14,7 +14,7 @@ pub(super) const FLAG: &str = "flag";
 pub(super) type Typed<'a> =
     dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
 
-/// What the process was started with, read once.
+/// Environment of the process, read once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
     /// Every variable.
@@ -46,7 +46,7 @@ impl Environment {
     }
 }
 
-/// Why there is no configuration. Nothing was started.
+/// Reason for which there is no configuration. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConfigError {
     #[error("setting {name} from {source_name}: {value:?} is not {wanted}")]
@@ -82,7 +82,7 @@ impl ConfigError {
 pub(super) struct SettingValue {
     pub(super) name: &'static str,
     pub(super) value: Option<String>,
-    /// Where it came from, for a person.
+    /// Its source, for a person.
     pub(super) source: String,
     pub(super) help: String,
     pub(super) shared: bool,

@@ -55,13 +55,13 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
     if answer.damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
 }
 
-/// What a damaged session is called: after its tenant and user, where it is another's.
+/// Name of a damaged session: after its tenant and user, where it is another's.
 fn name(gap: &Damage) -> String {
     let names = [gap.tenant.as_deref(), gap.user.as_deref(), Some(gap.session.as_str())];
     names.into_iter().flatten().collect::<Vec<_>>().join("/")
 }
 
-/// How the session stands to the receipt, for a person.
+/// Compares the session with the receipt, for a person.
 fn verdict(head: &HeadAnswer, screen: &Screen) -> String {
     let position = head.position;
     let text = match head.state.as_str() {

@@ -45,11 +45,11 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
         let place = InSession { session: session.clone() };
         let request = match which {
             args::WhichView::Index => {
-                Request::of::<views::Index>(&place, &views::IndexQuery::default(), &())
+                Request::from_verb::<views::Index>(&place, &views::IndexQuery::default(), &())
             }
             _ => {
                 let query = views::ContinuationQuery::default();
-                Request::of::<views::Continuation>(&place, &query, &())
+                Request::from_verb::<views::Continuation>(&place, &query, &())
             }
         };
         let text = client.text(add(request)).await?;
@@ -96,7 +96,7 @@ async fn text<V: Verb<Body = ()>>(
     params: &V::Params,
     add: impl FnOnce(Request) -> Request,
 ) -> Outcome<Bytes> {
-    let request = add(Request::of::<V>(params, &V::Query::default(), &()));
+    let request = add(Request::from_verb::<V>(params, &V::Query::default(), &()));
     Ok(client.checked::<V>(request).await?)
 }
 

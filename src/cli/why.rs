@@ -71,7 +71,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Why, screen: &mut Screen
     let mut paper = Paper::new(screen.columns(), screen.times());
     for one in &found {
         let title = titles::title(client, &one.session).await;
-        tell(one, &title, &mut paper);
+        print_found(one, &title, &mut paper);
     }
     Ok(screen.lines(paper.lines())?)
 }
@@ -123,7 +123,7 @@ fn read(value: &Value, text: String) -> Option<Event> {
     })
 }
 
-fn tell(found: &Found, title: &str, paper: &mut Paper) {
+fn print_found(found: &Found, title: &str, paper: &mut Paper) {
     let count = many(found.edits.len() as u64, "change");
     let head = format!("{}  {count}  {}", found.session.id, one_line(title, TITLE_CHARS));
     paper.heading(&head);

@@ -56,7 +56,7 @@ pub(super) async fn checkpoints(
         return place(&found, screen);
     }
     if let Some(name) = &wanted.resume {
-        let request = Request::of::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
+        let request = Request::from_verb::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
         let resumed = client.ask::<ResumeCheckpoint>(held(request, wanted.fencing_token)).await?;
         if screen.json {
             return Ok(screen.print(&resumed)?);
@@ -67,7 +67,8 @@ pub(super) async fn checkpoints(
     }
     if wanted.create {
         let new = new_checkpoint(&wanted)?;
-        let request = Request::of::<MakeCheckpoint>(&InSession { session }, &NoQuery {}, &new);
+        let request =
+            Request::from_verb::<MakeCheckpoint>(&InSession { session }, &NoQuery {}, &new);
         let made = client.ask::<MakeCheckpoint>(held(request, wanted.fencing_token)).await?;
         if screen.json {
             return Ok(screen.print(&made)?);
@@ -114,7 +115,7 @@ async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -
     Ok(())
 }
 
-/// How many events a range has, as text.
+/// Number of events of a range, as text.
 fn events(range: &Range) -> String {
     counted(usize::try_from(range.len()).unwrap_or(usize::MAX), "event")
 }
@@ -185,10 +186,10 @@ fn place(found: &CheckpointState, screen: &mut Screen) -> Outcome {
     let is_empty = |plan: &&Value| plan.as_object().is_some_and(Map::is_empty);
     let plan = found.plan.as_ref().filter(|plan| !plan.is_null() && !is_empty(plan));
     lines.extend(plan.map(|plan| ("plan", printable(&plan.to_string()))));
-    tell(&lines, screen)
+    print_fields(&lines, screen)
 }
 
-fn tell(lines: &[(&str, String)], screen: &mut Screen) -> Outcome {
+fn print_fields(lines: &[(&str, String)], screen: &mut Screen) -> Outcome {
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
         screen.line(format!("{name} {value}"))?;
@@ -242,7 +243,7 @@ pub(super) async fn wake(client: &Client, wanted: &args::Wake, screen: &mut Scre
     let session = &wanted.session;
     let (place, ttl_seconds) = (InSession { session: session.clone() }, wanted.seconds);
     if let Some(token) = wanted.release {
-        let request = Request::of::<ReleaseLease>(&place, &NoQuery {}, &());
+        let request = Request::from_verb::<ReleaseLease>(&place, &NoQuery {}, &());
         let released = client.ask::<ReleaseLease>(held(request, Some(token))).await?;
         if screen.json {
             return Ok(screen.print(&released)?);
@@ -252,12 +253,12 @@ pub(super) async fn wake(client: &Client, wanted: &args::Wake, screen: &mut Scre
     }
     if let Some(token) = wanted.renew {
         let body = RenewRequest { ttl_seconds };
-        let request = Request::of::<RenewLease>(&place, &NoQuery {}, &body);
+        let request = Request::from_verb::<RenewLease>(&place, &NoQuery {}, &body);
         let lease = client.ask::<RenewLease>(held(request, Some(token))).await?;
         if screen.json {
             return Ok(screen.print(&lease)?);
         }
-        return tell(&lines_of(&lease), screen);
+        return print_fields(&lines_of(&lease), screen);
     }
     let body = WakeRequest { steal: wanted.steal, ttl_seconds };
     let woken = client.call::<WakeSession>(&place, &NoQuery {}, &body).await?;
@@ -274,7 +275,7 @@ pub(super) async fn wake(client: &Client, wanted: &args::Wake, screen: &mut Scre
             lines.push(("open call", format!("{name} at {}", call.position)));
         }
     }
-    tell(&lines, screen)?;
+    print_fields(&lines, screen)?;
     woken.last_checkpoint.map_or(Ok(()), |last| self::place(&last, screen))
 }
 

@@ -14,7 +14,7 @@ impl Request {
     /// # Panics
     /// When the body of the verb is not JSON.
     #[must_use]
-    pub fn of<V: Verb>(params: &V::Params, query: &V::Query, body: &V::Body) -> Self {
+    pub fn from_verb<V: Verb>(params: &V::Params, query: &V::Query, body: &V::Body) -> Self {
         let method = match V::ROUTE.method {
             Declared::Get => Method::GET,
             Declared::Post => Method::POST,
@@ -50,10 +50,10 @@ impl Client {
         query: &V::Query,
         body: &V::Body,
     ) -> Result<V::Answer, ClientError> {
-        self.ask::<V>(Request::of::<V>(params, query, body)).await
+        self.ask::<V>(Request::from_verb::<V>(params, query, body)).await
     }
 
-    /// Sends a [call](Request::of) of a verb.
+    /// Sends a [call](Request::from_verb) of a verb.
     ///
     /// # Errors
     /// Those of [`Self::call`].

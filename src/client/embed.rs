@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a text that is sent: models read no more of it.
 const TEXT_BYTES_MAX: usize = 8_000;
 
-/// How an embedder is reached.
+/// Address and model of an embedder.
 pub struct EmbedderOptions {
     /// The address of its embeddings, whole.
     pub url: Url,

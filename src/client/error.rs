@@ -1,5 +1,5 @@
-//! What can go wrong between a front end and its owner or server, each with what to do. It must
-//! not choose an exit code: interfaces do.
+//! Failures between a front end and its owner or server, each with advice. It must not choose an
+//! exit code: interfaces do.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Code of a refusal that does not say whether anything was done.
 pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
-/// Why a call got no result.
+/// Reason for which a call got no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The owner or server answered with an error.
@@ -22,9 +22,9 @@ pub enum ClientError {
     OwnerMismatch {
         /// `version` or `configuration`.
         what: &'static str,
-        /// What this program has.
+        /// Version of this program.
         ours: String,
-        /// What the owner has.
+        /// Version of the owner.
         theirs: String,
         /// The owner's process.
         pid: u64,
@@ -45,9 +45,9 @@ pub enum ClientError {
         who: String,
         /// The data directory, or the server's address.
         address: String,
-        /// How long it was given.
+        /// Time it was given.
         seconds: u64,
-        /// Whether it was given a call that changes something.
+        /// True if it was given a call that changes something.
         in_doubt: bool,
     },
     /// No process answers, after every retry.
@@ -55,15 +55,15 @@ pub enum ClientError {
     Unreachable {
         /// The address that was asked.
         address: String,
-        /// What the last attempt met.
+        /// Error of the last attempt.
         reason: String,
     },
-    /// What answered does not speak this protocol.
+    /// The other side does not speak this protocol.
     #[error("{address} answered with something that is not sessionlog's: {reason}")]
     Foreign {
         /// The address that was asked.
         address: String,
-        /// What was found.
+        /// The finding.
         reason: String,
     },
     /// No client could be made.
@@ -71,7 +71,7 @@ pub enum ClientError {
     Setup(String),
 }
 
-/// Why an owner did not start, as it said itself.
+/// Reason for which an owner did not start, as it said itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartReport {
     /// One of the closed list of codes, or `owned`: another process owns the directory.
@@ -144,7 +144,7 @@ impl Refusal {
         self.message = message;
     }
 
-    /// What to do next, when the answer says so.
+    /// Advice, when the answer has one.
     #[must_use]
     pub fn action(&self) -> Option<&str> {
         self.body.get("error")?.get("recovery_hint")?.get("action")?.as_str()
@@ -163,7 +163,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the same call may succeed later, unchanged.
+    /// True if the same call may succeed later, unchanged.
     #[must_use]
     pub fn retryable(&self) -> bool {
         match self {

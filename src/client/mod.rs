@@ -40,8 +40,8 @@ pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 pub const CREDENTIALS: [&str; 3] =
     ["SESSIONLOG_TOKEN", "SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 
-/// How long an unused connection stays open: short, because an owner started on demand exits only
-/// when no connection is open.
+/// Time for which an unused connection stays open: short, because an owner started on demand exits
+/// only when no connection is open.
 const IDLE_CONNECTION: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any long poll and any pause between heartbeats.
@@ -56,7 +56,7 @@ pub enum Target {
     Server(Url),
 }
 
-/// What a client shows to a server, and believes it by.
+/// Credential that a client sends to a server, and certificates it trusts.
 #[derive(Clone, Default)]
 pub struct Shown {
     /// The credential, sent with every call.
@@ -91,10 +91,10 @@ struct Inner {
     http: reqwest::Client,
     base: Url,
     target: Target,
-    /// What makes this client's minted keys differ from every other client's.
+    /// Prefix of this client's minted keys, which differs from every other client's.
     key_prefix: String,
     keys_minted: AtomicU64,
-    /// Whether the owner that answers now was seen to fit; cleared by every failure.
+    /// True if the owner that answers now was seen to fit; cleared by every failure.
     owner_fits: AtomicBool,
     /// At most one call at a time looks for an owner or starts one.
     starting: tokio::sync::Mutex<()>,
@@ -107,14 +107,14 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`] when the machine has no means for a connection.
     pub fn new(target: Target, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
-        Self::with(target, key_prefix, Shown::default())
+        Self::with_credentials(target, key_prefix, Shown::default())
     }
 
     /// A client that shows a credential, to a server alone.
     ///
     /// # Errors
     /// [`ClientError::Setup`], also when what is shown cannot be.
-    pub fn with(
+    pub fn with_credentials(
         target: Target,
         key_prefix: impl Into<String>,
         shown: Shown,

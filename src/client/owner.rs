@@ -19,9 +19,9 @@ use tokio::{
 use super::{Client, ClientError, Request, StartReport, Target, error::OWNED, request::Failure};
 use crate::verbs::{NoQuery, Nowhere, admin};
 
-/// How long an owner may take to open its data directory before its starter stops waiting.
+/// Time in which an owner must open its data directory; its starter waits no longer.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long an owner may take to say who it is.
+/// Time in which an owner must say who it is.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of the line an owner reports its start with.
 const REPORT_BYTES_MAX: u64 = 64 << 10;
@@ -37,12 +37,12 @@ pub struct OwnerTarget {
     pub data_dir: PathBuf,
     /// The settings an owner must share with its front ends, `name=value`.
     pub config_digest: String,
-    /// How to start one when no owner answers; `None` never starts one.
+    /// Command that starts one when no owner answers; `None` never starts one.
     pub start: Option<Start>,
 }
 
-/// How to start an owner: a program that reports a [`StartReport`] or `{"ready":true}` as the one
-/// line of its standard output, takes the lock first and binds the socket after.
+/// Command that starts an owner: a program that reports a [`StartReport`] or `{"ready":true}` as
+/// the one line of its standard output, takes the lock first and binds the socket after.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The program.
@@ -55,30 +55,30 @@ pub struct Start {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// What an owner of any version says about itself.
+/// Description that an owner of any version gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OwnerReport {
     /// Its version.
     pub version: String,
     /// Its process.
     pub pid: u64,
-    /// Whether it was started by a front end and leaves when idle.
+    /// True if it was started by a front end and leaves when idle.
     pub on_demand: bool,
-    /// Where it listens for HTTP and MCP, if it does.
+    /// Address for HTTP and MCP, if it listens there.
     pub url: Option<String>,
     /// Its settings that front ends compare, `name=value`.
     pub config_digest: String,
 }
 
 impl Client {
-    /// What the owner says about itself, without starting one.
+    /// Asks the owner for its description, without starting one.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] when no process listens, [`ClientError::OwnerSilent`] when
     /// one does and does not answer.
     pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
-        let request = Request::of::<admin::Owner>(&Nowhere {}, &NoQuery {}, &());
-        let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
+        let request = Request::from_verb::<admin::Owner>(&Nowhere {}, &NoQuery {}, &());
+        let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.send_once(&request)).await {
             Ok(answer) => answer.map_err(Failure::error)?,
             Err(_) => return Err(self.silent().await),
         };
@@ -108,8 +108,8 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] from an owner that was not; [`ClientError::Unreachable`].
     pub async fn step_down(&self) -> Result<(), ClientError> {
-        let request = Request::of::<admin::StepDown>(&Nowhere {}, &NoQuery {}, &());
-        match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
+        let request = Request::from_verb::<admin::StepDown>(&Nowhere {}, &NoQuery {}, &());
+        match tokio::time::timeout(PROBE_TIMEOUT, self.send_once(&request)).await {
             Ok(answer) => answer.map(drop).map_err(Failure::error),
             Err(_) => Err(self.silent().await),
         }
@@ -158,13 +158,17 @@ fn check_fit(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientErr
     }
     if report.config_digest != target.config_digest {
         let (ours, theirs) = (&target.config_digest, &report.config_digest);
-        return Err(mismatch("configuration", &unlike(ours, theirs), &unlike(theirs, ours)));
+        return Err(mismatch(
+            "configuration",
+            &differing_settings(ours, theirs),
+            &differing_settings(theirs, ours),
+        ));
     }
     Ok(())
 }
 
 /// The settings of one list that the other has not, or has otherwise.
-fn unlike(list: &str, other: &str) -> String {
+fn differing_settings(list: &str, other: &str) -> String {
     let known = |setting: &&str| other.split(' ').any(|same| same == *setting);
     list.split(' ').filter(|setting| !known(setting)).collect::<Vec<_>>().join(" ")
 }

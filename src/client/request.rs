@@ -18,13 +18,13 @@ use crate::{
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// How long a call is repeated from its first failure on, where an owner can be started or is being
-/// replaced.
+/// Time for which a call is repeated from its first failure on, where an owner can be started or is
+/// being replaced.
 const PATIENCE_OWNER: Duration = Duration::from_secs(30);
 /// The same for a server, which this program cannot start.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
-/// How long a call may last before the client checks whether the process that has it still answers.
+/// Time after which the client checks whether the process that has the call still answers.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Path of a session's resource below `/v1`; `rest` begins with `/` or is empty.
@@ -140,7 +140,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// What became of one attempt.
+/// Failure of one attempt.
 pub(super) enum Failure {
     /// Another attempt may succeed.
     Again(ClientError),
@@ -195,7 +195,7 @@ impl Client {
         loop {
             let failure = match self.attempt(&request, &mut sent_before).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Final(error)) if knows(&error) => return Err(error),
+                Err(Failure::Final(error)) if is_conclusive(&error) => return Err(error),
                 Err(Failure::Final(error)) => return Err(unknown.unwrap_or(error)),
                 Err(Failure::Again(error)) => error,
             };
@@ -270,7 +270,7 @@ impl Client {
     /// One attempt. When it takes long, the process is asked now and then who it is: a call may
     /// last, but a process that is stopped must not make its callers wait with it.
     async fn watched(&self, request: &Request) -> Result<Answer, Failure> {
-        let mut call = std::pin::pin!(self.once(request));
+        let mut call = std::pin::pin!(self.send_once(request));
         loop {
             if let Ok(answer) = tokio::time::timeout(SILENCE, &mut call).await {
                 return answer;
@@ -285,7 +285,7 @@ impl Client {
     }
 
     /// One attempt, without a look at the owner.
-    pub(super) async fn once(&self, request: &Request) -> Result<Answer, Failure> {
+    pub(super) async fn send_once(&self, request: &Request) -> Result<Answer, Failure> {
         let response = self.open(request).await?;
         let status = response.status().as_u16();
         let body = response.bytes().await.map_err(|error| self.lost(&error))?;
@@ -337,8 +337,8 @@ impl Client {
     }
 }
 
-/// Whether an answer also shows what became of the same call before it.
-fn knows(error: &ClientError) -> bool {
+/// True if an answer also shows the outcome of the same call before it.
+fn is_conclusive(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.status < 500)
 }
 

@@ -57,7 +57,7 @@ impl AnswerStream {
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] when the connection broke.
-    pub async fn some(&mut self, bytes_max: usize) -> Result<Bytes, ClientError> {
+    pub async fn next_bytes(&mut self, bytes_max: usize) -> Result<Bytes, ClientError> {
         while self.buffer.is_empty() {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
@@ -117,7 +117,7 @@ fn field(event: &mut SseEvent, line: &str) -> bool {
     true
 }
 
-/// What a follower of a session receives, each as JSON text.
+/// Item that a follower of a session receives, each as JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TailItem {
     /// An event.

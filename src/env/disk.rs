@@ -78,7 +78,7 @@ impl DataDir {
     }
 
     /// Runs `act` with the directory that holds `path` and the last name of `path`.
-    fn at<T>(
+    fn with_parent<T>(
         &self,
         path: &str,
         act: impl FnOnce(BorrowedFd<'_>, &str) -> rustix::io::Result<T>,
@@ -123,14 +123,14 @@ impl DataDir {
         opened.as_ref().err().is_none_or(known).then_some(opened)
     }
 
-    /// What the file system has left.
+    /// Free space of the file system.
     fn free(&self) -> io::Result<Free> {
-        Ok(Free::of(&rustix::fs::fstatvfs(&self.root)?))
+        Ok(Free::from_statvfs(&rustix::fs::fstatvfs(&self.root)?))
     }
 
     fn file(&self, path: &str, flags: OFlags) -> io::Result<DiskFile> {
         let walk = || {
-            self.at(path, |directory, name| {
+            self.with_parent(path, |directory, name| {
                 rustix::fs::openat(directory, name, flags | FILE_FLAGS, FILE_MODE)
             })
         };
@@ -195,7 +195,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a directory cannot be synced: by this user, or on this file system.
+/// True if a directory cannot be synced: by this user, or on this file system.
 fn unsynced(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
     [InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported].contains(&error.kind())
@@ -249,25 +249,29 @@ impl Storage for DataDir {
     }
 
     fn create_dir(&self, directory: &str) -> io::Result<()> {
-        self.at(directory, |parent, name| match rustix::fs::mkdirat(parent, name, DIRECTORY_MODE) {
-            Err(Errno::EXIST) => {
-                rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty()).map(drop)
+        self.with_parent(directory, |parent, name| {
+            match rustix::fs::mkdirat(parent, name, DIRECTORY_MODE) {
+                Err(Errno::EXIST) => {
+                    rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty()).map(drop)
+                }
+                made => made,
             }
-            made => made,
         })
         .map_err(|error| with_shortage(error, || Ok(self.free()?.short())))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.at(from, |from_directory, from_name| {
-            Ok(self.at(to, |to_directory, to_name| {
+        self.with_parent(from, |from_directory, from_name| {
+            Ok(self.with_parent(to, |to_directory, to_name| {
                 rustix::fs::renameat(from_directory, from_name, to_directory, to_name)
             }))
         })?
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
-        self.at(path, |directory, name| rustix::fs::unlinkat(directory, name, AtFlags::empty()))
+        self.with_parent(path, |directory, name| {
+            rustix::fs::unlinkat(directory, name, AtFlags::empty())
+        })
     }
 
     fn sync_dir(&self, directory: &str) -> io::Result<()> {

@@ -104,10 +104,10 @@ pub fn read_within(
     read_open(file, bytes_max).map(Some)
 }
 
-/// What tells a changed file from an unchanged one.
+/// Metadata by which a changed file differs from an unchanged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub is_file: bool,
     /// Size in bytes.
     pub bytes: u64,
@@ -357,7 +357,7 @@ pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
     }))
 }
 
-/// Whether a path is a directory, not a link, that belongs to this user and that no other user may
+/// True if a path is a directory, not a link, that belongs to this user and that no other user may
 /// write to: its content comes from this user.
 #[must_use]
 pub fn is_own_dir(path: &Path) -> bool {
@@ -377,7 +377,7 @@ pub fn other_user(path: &Path) -> io::Result<Option<u32>> {
     Ok(look(path)?.map(|found| found.uid).filter(|uid| *uid != own))
 }
 
-/// Whether this process may do what any user may.
+/// True if this process may do what any user may.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -400,7 +400,7 @@ pub struct Identity {
     changed: (i64, i64),
 }
 
-/// What a path names now, links followed.
+/// Identity of the file that a path names now, links followed.
 ///
 /// # Errors
 /// The error of the file system.
@@ -418,7 +418,7 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
 /// as much to take a name.
 const SPACE_MIN: u64 = 256 << 10;
 
-/// What a file system has left for this user.
+/// Free space of a file system for this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
     /// Bytes that can be written.
@@ -428,12 +428,12 @@ pub struct Free {
 }
 
 impl Free {
-    pub(super) fn of(about: &rustix::fs::StatVfs) -> Self {
+    pub(super) fn from_statvfs(about: &rustix::fs::StatVfs) -> Self {
         let bytes = about.f_bavail.saturating_mul(about.f_frsize);
         Self { bytes, inodes: (about.f_files > 0).then_some(about.f_favail) }
     }
 
-    /// What is short where there is no room for a file.
+    /// The resource that is short where a file does not fit.
     #[must_use]
     pub fn short(&self) -> Short {
         let space = self.bytes < SPACE_MIN || self.inodes != Some(0);
@@ -441,12 +441,12 @@ impl Free {
     }
 }
 
-/// What the file system of a path has left.
+/// Free space of the file system of a path.
 ///
 /// # Errors
 /// The error of the system.
 pub fn free(path: &Path) -> io::Result<Free> {
-    Ok(Free::of(&rustix::fs::statvfs(path)?))
+    Ok(Free::from_statvfs(&rustix::fs::statvfs(path)?))
 }
 
 /// Blocks until no other process changes a file, and locks it until the result is dropped. The lock
@@ -500,7 +500,7 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// Whether a path itself is a link.
+/// True if a path itself is a link.
 #[must_use]
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())

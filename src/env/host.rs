@@ -39,7 +39,7 @@ const SOCKET_NEW_FILE: &str = "owner.sock.new";
 /// Sent to a process that lets a file grow beyond its limit; without a handler it ends the process.
 pub const FILE_SIZE_SIGNAL: i32 = rustix::process::Signal::XFSZ.as_raw();
 
-/// Where the owner of a data directory listens.
+/// Socket of the owner of a data directory.
 #[derive(Debug)]
 pub struct OwnerSocket {
     /// A path short enough to bind and connect to.
@@ -57,7 +57,7 @@ impl OwnerSocket {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn of(data_dir: &Path) -> io::Result<Self> {
+    pub fn new(data_dir: &Path) -> io::Result<Self> {
         let plain = data_dir.join(SOCKET_FILE);
         if data_dir.join(SOCKET_NEW_FILE).as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
             return Ok(Self { path: plain, directory: None, bound: OnceLock::new() });
@@ -89,7 +89,7 @@ impl OwnerSocket {
         Ok(listener)
     }
 
-    /// Whether the path still leads to the socket that was bound here. It does not once the
+    /// True if the path still leads to the socket that was bound here. It does not once the
     /// directory was removed or created again by another process.
     ///
     /// # Errors
@@ -152,8 +152,8 @@ pub fn output_of(
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// What a command prints until it ends; it is not reaped. The thread that reads is left behind when
-/// something else keeps the pipe open.
+/// Output of a command until its end; the command is not reaped. The thread that reads is left
+/// behind when something else keeps the pipe open.
 fn read_within(
     child: &mut Child,
     bytes_max: u64,
@@ -272,7 +272,7 @@ pub fn close_stdout() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }
 
-/// How often a directory is removed into which a process still writes.
+/// Attempts to remove a directory into which a process still writes.
 const REMOVALS_MAX: usize = 1_000;
 
 /// A private directory that is removed with its contents when dropped.
@@ -365,12 +365,12 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary directory");
         for data_dir in [home.path().join("short"), home.path().join("long".repeat(40))] {
             drop(DataDir::open(&data_dir).expect("created"));
-            let socket = OwnerSocket::of(&data_dir).expect("named");
-            let stale = OwnerSocket::of(&data_dir).expect("named");
+            let socket = OwnerSocket::new(&data_dir).expect("named");
+            let stale = OwnerSocket::new(&data_dir).expect("named");
             drop(stale.bind().expect("bound"));
             assert!(UnixStream::connect(&socket.path).is_err(), "nobody accepts there");
             let _listener = socket.bind().expect("a stale socket is replaced");
-            let other = OwnerSocket::of(&data_dir).expect("named");
+            let other = OwnerSocket::new(&data_dir).expect("named");
             UnixStream::connect(&other.path).expect("reached");
             let mode = fs::metadata(data_dir.join(SOCKET_FILE)).expect("there").permissions();
             assert_eq!(mode.mode() & 0o077, 0, "nobody else may connect");

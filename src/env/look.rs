@@ -11,7 +11,7 @@ use super::files;
 
 /// Bytes of a file that is hashed at most.
 const BYTES_MAX: u64 = 16 << 20;
-/// How the hash of a file begins.
+/// Prefix of the hash of a file.
 const PREFIX: &str = "blake3:";
 /// Endings and beginnings of names of files that hold secrets, and directories of such files.
 const SECRET_ENDINGS: [&str; 8] =
@@ -28,7 +28,7 @@ pub struct Roots {
     more: Vec<PathBuf>,
 }
 
-/// What was seen of a file.
+/// Result of looking at a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It is there, with the hash of its bytes.
@@ -45,7 +45,7 @@ pub enum Seen {
 impl Roots {
     /// Below the directory of a workspace, to which relative paths belong, and below others.
     #[must_use]
-    pub fn of(workspace: &Path, more: &[PathBuf]) -> Self {
+    pub fn new(workspace: &Path, more: &[PathBuf]) -> Self {
         let plain = |path: &PathBuf| files::canonical(path).unwrap_or_else(|_| path.clone());
         Self { base: plain(&workspace.to_path_buf()), more: more.iter().map(plain).collect() }
     }
@@ -114,7 +114,7 @@ fn hash(path: &Path) -> io::Result<Option<String>> {
     Ok((read <= BYTES_MAX).then(|| format!("{PREFIX}{}", hasher.finalize().to_hex())))
 }
 
-/// Whether a file holds secrets, by its name and its directories.
+/// True if a file holds secrets, by its name and its directories.
 fn is_secret(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let name = name.unwrap_or_default();

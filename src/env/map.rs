@@ -23,13 +23,14 @@ pub trait Mapped: Send + Sync {
     /// The bytes as they were put, unless they are hurt.
     fn bytes(&self) -> &[u8];
 
-    /// Whether bytes read as zeros since, because the file or the device lacks them, or their file
-    /// is to go: what was computed from them is void. The caller looks often, and drops them then.
+    /// True if bytes read as zeros since, because the file or the device lacks them, or their file
+    /// is to be removed: results computed from them are void. The caller checks often, and drops
+    /// them then.
     fn is_hurt(&self) -> bool {
         false
     }
 
-    /// Whether they take memory of this process, as a copy does.
+    /// True if they take memory of this process, as a copy does.
     fn is_copy(&self) -> bool {
         true
     }
@@ -52,7 +53,7 @@ const SLOTS: usize = 4096;
 /// The state of a slot that is being taken.
 const TAKING: usize = 1;
 
-/// Where a mapping is, as the handler of a signal may read it: without a lock.
+/// Address range of a mapping, as the handler of a signal may read it: without a lock.
 struct Slot {
     /// Its first byte; 0 is a free slot.
     from: AtomicUsize,
@@ -65,7 +66,7 @@ static TABLE: [Slot; SLOTS] = [const {
 }; SLOTS];
 /// Slots from here on were never taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// What handled the signal before.
+/// Handler of the signal before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 

@@ -71,7 +71,7 @@ pub trait File: Send + Sync {
     /// The error of the file system.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether the file has no byte.
+    /// True if the file has no byte.
     ///
     /// # Errors
     /// The error of the file system.
@@ -108,16 +108,16 @@ fn copy_of(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped
 pub struct Entry {
     /// The name, without its directory.
     pub name: String,
-    /// Whether it is a directory.
+    /// True if it is a directory.
     pub is_dir: bool,
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub is_file: bool,
 }
 
 /// The file that the owner of a data directory locks.
 pub const LOCK_FILE: &str = "LOCK";
 
-/// What must be locked before a process may own a data directory.
+/// Locks that a process needs before it may own a data directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockRule {
     /// The directory and the file `LOCK`. A file system that cannot lock a directory is refused.
@@ -182,8 +182,8 @@ pub trait Storage: Send + Sync {
     /// The error of the file system.
     fn sync_dir(&self, directory: &str) -> io::Result<()>;
 
-    /// Whether there is room for a file of so many bytes and another, as far as the file system
-    /// tells beforehand.
+    /// Checks that there is space for a file of so many bytes and another, as far as the file
+    /// system tells beforehand.
     ///
     /// # Errors
     /// `ErrorKind::StorageFull`: there is none.
@@ -217,7 +217,7 @@ pub trait Storage: Send + Sync {
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>>;
 }
 
-/// What a full disk has no more of.
+/// The resource that a full disk lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Short {
     /// Bytes.
@@ -232,7 +232,7 @@ pub enum Short {
 #[error("no inode is free on this file system")]
 struct NoInode;
 
-/// What a call found missing that failed for want of room; `None` where it failed otherwise.
+/// The resource that a failed call lacked; `None` where it failed otherwise.
 #[must_use]
 pub fn short_of(error: &io::Error) -> Option<Short> {
     let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -248,7 +248,7 @@ fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<Short>) ->
     }
 }
 
-/// Whether the process, or the system, has no file descriptors left: that passes.
+/// True if the process, or the system, has no file descriptors left: that passes.
 #[must_use]
 pub fn out_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -256,7 +256,7 @@ pub fn out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// Whether the device could not read the requested bytes: other parts of the file may be intact.
+/// True if the device could not read the requested bytes: other parts of the file may be intact.
 #[must_use]
 pub fn unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())

@@ -36,26 +36,26 @@ pub fn names() -> Vec<String> {
         // Where the system does not say more of a process, only the parent is named.
         let Some(process) = process else {
             if names.is_empty() {
-                names.push(named(&around, pid, ""));
+                names.push(process_name(&around, pid, ""));
             }
             break;
         };
         if REAPERS.contains(&&*process.program) {
             break;
         }
-        names.push(named(&around, pid, &process.begun));
+        names.push(process_name(&around, pid, &process.begun));
         next = RUNNERS.contains(&&*process.program).then_some(process.parent);
     }
     names
 }
 
-fn named(around: &str, pid: u32, begun: &str) -> String {
+fn process_name(around: &str, pid: u32, begun: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 name of a process");
     hasher.update(format!("{around} {pid} {begun}").as_bytes());
     hasher.finalize().to_hex().chars().take(DIGITS).collect()
 }
 
-/// What the system says of a process.
+/// State of a process, as the system reports it.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     program: String,
@@ -98,7 +98,15 @@ mod tests {
         let first = names();
         assert!(!first.is_empty() && first.len() <= NAMED_MAX, "{first:?}");
         assert_eq!(names(), first);
-        assert_ne!(named("a", 7, "1"), named("a", 7, "2"), "a number that is used again");
-        assert_ne!(named("a", 7, "1"), named("b", 7, "1"), "another machine or container");
+        assert_ne!(
+            process_name("a", 7, "1"),
+            process_name("a", 7, "2"),
+            "a number that is used again"
+        );
+        assert_ne!(
+            process_name("a", 7, "1"),
+            process_name("b", 7, "1"),
+            "another machine or container"
+        );
     }
 }

@@ -15,7 +15,7 @@ pub enum Defect {
     CutAtDamage,
     /// A start forgets event ids and batch keys.
     DropIdempotency,
-    /// What shared a block with a failed write is not written again.
+    /// Bytes that shared a block with a failed write are not written again.
     ForgetShared,
     /// The key of an erased session stays.
     KeepErasedKey,
@@ -36,7 +36,7 @@ pub enum Defect {
     ReuseAfterPoison,
     /// One nonce for everything.
     SameNonce,
-    /// What a file has of a redacted body is served.
+    /// Bytes of a redacted body that a file still has are served.
     ServeRedacted,
     /// Readers see what a failed sync left.
     ServePastDurable,
@@ -44,7 +44,7 @@ pub enum Defect {
     SpareLastFile,
     /// A replaced segment is unlinked while the older settled file names it.
     UnlinkEarly,
-    /// What earlier uses left behind the frames of a journal file stays.
+    /// Bytes of earlier uses behind the frames of a journal file stay.
     ZeroFramesAlone,
 }
 
@@ -57,7 +57,7 @@ pub fn plant(defect: Defect) {
     PLANTED.get_or_init(|| defect);
 }
 
-/// Whether that defect was planted.
+/// True if that defect was planted.
 #[cfg(feature = "tests")]
 pub(crate) fn planted(defect: Defect) -> bool {
     PLANTED.get() == Some(&defect)

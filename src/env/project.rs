@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::files;
 
-/// What marks the root of a repository: a directory, or a file in a worktree and a submodule.
+/// Name that marks the root of a repository: a directory, or a file in a worktree and a submodule.
 const MARK: &str = ".git";
-/// Where a repository keeps what it knows of its worktrees.
+/// Directory of a repository's records of its worktrees.
 const WORKTREES: &str = "worktrees";
 /// Bytes of a file that names a path, and of the configuration of a repository.
 const PATH_BYTES_MAX: u64 = 8 << 10;
@@ -25,7 +25,7 @@ pub struct Project {
     pub root: Option<PathBuf>,
     /// The root of the worktree that holds it, where git linked it to another directory.
     pub worktree: Option<PathBuf>,
-    /// Whether the working directory is the home directory or `/`.
+    /// True if the working directory is the home directory or `/`.
     pub shared: bool,
 }
 
@@ -96,7 +96,7 @@ fn checkout_of(common: &Path) -> Option<PathBuf> {
     Some(checkout.filter(leads_back).unwrap_or_else(|| common.to_path_buf()))
 }
 
-/// Whether a path belongs to this user; root works in directories of others, as in a container.
+/// True if a path belongs to this user; root works in directories of others, as in a container.
 fn is_of_user(path: &Path) -> bool {
     files::is_root() || matches!(files::other_user(path), Ok(None))
 }

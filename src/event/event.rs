@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp, json};
 
-/// Who caused an event; set by the interface that received it, never by its body.
+/// Origin of an event; set by the interface that received it, never by its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// A person.
@@ -61,7 +61,7 @@ pub struct Event {
     pub id: EventId,
     /// `{domain}.{action}`.
     pub kind: EventType,
-    /// Who caused the event.
+    /// Origin of the event.
     pub origin: Origin,
     /// The client's time, if given.
     pub created_at: Option<Timestamp>,
@@ -124,7 +124,7 @@ pub struct NewEvent {
     pub id: Option<EventId>,
     /// `{domain}.{action}`.
     pub kind: EventType,
-    /// Who caused the event; set by the interface.
+    /// Origin of the event; set by the interface.
     pub origin: Origin,
     /// The client's clock.
     pub created_at: Option<Timestamp>,
@@ -153,7 +153,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether it is only a note that the server made by itself.
+    /// True if it is only a note that the server made by itself.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.events.is_empty() && self.note.as_ref().is_some_and(|note| note.idle)

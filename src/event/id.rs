@@ -5,7 +5,7 @@ use std::{fmt, io, sync::Arc};
 
 use super::limits;
 
-/// Why a text is not an id.
+/// Reason for which a text is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// No character at all.
@@ -134,7 +134,7 @@ pub struct OfContent<'a> {
     pub name: &'a str,
     /// A hash of the content.
     pub hash: &'a str,
-    /// Which of the events made of the content it is, as `.1`; empty for the first.
+    /// Suffix of the event among those made of the content, as `.1`; empty for the first.
     pub part: &'a str,
 }
 
@@ -264,9 +264,9 @@ impl BatchKey {
         both
     }
 
-    /// What a call with the digest `sent` is to one with the digest `known`: `None` when their
-    /// keys differ, else whether it is the same call, and so a retry. This is the one place that
-    /// decides it for calls whose content is not stored to compare with.
+    /// Compares the digest `sent` of a call with a `known` one: `None` when their keys differ, else
+    /// true for the same call, and so a retry. This is the one place that decides it for calls
+    /// whose content is not stored to compare with.
     #[must_use]
     pub fn retries(known: [u8; 16], sent: [u8; 16]) -> Option<bool> {
         (known.first_chunk::<8>() == sent.first_chunk::<8>()).then_some(known == sent)

@@ -1,12 +1,12 @@
-//! How many values a JSON text has and how deep they are nested, counted in one pass without
-//! allocating: what has to be known before a parser builds a tree of foreign text, which takes up
-//! to a hundred times the memory of the text. It must not judge whether the text is JSON.
+//! Number and nesting of the values of a JSON text, counted in one pass without allocating, before
+//! a parser builds a tree of foreign text, which takes up to a hundred times the memory of the
+//! text. It must not judge whether the text is JSON.
 
 use std::borrow::Cow;
 
 use super::limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
-/// What a tree of a text would have.
+/// Size of the tree of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
     /// Values: each scalar, list and object; the names of members are none.
@@ -16,7 +16,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Whether a tree may be built.
+    /// True if a tree may be built.
     #[must_use]
     pub fn fits(self) -> bool {
         self.values <= JSON_VALUES_MAX && self.depth <= JSON_DEPTH_MAX

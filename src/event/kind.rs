@@ -43,7 +43,7 @@ impl EventType {
         }
     }
 
-    /// Whether it is that type, or in that domain.
+    /// True if it is that type, or in that domain.
     #[must_use]
     pub fn is_in(&self, domain: &Self) -> bool {
         let rest = self.0.strip_prefix(&*domain.0);

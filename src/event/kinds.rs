@@ -2,7 +2,7 @@
 //! type is stored and returned unchanged. It must not say what a body holds, but for the member
 //! that alone has words.
 
-/// What of an event was said or done: that is looked up, and nothing else.
+/// Part of an event that was said or done: that is searched, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
     /// All of its body but what names other things.
@@ -23,7 +23,8 @@ macro_rules! register {
         /// Every type of this register.
         pub const ALL: &[&str] = &[$($text),*];
 
-        /// What of an event of the type was said or done; all of a type that is not known here.
+        /// Part of an event of the type that was said or done; all of a type that is not known
+        /// here.
         #[must_use]
         pub fn words(kind: &str) -> Words {
             match kind {
@@ -129,13 +130,13 @@ register! {
     AUDIT_TOKEN = "audit.token" => Nothing,
 }
 
-/// Whether a type is a call of a tool.
+/// True if a type is a call of a tool.
 #[must_use]
 pub fn is_call(kind: &str) -> bool {
     matches!(kind, AGENT_TOOL_USE | AGENT_MCP_TOOL_USE | AGENT_CUSTOM_TOOL_USE)
 }
 
-/// Whether a type is the result of a call.
+/// True if a type is the result of a call.
 #[must_use]
 pub fn is_result(kind: &str) -> bool {
     matches!(
@@ -144,9 +145,9 @@ pub fn is_result(kind: &str) -> bool {
     )
 }
 
-/// Whether an event of the type may say something of earlier ones, or is of those of which
-/// something is said: a file changed, a command succeeded at last, a step or an item is replaced,
-/// an event is wrong.
+/// True if an event of the type may change the meaning of earlier ones, or be changed by later
+/// ones: a file changed, a command succeeded at last, a step or an item is replaced, an event is
+/// wrong.
 #[must_use]
 pub fn says_of_earlier(kind: &str) -> bool {
     const OTHERS: [&str; 5] =

@@ -62,7 +62,7 @@ pub const MCP_CONNECTIONS_TENANT_MAX: usize = 256;
 pub const MCP_CLIENT_BYTES_MAX: usize = 4 << 10;
 /// Longest `wait_ms` of a long poll, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 60_000;
-/// How long a batch key is remembered, in microseconds.
+/// Time for which a batch key is remembered, in microseconds.
 pub const BATCH_KEY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Bytes of the agent's state in a checkpoint, as stored.
 pub const STATE_BYTES_MAX: usize = 4 << 20;
@@ -72,7 +72,7 @@ pub const NOTE_NAME_CHARS_MAX: usize = 128;
 pub const CURSORS_MAX: usize = 1_000;
 /// Default duration of a lease, in seconds.
 pub const LEASE_SECONDS_DEFAULT: u64 = 300;
-/// How long a lease holds at most without being renewed, in seconds.
+/// Longest duration of a lease that is not renewed, in seconds.
 pub const LEASE_SECONDS_MAX: u64 = 24 * 3_600;
 
 const _: () = assert!(PAGE_SESSIONS_DEFAULT <= PAGE_SESSIONS_MAX);

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::{Lsn, Position, Timestamp};
 
-/// What a note is.
+/// Kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoteKind {
-    /// Where a reader continues. The last note of a name counts; one with an empty body removes the
-    /// cursor.
+    /// Position where a reader continues. The last note of a name counts; one with an empty body
+    /// removes the cursor.
     Cursor,
     /// A position to resume from.
     Checkpoint,
@@ -20,7 +20,7 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// Whether it is a checkpoint.
+    /// True if it is a checkpoint.
     #[must_use]
     pub fn is_checkpoint(self) -> bool {
         self != Self::Cursor
@@ -41,7 +41,7 @@ pub struct NewNote {
     /// The server made it by itself, so it is no sign of activity: without events in its batch it
     /// does not reset the session's idle time and needs no lease.
     pub idle: bool,
-    /// How many notes the session has in front of it; with another number it is refused.
+    /// Number of notes the session must have in front of it; with another number it is refused.
     pub if_notes: Option<u64>,
 }
 

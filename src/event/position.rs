@@ -56,19 +56,19 @@ impl Range {
         self.to.0 - self.from.0
     }
 
-    /// Whether the range contains no position.
+    /// True if the range contains no position.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.to <= self.from
     }
 
-    /// Whether `position` is in the range.
+    /// True if `position` is in the range.
     #[must_use]
     pub fn contains(self, position: Position) -> bool {
         self.from <= position && position < self.to
     }
 
-    /// Whether all of another range is in this one; an empty one may be at its end.
+    /// True if all of another range is in this one; an empty one may be at its end.
     #[must_use]
     pub fn holds(self, other: Self) -> bool {
         self.from <= other.from && other.to <= self.to

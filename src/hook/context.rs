@@ -29,10 +29,10 @@ const NEWS: [&str; 12] = [
     kinds::USER_DEFINE_OUTCOME,
 ];
 
-/// What a model is given of what earlier sessions say of its user's words.
+/// Kind of a text from earlier sessions about the user's words.
 pub(super) const RECALLED: &str = "recalled";
 
-/// What a model is given.
+/// Text given to a model.
 pub(super) struct Given {
     /// All of it, as the model gets it.
     pub(super) text: String,
@@ -53,21 +53,21 @@ impl Given {
 pub(super) struct Context {
     /// The position where it began; 0 when the log does not say.
     pub(super) begin: u64,
-    /// Whether it began with a compaction.
+    /// True if it began with a compaction.
     pub(super) is_compacted: bool,
     /// The position up to which a hook gave it the session, if one did.
     pub(super) given: Option<u64>,
     /// The texts that hooks gave it.
     pub(super) texts: String,
-    /// Whether it began with a copy of another session's conversation.
+    /// True if it began with a copy of another session's conversation.
     pub(super) is_copy: bool,
-    /// Whether a hook gave it what is near to what was asked.
+    /// True if a hook gave it passages near to the user's words.
     pub(super) is_recalled: bool,
 }
 
 impl Context {
     /// Reads it from the log, the event of this hook included.
-    pub(super) async fn of(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
+    pub(super) async fn read(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
         const MARKS: [&str; 6] = [
             kinds::SESSION_STATUS_RUNNING,
             kinds::CONTEXT_COMPACTED,
@@ -125,8 +125,8 @@ impl Context {
         context
     }
 
-    /// What others recorded since the model was given the session last, or since its context began;
-    /// the newest first. What the agent said and did itself is in its context.
+    /// Events of others since the model was given the session last, or since its context began; the
+    /// newest first. The agent's own words and work are in its context.
     pub(super) async fn news(
         &self,
         client: &Client,
@@ -192,7 +192,7 @@ fn is_start(event: &Value) -> bool {
     event.get("type").is_some_and(|kind| kind == kinds::SESSION_STATUS_RUNNING)
 }
 
-/// Whether a hook recorded it, or read it in the program's transcript.
+/// True if a hook recorded it, or read it in the program's transcript.
 fn is_of_hook(event: &Value) -> bool {
     let id = event.get("id").and_then(Value::as_str).unwrap_or_default();
     ["hook_", "line-", "usage-"].iter().any(|begin| id.starts_with(begin))

@@ -17,7 +17,7 @@ use crate::{
     verbs::{NoQuery, Nowhere, sessions},
 };
 
-/// Why an event is not in its session.
+/// Reason for which an event is not in its session.
 #[derive(Debug)]
 pub(super) enum Undelivered {
     /// It may be, later.
@@ -28,14 +28,14 @@ pub(super) enum Undelivered {
     Refused(ClientError),
 }
 
-/// What became of the events that waited.
+/// Outcome of delivering the events that waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     /// Files delivered.
     pub delivered: usize,
     /// Unreadable files, moved to `refused/`.
     pub aside: usize,
-    /// Why the rest waits on.
+    /// Reason for which the rest still waits.
     pub stopped: Option<String>,
 }
 
@@ -107,7 +107,8 @@ async fn create(
         initial_events: Some(events.collect()),
         ..CreateSession::default()
     };
-    match client.send(Request::of::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new)).await {
+    match client.send(Request::from_verb::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new)).await
+    {
         // Another event of the same session was first.
         Err(error) if error.code() == "session_exists" => {
             append(client, session, &delivery.events).await

@@ -1,5 +1,5 @@
-//! What is recorded of one event of an agent's program, as it is sent and as it is spooled. It must
-//! not send or write it.
+//! Record of one event of an agent's program, as it is sent and as it is spooled. It must not send
+//! or write it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(super) struct About {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Mark {
     pub(super) label: String,
-    /// Whether the work is done there.
+    /// True if the work is done there.
     pub(super) done: bool,
 }
 

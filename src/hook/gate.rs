@@ -1,4 +1,4 @@
-//! What is never recorded: work in directories that the user excludes, and what happens while
+//! Rules against recording: work in directories that the user excludes, and all work while
 //! recording is off or paused. One gate stands before every recorder of other programs. It must not
 //! know what is recorded, and where it cannot tell it refuses.
 //!
@@ -33,7 +33,7 @@ const PATH_BYTES_MAX: usize = 4_096;
 /// Members of a call that hold a command line.
 const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 
-/// Why something is not recorded.
+/// Reason for which an event is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
@@ -112,7 +112,7 @@ impl Pause {
 #[derive(Clone, Debug)]
 pub struct Who {
     session: String,
-    /// Where it works, as named and without links.
+    /// Directories it works in, as named and without links.
     directories: Vec<PathBuf>,
 }
 
@@ -129,7 +129,7 @@ impl Who {
     }
 }
 
-/// Whether an event may be recorded.
+/// Decision on recording an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It may not.
@@ -138,7 +138,7 @@ pub enum Admission {
     Admitted(Option<Pause>),
 }
 
-/// Why the settings of a gate cannot be used.
+/// Fault of the settings of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{glob:?} cannot be used: {problem}")]
 pub struct GlobError {
@@ -183,7 +183,7 @@ impl Gate {
         Self { on: false, exclude: Vec::new(), home: None, file: None }
     }
 
-    /// Whether the setting lets anything through.
+    /// True if the setting lets anything through.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.on
@@ -266,8 +266,8 @@ impl Gate {
         Ok(changed)
     }
 
-    /// Whether an event of a session may be recorded. The first that is refused begins a pause of
-    /// the session, the next that is admitted ends it.
+    /// Decides if an event of a session may be recorded. The first that is refused begins a pause
+    /// of the session, the next that is admitted ends it.
     #[must_use]
     pub fn admit(&self, who: &Who, at: Timestamp) -> Admission {
         let Ok(pauses) = self.pauses() else { return Admission::Refused };
@@ -313,8 +313,8 @@ impl Gate {
         }
     }
 
-    /// Whether what a session's transcript has of some time, in some directory, may be read: the
-    /// answer for each line. What has no time is not read where the session had a pause.
+    /// Decides for each line of a session's transcript, by its time and directory, if it may be
+    /// read. A line without a time is not read where the session had a pause.
     pub fn past(&self, who: &Who) -> impl Fn(Option<Timestamp>, Option<&str>) -> bool + use<> {
         let gate = self.clone();
         let pauses = self.pauses().map(|pauses| {
@@ -331,13 +331,13 @@ impl Gate {
         }
     }
 
-    /// Whether a path, or a directory above it, is excluded.
+    /// True if a path, or a directory above it, is excluded.
     fn excludes(&self, path: &Path) -> bool {
         let text = path.to_string_lossy();
         self.exclude.iter().any(|glob| glob.is_match(&text))
     }
 
-    /// Whether the input of a call names an excluded path: as one of its texts, or as a word of a
+    /// True if the input of a call names an excluded path: as one of its texts, or as a word of a
     /// command line. A path that a command makes up itself is not recognised. An input that cannot
     /// be looked at may name any.
     #[must_use]
@@ -406,7 +406,7 @@ impl Gate {
     }
 }
 
-/// Whether there is no such file, nor can be.
+/// True if there is no such file, nor can be.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -15,7 +15,7 @@ use crate::event::{
 /// Bytes of an input that are kept, once its longest texts are cut: twice what the store accepts of
 /// one event. The rules that remove secrets read all of it, and an agent waits for them.
 const KEPT_BYTES_MAX: usize = 2 * limits::EVENT_BYTES_MAX;
-/// Where a text was cut. A noncharacter: no program writes one.
+/// Mark where a text was cut. A noncharacter: no program writes one.
 const CUT: &str = "\u{ffff}";
 /// Bytes before a cut that are dropped once secrets were removed: a part of a secret is recognised
 /// by no rule. Each is shorter, and a private span without its end is removed to the cut.
@@ -25,12 +25,12 @@ const INPUT_BYTES_MAX: u64 = 4 << 30;
 /// Most levels of nesting: the event adds its own, up to the limit of the store.
 pub(super) const LEVELS_MAX: usize = 100;
 
-/// What an agent's program wrote.
+/// Input from an agent's program.
 #[derive(Debug, Default)]
 pub struct Input {
     /// The input, or what is kept of it.
     pub bytes: Vec<u8>,
-    /// How long it was, when something was left out.
+    /// Its length, when something was left out.
     pub cut_from: Option<u64>,
 }
 
@@ -44,10 +44,10 @@ impl Input {
     /// Reads to the end, or to the first error; either may be a whole event. When the input is too
     /// long, its longest texts are cut first.
     pub fn read(source: impl Read) -> Self {
-        Self::within(source, KEPT_BYTES_MAX)
+        Self::read_within(source, KEPT_BYTES_MAX)
     }
 
-    fn within(mut source: impl Read, bytes_max: usize) -> Self {
+    fn read_within(mut source: impl Read, bytes_max: usize) -> Self {
         let mut bytes = Vec::new();
         // What was read before an error is kept.
         let _ = source.by_ref().take(bytes_max as u64 + 1).read_to_end(&mut bytes);
@@ -157,7 +157,7 @@ pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
     }
 }
 
-/// How many levels a value has.
+/// Number of levels of a value.
 pub(super) fn levels(value: &Value) -> usize {
     match value {
         Value::Array(values) => 1 + values.iter().map(levels).max().unwrap_or(0),
@@ -171,7 +171,7 @@ struct Reader<'a> {
     rest: &'a str,
     /// Values that may still be read.
     left: usize,
-    /// Whether a value did not fit in `left`: what is being read is dropped.
+    /// True if a value did not fit in `left`: what is being read is dropped.
     is_over: bool,
 }
 
@@ -275,7 +275,9 @@ impl<'a> Reader<'a> {
         let inside = paired(inside);
         // Left are unescaped control characters and invalid escapes.
         let read = serde_json::from_str(&format!("\"{inside}\"")).ok().filter(|_| whole);
-        read.unwrap_or_else(|| serde_json::from_str(&spelt(&inside)).unwrap_or(inside.into_owned()))
+        read.unwrap_or_else(|| {
+            serde_json::from_str(&requoted(&inside)).unwrap_or(inside.into_owned())
+        })
     }
 
     /// The text between the quotes, and whether it was closed.
@@ -317,7 +319,7 @@ fn shortened(text: &str) -> String {
 
 /// A JSON string of what is between its quotes, however it is written: known escapes stay, any
 /// other backslash is escaped.
-fn spelt(inside: &str) -> String {
+fn requoted(inside: &str) -> String {
     let mut out = String::from("\"");
     let mut rest = inside;
     while let Some(first) = rest.chars().next() {
@@ -415,7 +417,7 @@ mod tests {
             for before in 0..12 {
                 let long = filler.repeat(2_000);
                 let text = format!("{{\"{}\":\"{long}\",\"id\":\"i\"}}", "k".repeat(before));
-                let read = Input::within(text.as_bytes(), 1_000);
+                let read = Input::read_within(text.as_bytes(), 1_000);
                 let kept = std::str::from_utf8(&read.bytes).expect("text");
                 let members = object(kept).expect("an object");
                 assert_eq!(members["id"], "i", "{filler} {kept}");
@@ -442,7 +444,7 @@ mod tests {
             b"\",\"c\":[1,\"y\"]}",
         ]
         .concat();
-        let read = Input::within(&*long, 1_000);
+        let read = Input::read_within(&*long, 1_000);
         assert_eq!(read.cut_from, Some(long.len() as u64));
         assert!(read.bytes.len() <= 1_000, "{}", read.bytes.len());
         let members = object(std::str::from_utf8(&read.bytes).expect("text")).expect("an object");
@@ -450,10 +452,10 @@ mod tests {
         assert!(members["a"].as_str().expect("a text").starts_with("\"xxx"));
         // At the bound it is unchanged; beyond it, small parts are dropped at the end.
         let exact = text(b'x', 1_000);
-        let read = Input::within(&*exact, 1_000);
+        let read = Input::read_within(&*exact, 1_000);
         assert_eq!((read.bytes.len(), read.cut_from), (1_000, None));
         let many = [&b"{\"s\":1,\"a\":["[..], &b"\"z\",".repeat(1_000)].concat();
-        let read = Input::within(&*many, 1_000);
+        let read = Input::read_within(&*many, 1_000);
         assert_eq!(read.cut_from, Some(many.len() as u64));
         assert!(read.bytes.len() < 1_000 + 2 * CUT.len(), "{}", read.bytes.len());
     }

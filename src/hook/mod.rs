@@ -52,11 +52,11 @@ const END_WAIT_MAX: Duration = Duration::from_millis(2_500);
 /// each of its events.
 const PAUSE_TIMES: u32 = 4;
 
-/// What a hook works with.
+/// Settings and connections of a hook.
 pub struct Hook {
     /// The owner or server; or why there is no way to one.
     pub client: Result<Client, String>,
-    /// Where events wait that cannot be delivered.
+    /// Directory of events that cannot be delivered.
     pub spool: Spool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -66,25 +66,26 @@ pub struct Hook {
     pub transcripts: Transcripts,
     /// The project's directory, when the program reports it apart from the current directory.
     pub directory: Option<String>,
-    /// What the model is not given either: others may have stored it.
+    /// Rules for secrets that the model is not given either: others may have stored them.
     pub secrets: Arc<Recogniser>,
     /// Names of the processes that it is a child of.
     pub process: Vec<String>,
     /// The user's home directory.
     pub home: Option<PathBuf>,
-    /// How long the agent waits at an event; beyond it the event is spooled.
+    /// Time for which the agent waits at an event; beyond it the event is spooled.
     pub wait: Duration,
     /// Most tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
     /// Most of them for passages of earlier sessions; 0 for none.
     pub recall_max: usize,
-    /// How long the agent waited already: for its input to be read and its secrets to be removed.
+    /// Time for which the agent waited already: for its input to be read and its secrets to be
+    /// removed.
     pub spent: Duration,
-    /// What was not recorded of the session before this event.
+    /// Pause of recording in the session before this event.
     pub gap: Option<Pause>,
 }
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// The agent's session.
@@ -93,7 +94,7 @@ pub struct Done {
     pub recorded: usize,
     /// Events that wait in the spool.
     pub spooled: usize,
-    /// What the agent's program is answered.
+    /// Answer to the agent's program.
     pub answer: Option<Value>,
     /// Trouble to report to the user.
     pub trouble: Option<String>,
@@ -116,7 +117,7 @@ impl Hook {
             delivery.say_process(&self.process);
         }
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
-        let wanted = recovery::wanted(payload).filter(|_| self.tokens_max > 0);
+        let wanted = recovery::needed_context(payload).filter(|_| self.tokens_max > 0);
         // What is near to a prompt is given only where it costs the agent no wait.
         let is_patient = wanted.is_some_and(|what| what != recovery::Wanted::Near);
         let wait = if is_patient { self.wait * ANSWER_TIMES } else { self.wait };
@@ -242,7 +243,7 @@ fn not_kept(error: &ClientError) -> String {
     format!("the session does not take this event: {error}")
 }
 
-/// What a hook prints as context for the model.
+/// Output of a hook that is context for the model.
 fn answer(payload: &Payload, text: Masked) -> Value {
     let text = text.into_text();
     json!({

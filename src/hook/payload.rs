@@ -15,7 +15,7 @@ use crate::{
     secrets::{Recogniser, Report},
 };
 
-/// Why an event cannot be recorded at all.
+/// Reason for which an event cannot be recorded at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// It is not JSON.
@@ -32,9 +32,9 @@ pub struct Payload {
     members: Map<String, Value>,
     session: SessionId,
     name: String,
-    /// Which secrets were removed, and how many.
+    /// Kinds and numbers of the secrets that were removed.
     redactions: Option<Value>,
-    /// Why the input was read only in part.
+    /// Reason for which the input was read only in part.
     mended: Option<String>,
     /// The original length, when the input was cut.
     cut_from: Option<u64>,
@@ -74,7 +74,7 @@ fn levels_fit(value: &Value) -> bool {
     lenient::levels(value) <= LEVELS_MAX
 }
 
-/// Why an input is not read as it is.
+/// Reason for which an input is not read as it is.
 #[derive(Debug, thiserror::Error)]
 enum Odd {
     #[error(transparent)]
@@ -85,7 +85,7 @@ enum Odd {
     Many,
 }
 
-/// What of a call is kept whose input and result are not.
+/// Members kept of a call whose input and result are not.
 const OF_A_CALL: [&str; 13] = [
     "session_id",
     "hook_event_name",
@@ -189,7 +189,7 @@ impl Payload {
         &self.session
     }
 
-    /// What happened.
+    /// Name of the event.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -200,17 +200,17 @@ impl Payload {
         &self.members
     }
 
-    /// Which secrets were removed, and how many.
+    /// Kinds and numbers of the secrets that were removed.
     pub(super) fn redactions(&self) -> Option<&Value> {
         self.redactions.as_ref()
     }
 
-    /// Why the input was read leniently, when it was not JSON.
+    /// Reason for which the input was read leniently, when it was not JSON.
     pub(super) fn mended(&self) -> Option<&str> {
         self.mended.as_deref()
     }
 
-    /// How many bytes it had, when not all of them are here.
+    /// Its number of bytes, when not all of them are here.
     pub(super) fn cut_from(&self) -> Option<u64> {
         self.cut_from
     }

@@ -1,6 +1,6 @@
-//! What earlier sessions of the same project said of the work that a model continues: a few
-//! passages, found by the words of its task and its latest instruction. Only what people and agents
-//! said, never what a tool or a page returned. It must not look beyond the project.
+//! Passages of earlier sessions of the same project about the work that a model continues: a few,
+//! found by the words of its task and its latest instruction. Only words of people and agents,
+//! never what a tool or a page returned. It must not look beyond the project.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ const WAIT_MS: u64 = 700;
 const WORDS_MIN: usize = 2;
 /// Bytes that a token stands for, and of a passage's members beside its text.
 const TOKEN_BYTES: usize = 3;
-/// How the members behind the text of an item of memory begin.
+/// First of the members behind the text of an item of memory.
 const MEMBERS: &str = "\nkind: ";
 const FRAME_BYTES: usize = 160;
 
@@ -51,7 +51,7 @@ pub(super) async fn recalled(
         wait_ms: WAIT_MS,
         ..SearchBody::default()
     };
-    let request = Request::of::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
+    let request = Request::from_verb::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
     let Ok(found) = client.ask::<SearchWith>(request).await else { return Vec::new() };
     let mut left = tokens * TOKEN_BYTES;
     let mut recalled = Vec::new();
@@ -96,8 +96,8 @@ fn words_in(hit: &Hit) -> &str {
     words.map_or(text, |(words, _)| words)
 }
 
-/// Whether a hit shares enough words with the task, and nothing speaks against it. What a person
-/// says of a file holds though the file changed.
+/// True if a hit shares enough words with the task, and nothing speaks against it. Words of a
+/// person about a file hold though the file changed.
 fn holds(hit: &Hit) -> bool {
     let is_said = !matches!(hit.origin, Origin::Tool | Origin::Web);
     is_said

@@ -38,11 +38,11 @@ const NEWS_CHARS: usize = 600;
 const RECALL_PART: usize = 4;
 /// Characters that a token stands for at least.
 const CHARS_OF_TOKEN: usize = 3;
-/// What a model may ask for beyond its own session's state.
+/// Hint at tools that read more than the session's own state.
 const TAIL: &str = "get_research_session (no id needed) tells more, get_events reads any range of \
                     positions word for word.";
 
-/// Why a model gets context.
+/// Reason for which a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Its session continues, its context is lost.
@@ -54,7 +54,7 @@ pub(super) enum Wanted {
 }
 
 /// The context that an event needs.
-pub(super) fn wanted(payload: &Payload) -> Option<Wanted> {
+pub(super) fn needed_context(payload: &Payload) -> Option<Wanted> {
     match (payload.name(), payload.text("source")) {
         ("SessionStart", Some("compact" | "resume")) => Some(Wanted::Own),
         ("SessionStart", Some("startup") | None) => Some(Wanted::Before),
@@ -71,10 +71,10 @@ pub(super) async fn recover(
     workspace: Option<&str>,
 ) -> Result<Option<String>, ClientError> {
     let session = payload.session();
-    let context = Context::of(client, session).await?;
+    let context = Context::read(client, session).await?;
     let is_resumed = payload.text("source") == Some("resume");
     let is_given = context.given.is_some();
-    let what = match wanted(payload) {
+    let what = match needed_context(payload) {
         Some(Wanted::Own) if is_resumed && (is_given || !context.is_compacted) => "news",
         Some(Wanted::Own) if !is_given => "continuation",
         // A fork has its work in its context.
@@ -85,13 +85,13 @@ pub(super) async fn recover(
     let mut tokens = tokens_max.clamp(TOKENS_MIN, CHARS_MAX / 2);
     let given = loop {
         let made = match what {
-            "news" => news(client, session, &context, tokens).await?,
+            "news" => unseen_events(client, session, &context, tokens).await?,
             "continuation" => {
                 let recall = recall_max.min(tokens / RECALL_PART);
-                own(client, session, workspace, [tokens, recall]).await?
+                own_continuation(client, session, workspace, [tokens, recall]).await?
             }
-            RECALLED => near(client, payload, &context, workspace, tokens).await?,
-            _ => before(client, session, workspace, tokens).await?,
+            RECALLED => near_passages(client, payload, &context, workspace, tokens).await?,
+            _ => earlier_work(client, session, workspace, tokens).await?,
         };
         let Some(made) = made else { return Ok(None) };
         if made.text.chars().count() <= CHARS_MAX || tokens <= TOKENS_MIN {
@@ -105,8 +105,8 @@ pub(super) async fn recover(
 
 type Made = Option<Given>;
 
-/// What was recorded in the session while its model could not see it.
-async fn news(
+/// Events recorded in the session while its model could not see it.
+async fn unseen_events(
     client: &Client,
     session: &SessionId,
     context: &Context,
@@ -165,7 +165,7 @@ fn line(event: &Value) -> String {
 
 /// The continuation of the session itself, and what earlier sessions of its project said of the
 /// same.
-async fn own(
+async fn own_continuation(
     client: &Client,
     session: &SessionId,
     workspace: Option<&str>,
@@ -189,7 +189,7 @@ async fn own(
         format: Some(TEXT.to_owned()),
         ..ContinuationQuery::default()
     };
-    let mut text = client.text(Request::of::<Continuation>(&place, &query, &())).await?;
+    let mut text = client.text(Request::from_verb::<Continuation>(&place, &query, &())).await?;
     if !recalled.is_empty() {
         text.push_str("\nSaid in earlier sessions of this project:\n");
         recalled.iter().for_each(|one| text.push_str(&passage(one)));
@@ -229,8 +229,8 @@ fn passage(one: &Value) -> String {
     format!("- @{position} of session {session} ({at}, {by}): {}\n", quote::item(get("text")))
 }
 
-/// What earlier sessions of the directory left; the session continues the one whose work is given.
-async fn before(
+/// Results of earlier sessions of the directory; the session continues the one whose work is given.
+async fn earlier_work(
     client: &Client,
     session: &SessionId,
     workspace: Option<&str>,
@@ -240,7 +240,7 @@ async fn before(
     let place = InWorkspace { workspace: workspace.to_owned() };
     let tokens_max = Some(tokens.min(START_TOKENS));
     let asked = StartRequest { session_id: Some(session.to_string()), tokens_max };
-    let request = Request::of::<StartWork>(&place, &NoQuery {}, &asked);
+    let request = Request::from_verb::<StartWork>(&place, &NoQuery {}, &asked);
     let text = client.ask::<StartWork>(request).await?.text;
     if text.is_empty() {
         return Ok(None);
@@ -251,9 +251,9 @@ async fn before(
     Ok(Some(Given::new(text, None)))
 }
 
-/// What earlier sessions of the directory say of what the user asks first; `None` where that is
-/// nothing, and for what is asked later.
-async fn near(
+/// Passages of earlier sessions of the directory about the user's first request; `None` where there
+/// are none, and for later requests.
+async fn near_passages(
     client: &Client,
     payload: &Payload,
     context: &Context,
@@ -285,7 +285,7 @@ async fn near(
 async fn continuation(client: &Client, session: &SessionId) -> Result<Option<Value>, ClientError> {
     let place = InSession { session: session.clone() };
     let query = ContinuationQuery { tokens_max: Some(TOKENS_MIN), ..ContinuationQuery::default() };
-    let view = client.json(Request::of::<Continuation>(&place, &query, &())).await?;
+    let view = client.json(Request::from_verb::<Continuation>(&place, &query, &())).await?;
     let is_said = |(name, value): (&String, &Value)| {
         let is_empty = value == &json!([]) || value == &json!("") || value == &json!({});
         !is_empty && !["position", "tokens", "tokens_max", "truncated"].contains(&&**name)
@@ -313,7 +313,7 @@ mod tests {
             let read =
                 Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default())
                     .expect("an event");
-            assert_eq!(wanted(&read), expected, "{name} {source}");
+            assert_eq!(needed_context(&read), expected, "{name} {source}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::env::{Entropy, MasterKeys, secrets::Secret};
 
 const MARK: &[u8] = b"sealed1\n";
 const NONCE_BYTES: usize = 24;
-/// What the key is for: it opens nothing else.
+/// Purpose of the key: it opens nothing else.
 const PURPOSE: &str = "sessionlog 2026-11-22 spool of hooks";
 
 fn cipher(key: &Secret) -> XChaCha20Poly1305 {
@@ -27,7 +27,7 @@ pub(super) fn seal(keys: &MasterKeys, entropy: &dyn Entropy, text: &str) -> Vec<
     [MARK, &nonce, &body].concat()
 }
 
-/// Whether the bytes are encrypted.
+/// True if the bytes are encrypted.
 pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     bytes.starts_with(MARK)
 }

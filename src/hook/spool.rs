@@ -26,7 +26,7 @@ const DRAIN: &str = "drain";
 /// Bytes of one file at most.
 const FILE_BYTES_MAX: u64 = 80 << 20;
 
-/// Why an event could not even wait.
+/// Reason for which an event could not be spooled.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct SpoolError {
@@ -37,10 +37,10 @@ pub struct SpoolError {
 /// The keys of the store; none for a store without.
 type Known = Option<Arc<MasterKeys>>;
 
-/// How they are read: once, when they are needed.
+/// Reader of the keys: called once, when they are needed.
 pub type Keys = Box<dyn Fn() -> io::Result<Known> + Send + Sync>;
 
-/// Why an event that waits is not here.
+/// Reason for which an event that waits is not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
     /// Another process delivered it.
@@ -55,7 +55,7 @@ pub(super) enum Unread {
 pub struct Spool {
     places: Vec<PathBuf>,
     keys: Keys,
-    /// What they were; reading them may cost a command each time.
+    /// Keys as read; reading them may cost a command each time.
     known: OnceLock<Result<Known, String>>,
     entropy: Arc<dyn Entropy>,
 }
@@ -94,7 +94,7 @@ impl Spool {
         }
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
@@ -202,7 +202,7 @@ impl Spool {
         }
     }
 
-    /// Whether delivering failed after `since`.
+    /// True if delivering failed after `since`.
     #[must_use]
     pub fn is_paused(&self, since: Timestamp) -> bool {
         let failed = |place: &PathBuf| {

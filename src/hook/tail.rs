@@ -1,7 +1,7 @@
-//! What no hook reports: the agent's words between calls, calls that were refused, and the usage of
-//! its model. It is read from the program's transcript where the last reading ended, and recorded
-//! with the hook's event, which notes how far the reading went. It must not open the transcript,
-//! nor know its lines.
+//! Events that no hook reports: the agent's words between calls, calls that were refused, and the
+//! usage of its model. They are read from the program's transcript where the last reading ended,
+//! and recorded with the hook's event, which notes how far the reading went. It must not open the
+//! transcript, nor know its lines.
 
 use std::{collections::VecDeque, io};
 
@@ -28,10 +28,10 @@ const CALLS_MAX: usize = 500;
 /// Messages that may be missing from a transcript.
 const UNREAD_MAX: usize = 8;
 
-/// What came after a place in a transcript.
+/// Part of a transcript behind a place.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// How far it was read, for the next reading.
+    /// Place up to which it was read, for the next reading.
     pub place: Map<String, Value>,
     /// The branch of the repository.
     pub branch: Option<Masked>,
@@ -42,10 +42,10 @@ pub struct Tail {
     pub prompts: Vec<(String, bool)>,
 }
 
-/// What is wanted of a transcript.
+/// Request for a part of a transcript.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask<'a> {
-    /// What comes after a place, or all of it.
+    /// The part behind a place, or all of it.
     After(Option<&'a Value>),
     /// Its end as a place, and no events.
     End,
@@ -58,7 +58,8 @@ pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<Tail>>;
 /// Finds the transcript at a path, of Codex or else of Claude Code; `None` where there is none.
 pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> + Send + Sync>;
 
-/// Whether an event reads the transcript, or only notes where its session begins in it.
+/// Way in which an event reads the transcript: the new part, or only where its session begins in
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     News,
@@ -99,9 +100,9 @@ pub(super) async fn add(
     let failed = |error: io::Error| format!("the transcript was not read: {error}");
     let is_codex = payload.agent() == Agent::Codex;
     let Some(transcript) = transcripts(path, is_codex).map_err(failed)? else { return Ok(()) };
-    let mut known = Known::of(client, payload.session(), EVENTS_FEW).await?;
+    let mut known = Known::read(client, payload.session(), EVENTS_FEW).await?;
     if known.note.is_none() && !known.is_whole {
-        known = Known::of(client, payload.session(), EVENTS_MAX).await?;
+        known = Known::read(client, payload.session(), EVENTS_MAX).await?;
     }
     let tail = match (reads, &known.note) {
         (Reads::Begin | Reads::Copy, Some(_)) => return Ok(()),
@@ -115,7 +116,7 @@ pub(super) async fn add(
     }
     let is_again = tail.place.contains_key("again");
     if is_again && !known.is_whole {
-        known = Known::of(client, payload.session(), EVENTS_MAX).await?;
+        known = Known::read(client, payload.session(), EVENTS_MAX).await?;
     }
     let mut said = known.messages(is_again);
     let own = payload.text("last_assistant_message").filter(|_| payload.name() == "Stop");
@@ -173,8 +174,8 @@ async fn leave_calls(
     };
     events.retain(|event| !is_own(event));
     if events.iter().any(|event| of_call(event).is_some()) {
-        let calls = Calls::of(client, session).await?;
-        events.retain_mut(|event| calls.lacks(event));
+        let calls = Calls::read(client, session).await?;
+        events.retain_mut(|event| calls.is_new(event));
     }
     Ok(())
 }
@@ -201,7 +202,7 @@ async fn rewound(
         Err(error) if error.code() == "session_not_found" => return Ok(None),
         found => found.map_err(|error| error.to_string())?,
     };
-    let mut rewinds = found.iter().filter(|event| is(event, kinds::CONTEXT_REWOUND));
+    let mut rewinds = found.iter().filter(|event| has_type(event, kinds::CONTEXT_REWOUND));
     let before = rewinds.next().and_then(|event| event.get("withdrawn")?.as_array());
     let mut ranges: Vec<Value> = before.cloned().unwrap_or_default();
     // Both are in order: from the newest back, each prompt is the next message of those words.
@@ -245,14 +246,14 @@ async fn rewound(
     })))
 }
 
-/// Which message that a hook recorded an event of the transcript is.
+/// Index of the recorded message that an event of the transcript repeats.
 fn said_at(event: &Value, said: &VecDeque<String>) -> Option<usize> {
     event.get("type").filter(|kind| *kind == kinds::AGENT_MESSAGE)?;
     let text = event.get("content")?.as_str()?.trim();
     said.iter().position(|one| one.trim() == text)
 }
 
-fn is(event: &Value, kind: &str) -> bool {
+fn has_type(event: &Value, kind: &str) -> bool {
     event.get("type").is_some_and(|is| is == kind)
 }
 
@@ -281,7 +282,7 @@ pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
 struct Calls(Vec<Value>);
 
 impl Calls {
-    async fn of(client: &Client, session: &SessionId) -> Result<Self, String> {
+    async fn read(client: &Client, session: &SessionId) -> Result<Self, String> {
         const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
         match latest(client, session, &KINDS, 0, CALLS_MAX).await {
             Err(error) if error.code() == "session_not_found" => Ok(Self(Vec::new())),
@@ -289,9 +290,9 @@ impl Calls {
         }
     }
 
-    /// Whether an event is of no call, or one that the log does not have. Of a call that was
+    /// True if an event is of no call, or of one that the log does not have. Of a call that was
     /// withheld, no more is recorded of its result.
-    fn lacks(&self, event: &mut Value) -> bool {
+    fn is_new(&self, event: &mut Value) -> bool {
         let Some((kind, call)) = of_call(event) else { return true };
         let known = || self.0.iter().filter(|known| of_call(known).is_some_and(|of| of.1 == call));
         let is_known = known().any(|known| of_call(known).is_some_and(|of| of.0 == kind));
@@ -304,18 +305,18 @@ impl Calls {
     }
 }
 
-/// What the log has of the transcript.
+/// Events of the transcript that the log has.
 struct Known {
     /// The latest note.
     note: Option<Value>,
     /// Messages, the newest first, and whether each is older than the note.
     events: Vec<(Value, bool)>,
-    /// Whether no older event was left out.
+    /// True if no older event was left out.
     is_whole: bool,
 }
 
 impl Known {
-    async fn of(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
+    async fn read(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
         const KINDS: [&str; 7] = [
             kinds::AGENT_MESSAGE,
             kinds::USER_MESSAGE,
@@ -336,26 +337,26 @@ impl Known {
             if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older) {
                 known.note = Some(note.clone());
             }
-            if is(&event, kinds::AGENT_MESSAGE) || is(&event, kinds::USER_MESSAGE) {
+            if has_type(&event, kinds::AGENT_MESSAGE) || has_type(&event, kinds::USER_MESSAGE) {
                 known.events.push((event, is_older));
             }
         }
         Ok(known)
     }
 
-    /// Whether another hook of the same stop recorded its message: nothing was said since.
+    /// True if another hook of the same stop recorded its message: nothing was said since.
     fn is_repeat(&self, text: &str, tail: &Tail) -> bool {
         let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
         let read = self.note.as_ref().and_then(bytes);
         let mut latest = self.events.iter().map(|(event, _)| event);
-        let latest = latest.find(|event| is(event, kinds::AGENT_MESSAGE));
+        let latest = latest.find(|event| has_type(event, kinds::AGENT_MESSAGE));
         let latest = latest.and_then(|event| event.get("content")?.as_str());
         read.is_some()
             && read == tail.place.get("bytes").and_then(Value::as_u64)
             && latest == Some(text)
     }
 
-    /// Whether the log has the message of a line: the store keeps it under an id of its own.
+    /// True if the log has the message of a line: the store keeps it under an id of its own.
     fn has(&self, event: &Value) -> bool {
         let time = |of: &Value| of.get("created_at")?.as_str().and_then(Timestamp::parse);
         let says = |of: &Value| (time(of), of.get("content").cloned());
@@ -363,13 +364,13 @@ impl Known {
         of_call(event).is_none() && known.any(|known| says(known) == says(event))
     }
 
-    /// Whether a hook reported a prompt of the transcript since the note.
+    /// True if a hook reported a prompt of the transcript since the note.
     fn has_prompt(&self, event: &Value) -> bool {
         let words = |of: &Value| of.get("content")?.as_str().map(|text| text.trim().to_owned());
         let newer = self.events.iter().filter(|(known, is_older)| {
-            !is_older && is(known, kinds::USER_MESSAGE) && words(known) == words(event)
+            !is_older && has_type(known, kinds::USER_MESSAGE) && words(known) == words(event)
         });
-        is(event, kinds::USER_MESSAGE) && newer.count() > 0
+        has_type(event, kinds::USER_MESSAGE) && newer.count() > 0
     }
 
     /// Messages that hooks recorded and that the transcript has after the note, oldest first; all
@@ -380,7 +381,7 @@ impl Known {
         let mut said = VecDeque::new();
         for (event, is_older) in &self.events {
             let is_hook = |id: &str| id.starts_with("hook_");
-            if !is(event, kinds::AGENT_MESSAGE) {
+            if !has_type(event, kinds::AGENT_MESSAGE) {
                 continue;
             }
             if !event.get("id").and_then(Value::as_str).is_some_and(is_hook) {

@@ -58,7 +58,7 @@ pub(super) fn delivery(
         } else if part == last && kind != kinds::TRANSCRIPT_ENTRY {
             event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
         }
-        Value::Object(fitting(event, payload))
+        Value::Object(truncate_event(event, payload))
     };
     let agent = payload.agent();
     let place = workspace.and_then(|path| path.rsplit('/').find(|part| !part.is_empty()));
@@ -84,7 +84,7 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
         "SessionStart" => (
             vec![(
                 kinds::SESSION_STATUS_RUNNING,
-                picked(payload, &[("source", "source"), ("model", "model")]),
+                renamed_members(payload, &[("source", "source"), ("model", "model")]),
             )],
             None,
         ),
@@ -102,7 +102,7 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
         "PreCompact" => (vec![entry(payload)], mark("compaction", false)),
         "PostCompact" => {
             let names = [("trigger", "trigger"), ("compact_summary", "summary")];
-            (vec![(kinds::CONTEXT_COMPACTED, picked(payload, &names))], None)
+            (vec![(kinds::CONTEXT_COMPACTED, renamed_members(payload, &names))], None)
         }
         "Stop" => {
             let said = payload.text("last_assistant_message");
@@ -120,7 +120,7 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
         "SubagentStart" => (vec![(kinds::SESSION_THREAD_STATUS_RUNNING, subagent(payload))], None),
         "SubagentStop" => (vec![(kinds::SESSION_THREAD_STATUS_IDLE, subagent(payload))], None),
         "SessionEnd" => {
-            let body = picked(payload, &[("reason", "reason")]);
+            let body = renamed_members(payload, &[("reason", "reason")]);
             (vec![(kinds::SESSION_STATUS_TERMINATED, body)], mark("final", true))
         }
         _ => (vec![entry(payload)], None),
@@ -140,7 +140,7 @@ fn entry(payload: &Payload) -> Draft {
 }
 
 /// Members under other names; those that are not there stay away.
-fn picked(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
+fn renamed_members(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
     let found =
         names.iter().filter_map(|(from, to)| Some(((*to).to_owned(), payload.get(from)?.clone())));
     found.collect()
@@ -148,7 +148,7 @@ fn picked(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
 
 fn subagent(payload: &Payload) -> Map<String, Value> {
     let names = [("agent_type", "agent_name"), ("last_assistant_message", "content")];
-    picked(payload, &names)
+    renamed_members(payload, &names)
 }
 
 /// A tool's name and its server: hooks write both as `mcp__server__tool`.
@@ -168,12 +168,13 @@ fn tool_use(payload: &Payload) -> Map<String, Value> {
         body.insert("server".to_owned(), json!(server));
     }
     body.insert("input".to_owned(), payload.get("tool_input").cloned().unwrap_or(json!({})));
-    body.extend(picked(payload, &[("tool_use_id", "call_id")]));
+    body.extend(renamed_members(payload, &[("tool_use_id", "call_id")]));
     body
 }
 
 fn tool_result(payload: &Payload) -> Map<String, Value> {
-    let mut body = picked(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
+    let mut body =
+        renamed_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
     let response = payload.get("tool_response").unwrap_or(&Value::Null);
     let shell = SHELLS.contains(&tool_of(payload).0);
     let failed = has_failed(response) || shell && output_has_failed(response);
@@ -182,7 +183,7 @@ fn tool_result(payload: &Payload) -> Map<String, Value> {
     body
 }
 
-/// Whether the members of a response mark a failure.
+/// True if the members of a response mark a failure.
 fn has_failed(response: &Value) -> bool {
     let says = |name: &str, said: bool| response.get(name) == Some(&json!(said));
     let code = |name: &&str| response.get(*name).and_then(Value::as_i64).is_some_and(|c| c != 0);
@@ -193,7 +194,7 @@ fn has_failed(response: &Value) -> bool {
         || response.get("metadata").is_some_and(has_failed)
 }
 
-/// Whether a shell's text response reports a failed command: in JSON, or in a line before the
+/// True if a shell's text response reports a failed command: in JSON, or in a line before the
 /// output.
 fn output_has_failed(response: &Value) -> bool {
     const MARKS: [&str; 3] = ["Exit code: ", "Exit code ", "Process exited with code "];
@@ -211,7 +212,8 @@ fn output_has_failed(response: &Value) -> bool {
 }
 
 fn tool_failure(payload: &Payload) -> Map<String, Value> {
-    let mut body = picked(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
+    let mut body =
+        renamed_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
     let why = payload.get("error").or_else(|| payload.get("tool_response"));
     body.insert("content".to_owned(), content(why.unwrap_or(&Value::Null)));
     body.insert("is_error".to_owned(), json!(true));
@@ -220,7 +222,7 @@ fn tool_failure(payload: &Payload) -> Map<String, Value> {
 
 /// A call that a rule did not let happen.
 fn tool_refusal(payload: &Payload) -> Map<String, Value> {
-    let mut body = picked(payload, &[("tool_use_id", "call_id")]);
+    let mut body = renamed_members(payload, &[("tool_use_id", "call_id")]);
     body.insert("content".to_owned(), content(payload.get("reason").unwrap_or(&Value::Null)));
     body.insert("is_error".to_owned(), json!(true));
     body.insert("refused".to_owned(), json!(Refused::RULE));
@@ -280,9 +282,9 @@ fn patch(response: &Value) -> Option<String> {
 
 /// Cuts the event to the limit of the store. The original is dropped first, then the longest texts
 /// are cut; each cut is marked with the original size.
-fn fitting(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Value> {
+fn truncate_event(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Value> {
     if is_own(payload) {
-        own(&mut event);
+        shorten_own_call(&mut event);
     }
     let bytes = size(&event);
     if bytes <= EVENT_BYTES {
@@ -329,7 +331,7 @@ fn is_own(payload: &Payload) -> bool {
 }
 
 /// A call of one of this program's tools is kept in a line: its content is in the log.
-fn own(event: &mut Map<String, Value>) {
+fn shorten_own_call(event: &mut Map<String, Value>) {
     let elsewhere = || json!("(in this log already)");
     for name in ["content", "input"] {
         if let Some(value) = event.get_mut(name) {

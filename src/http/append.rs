@@ -38,7 +38,7 @@ use crate::{
 /// A body that is read as it comes.
 pub(super) struct Lines {
     body: BodyDataStream,
-    /// What the client sent before it would hear an answer.
+    /// Bytes the client sent before it would hear an answer.
     first: Option<Bytes>,
 }
 
@@ -90,20 +90,21 @@ pub(super) async fn append(
     Ok((headers, answers).into_response())
 }
 
-/// Where the first line break is. A block is searched for any before a byte is searched for one.
+/// Byte offset of the first line break. A block is searched for any before a byte is searched for
+/// one.
 fn line_break(bytes: &[u8]) -> Option<usize> {
     let blocks = bytes.chunks(256).position(|block| block.contains(&b'\n'))? * 256;
     let rest = bytes.get(blocks..)?.iter();
     rest.enumerate().find(|(_, byte)| **byte == b'\n').map(|(at, _)| blocks + at)
 }
 
-/// What a line is called in its answer.
+/// Number and reference of a line, for its answer.
 struct Ticket {
     line: u64,
     reference: Option<Box<str>>,
 }
 
-/// Whether more lines may come.
+/// State of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Input {
     Open,
@@ -141,7 +142,7 @@ impl Appending {
         loop {
             let more = self.take_lines(&mut out);
             while let Some(Some(answered)) = self.flow.next().now_or_never() {
-                self.tell(answered, &mut out);
+                self.write_answers(answered, &mut out);
             }
             if !out.is_empty() {
                 return Some((Ok(out.into()), self));
@@ -163,7 +164,7 @@ impl Appending {
         let quiet = self.flow.is_empty();
         tokio::select! {
             biased;
-            Some(answered) = self.flow.next(), if !quiet => self.tell(answered, out),
+            Some(answered) = self.flow.next(), if !quiet => self.write_answers(answered, out),
             chunk = self.body.next(), if open && may_read => match chunk {
                 Some(Ok(chunk)) => self.unread.extend_from_slice(&chunk),
                 Some(Err(_)) => self.input = Input::Cut,
@@ -253,7 +254,7 @@ impl Appending {
         answer::line_refused(out, &label, &error, self.request.as_str());
     }
 
-    fn tell(&self, answered: Vec<Answered<Ticket>>, out: &mut Vec<u8>) {
+    fn write_answers(&self, answered: Vec<Answered<Ticket>>, out: &mut Vec<u8>) {
         for Answered { ticket, session, result } in answered {
             let reference = ticket.reference.as_deref();
             let label = LineLabel { number: ticket.line, reference, session: Some(&session) };

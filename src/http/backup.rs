@@ -25,7 +25,7 @@ use crate::{
 /// Parts that wait for a slow connection.
 const PARTS_WAITING: usize = 4;
 
-/// What comes from the thread that reads the store.
+/// Message from the thread that reads the store.
 enum Step {
     Part(BackupPart, Bytes),
     Made(BackupMade),
@@ -85,7 +85,7 @@ impl Sending {
             Some(first) => Some(first),
             None => tokio::select! {
                 biased;
-                () = self.stop.cancelled() => Some(Step::Failed(leaving())),
+                () = self.stop.cancelled() => Some(Step::Failed(server_stops())),
                 step = self.steps.recv() => step,
             },
         };
@@ -115,7 +115,7 @@ impl Sending {
     }
 }
 
-fn leaving() -> ServiceError {
+fn server_stops() -> ServiceError {
     ServiceError::new(Code::OwnerUnavailable, "the server stops")
         .action("make the backup again once it is back")
 }

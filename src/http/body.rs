@@ -1,4 +1,4 @@
-//! What comes in: bodies within their limit, headers, ids in paths. Parsed here once, trusted
+//! Input of requests: bodies within their limit, headers, ids in paths. Parsed here once, trusted
 //! afterwards. It must not know a verb.
 
 use std::{
@@ -25,10 +25,10 @@ use crate::{
     wire::{PROTOBUF, fitted::fitted, json, schema},
 };
 
-/// How long a client may pause while it sends a body.
+/// Longest pause of a client while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// What a value of a body takes as a tree, estimated from the sizes of its types for lists of one
+/// Bytes of a value of a body as a tree, estimated from the sizes of its types for lists of one
 /// empty list.
 const VALUE_BYTES: usize = 512;
 /// A tree below this size takes no more than a connection buffers anyway.
@@ -37,7 +37,7 @@ const TREE_BYTES_SMALL: usize = 64 << 10;
 /// The media type of most bodies.
 const JSON: &str = "application/json";
 
-/// How a front end names its kind; only the kind `import` has an effect.
+/// Header in which a front end names its kind; only the kind `import` has an effect.
 const ORIGIN_HEADER: &str = "sessionlog-origin";
 
 /// On whose behalf, by the credential alone.
@@ -66,7 +66,7 @@ impl<S: Send + Sync> FromRequestParts<S> for InPath {
     }
 }
 
-/// What a path names beside its session.
+/// Name in a path beside its session.
 pub(super) struct NameInPath(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
@@ -98,7 +98,7 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
 pub(super) struct Payload {
     pub(super) bytes: Bytes,
     pub(super) protobuf: bool,
-    /// Whether its client may send what is not kept.
+    /// True if its client may send members that are not kept.
     pub(super) hosted: bool,
 }
 
@@ -190,7 +190,7 @@ fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
     })
 }
 
-/// Whether a body says it is of a media type.
+/// True if a body says it is of a media type.
 pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let named = value.and_then(|value| value.split(';').next()).unwrap_or_default();
@@ -303,7 +303,7 @@ impl Drop for ToItsEnd {
     }
 }
 
-/// What the headers of an append say.
+/// Conditions in the headers of an append.
 pub(super) struct Conditions {
     /// `If-Position`.
     pub(super) if_position: Option<Position>,
@@ -356,7 +356,7 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Ref
     }
 }
 
-/// Whether the client asks for protobuf.
+/// True if the client asks for protobuf.
 pub(super) fn wants_protobuf(headers: &HeaderMap, sent_protobuf: bool) -> bool {
     let accepts: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

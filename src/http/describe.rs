@@ -46,29 +46,29 @@ type Handler = MethodRouter<Arc<Server>>;
 
 /// The handlers of the verbs that have one of their own, by operation id.
 fn by_hand() -> HashMap<&'static str, Handler> {
-    fn of<V: Verb>(handler: Handler) -> (&'static str, Handler) {
+    fn entry<V: Verb>(handler: Handler) -> (&'static str, Handler) {
         (V::ROUTE.id, handler)
     }
     HashMap::from([
-        of::<log::Emit>(post(events::emit)),
-        of::<log::Get>(get(events::get)),
-        of::<log::AppendStream>(post(append::append)),
-        of::<log::Follow>(get(stream::tail)),
-        of::<log::Export>(get(stream::export)),
-        of::<hosted::ListThreads>(get(threads::list)),
-        of::<hosted::GetThread>(get(threads::get)),
-        of::<hosted::ArchiveThread>(post(threads::archive)),
-        of::<hosted::ThreadEvents>(get(threads::list_events)),
-        of::<hosted::FollowThread>(get(threads::tail)),
-        of::<hosted::ListResources>(get(threads::list_resources)),
-        of::<hosted::AddResource>(post(threads::add_resource)),
-        of::<hosted::GetResource>(get(threads::get_resource)),
-        of::<hosted::UpdateResource>(post(threads::update_resource)),
-        of::<hosted::DeleteResource>(delete(threads::delete_resource)),
-        of::<operations::CreateBackup>(post(backup::create)),
-        of::<operations::GetMetrics>(get(admin::metrics)),
-        of::<operations::GetOpenapi>(get(admin::openapi)),
-        of::<tools::CallTool>(post(super::tools::call)),
+        entry::<log::Emit>(post(events::emit)),
+        entry::<log::Get>(get(events::get)),
+        entry::<log::AppendStream>(post(append::append)),
+        entry::<log::Follow>(get(stream::tail)),
+        entry::<log::Export>(get(stream::export)),
+        entry::<hosted::ListThreads>(get(threads::list)),
+        entry::<hosted::GetThread>(get(threads::get)),
+        entry::<hosted::ArchiveThread>(post(threads::archive)),
+        entry::<hosted::ThreadEvents>(get(threads::list_events)),
+        entry::<hosted::FollowThread>(get(threads::tail)),
+        entry::<hosted::ListResources>(get(threads::list_resources)),
+        entry::<hosted::AddResource>(post(threads::add_resource)),
+        entry::<hosted::GetResource>(get(threads::get_resource)),
+        entry::<hosted::UpdateResource>(post(threads::update_resource)),
+        entry::<hosted::DeleteResource>(delete(threads::delete_resource)),
+        entry::<operations::CreateBackup>(post(backup::create)),
+        entry::<operations::GetMetrics>(get(admin::metrics)),
+        entry::<operations::GetOpenapi>(get(admin::openapi)),
+        entry::<tools::CallTool>(post(super::tools::call)),
     ])
 }
 
@@ -102,7 +102,7 @@ impl Routes {
         self.registered.add(V::ROUTE);
         self.router = std::mem::take(&mut self.router).route(path, handler);
         let method = method.as_str().map(str::to_lowercase).expect("a verb has a method");
-        let operation = operation::of::<V>(&mut self.shapes);
+        let operation = operation::describe::<V>(&mut self.shapes);
         self.paths.entry(path).or_default().insert(method, operation);
     }
 

@@ -99,15 +99,15 @@ pub(super) async fn get(
     })
 }
 
-/// What most pages take.
+/// Memory of most pages.
 const PAGE_BYTES_USUAL: usize = 256 << 10;
 
-/// What a page takes: its events and their text.
+/// Memory of a page: its events and their text.
 fn page_bytes_of(slice: &EventSlice) -> usize {
     2 * slice.events.iter().map(|event| event.body.len()).sum::<usize>()
 }
 
-/// What a page takes at most.
+/// Largest memory of a page.
 fn page_bytes(limit: Option<usize>) -> usize {
     let events = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
     2 * events.saturating_mul(limits::EVENT_BYTES_MAX).min(limits::PAGE_BYTES_MAX)

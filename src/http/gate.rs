@@ -1,5 +1,5 @@
-//! Who asks, and whether the route is theirs: a credential becomes a principal before a handler
-//! runs, on every route. What a route needs is what its declaration says. It must not look at a
+//! Authentication and authorization on every route: a credential becomes a principal before a
+//! handler runs, and has the grants that the route's declaration asks for. It must not look at a
 //! body; a tenant and a user come from the credential alone.
 
 use std::{sync::Arc, time::Duration};
@@ -21,17 +21,17 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnSocket;
 
-/// What the guard calls the route of a path that has none.
+/// Name in the guard for the route of a path that has none.
 pub(super) const NO_ROUTE: &str = "none";
-/// Where a key may stand beside `Authorization`.
+/// Header for a key beside `Authorization`.
 const API_KEY: &str = "x-api-key";
-/// Who was let in, and its place among its tenant's requests until it is answered.
+/// Principal that was let in, and its place among its tenant's requests until it is answered.
 pub(super) struct Admitted {
     pub(super) who: Arc<Principal>,
     _place: Option<Reading>,
 }
 
-/// Who asks, for handlers.
+/// Principal of the request, for handlers.
 pub(super) struct Asking(pub(super) Arc<Principal>);
 
 impl FromRequestParts<Arc<Server>> for Asking {
@@ -44,7 +44,7 @@ impl FromRequestParts<Arc<Server>> for Asking {
             .get()
             .cloned()
             .map(Self)
-            .ok_or_else(|| missing("the request was not authenticated"))
+            .ok_or_else(|| missing_credential("the request was not authenticated"))
     }
 }
 
@@ -52,7 +52,7 @@ impl Server {
     /// Lets a request in: its principal goes with it.
     pub(super) fn let_in(&self, route: &str, request: &mut Request) -> Result<Admitted, Refusal> {
         let need = self.need(request.method(), route);
-        let who = self.who(need, request)?;
+        let who = self.authenticate(need, request)?;
         let now = self.app.service.monotonic();
         let place = who.tenant.enter(now).map_err(|full| refused(full, &who.tenant))?;
         if let Err(lacking) = who.require(need.grants()) {
@@ -63,7 +63,7 @@ impl Server {
         Ok(Admitted { who, _place: place })
     }
 
-    /// What a route needs: what it declares. A path without a route is refused to those who show a
+    /// Grants that a route declares. A path without a route is refused to those who show a
     /// credential; to all others it is not said that there is no such route.
     fn need(&self, method: &Method, route: &str) -> Need {
         if route == NO_ROUTE {
@@ -72,18 +72,18 @@ impl Server {
         self.registered.need(method.as_str(), route)
     }
 
-    fn who(&self, need: Need, request: &Request) -> Result<Arc<Principal>, Refusal> {
+    fn authenticate(&self, need: Need, request: &Request) -> Result<Arc<Principal>, Refusal> {
         let Some(access) = &self.app.options.access else { return Ok(Arc::clone(&self.local)) };
         if request.extensions().get::<OwnSocket>().is_some() || need == Need::Nothing {
             return Ok(Arc::clone(&self.local));
         }
         let credential = credential(request.headers())?;
-        access.authenticate(credential).map_err(|denied| self.denied(denied))
+        access.authenticate(credential).map_err(|denied| self.refuse_credential(denied))
     }
 
     /// A refusal of a credential, noted where it is known whose it was.
-    fn denied(&self, denied: Denied) -> Refusal {
-        let refusal = missing(denied.problem);
+    fn refuse_credential(&self, denied: Denied) -> Refusal {
+        let refusal = missing_credential(denied.problem);
         match denied.known {
             Some((tenant, name)) => self.noting(refusal, &tenant, &name),
             None => refusal,
@@ -142,16 +142,18 @@ fn credential(headers: &HeaderMap) -> Result<&str, Refusal> {
     });
     let keys = headers.get_all(API_KEY).iter().map(|value| value.to_str().ok());
     let mut shown = bearers.chain(keys);
-    let Some(first) = shown.next() else { return Err(missing("no credential was sent")) };
-    let first = first.ok_or_else(|| missing("the credential is no bearer token"))?;
+    let Some(first) = shown.next() else {
+        return Err(missing_credential("no credential was sent"));
+    };
+    let first = first.ok_or_else(|| missing_credential("the credential is no bearer token"))?;
     // Some clients send one under both names.
     if shown.any(|other| other != Some(first)) {
-        return Err(missing("two credentials were sent"));
+        return Err(missing_credential("two credentials were sent"));
     }
     Ok(first)
 }
 
-fn missing(problem: &str) -> Refusal {
+fn missing_credential(problem: &str) -> Refusal {
     let action = "send `Authorization: Bearer TOKEN` or `X-Api-Key: TOKEN` with a token of this \
                   server; its operator makes one with `sessionlog tokens create`";
     ServiceError::new(Code::Unauthenticated, problem).action(action).into()
@@ -188,7 +190,7 @@ fn whole_seconds(wait: Duration) -> u64 {
 }
 
 /// On whose behalf something is read.
-pub(super) fn reading(who: &Principal) -> Caller {
+pub(super) fn caller_of(who: &Principal) -> Caller {
     Caller { scope: who.scope.clone(), origin: Origin::Harness, fence: None }
 }
 

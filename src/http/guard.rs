@@ -1,5 +1,5 @@
-//! What every route goes through: request ids, host and origin, logs and counts without bodies,
-//! and the writing out of refusals. It must not look at a body.
+//! Layers around every route: request ids, host and origin, logs and counts without bodies, and the
+//! writing out of refusals. It must not look at a body.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -89,7 +89,7 @@ async fn guarded(
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
     let began = server.app.service.monotonic();
     let options = &server.app.options;
-    let knocked = knock(options, &request).map_err(Refusal::from);
+    let knocked = check_host_and_origin(options, &request).map_err(Refusal::from);
     let let_in = knocked.and_then(|()| server.let_in(route, &mut request)).and_then(|who| {
         server.queries.check(&method, route, request.headers(), request.uri())?;
         let streams = route == MCP.path && method == Method::GET;
@@ -198,7 +198,7 @@ fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
 
 /// Refuses who must not knock: another host's name (DNS rebinding), another site's page (forged
 /// requests of a browser).
-fn knock(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
+fn check_host_and_origin(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
     host(request.uri(), request.headers(), &options.allowed_hosts)?;
     origin(request.headers(), &options.allowed_origins)?;
     site(request.headers())

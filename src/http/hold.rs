@@ -1,6 +1,6 @@
-//! What large answers take in memory, all together, and what large requests take: room is asked for
-//! before one is read and given back when its last byte has left, or when it is answered. A client
-//! that never reads, or never stops sending, keeps its share only. It must not know a route.
+//! Memory of large answers, all together, and of large requests: room is asked for before one is
+//! read and given back when its last byte has left, or when it is answered. A client that never
+//! reads, or never stops sending, keeps its share only. It must not know a route.
 
 use crate::service::Full;
 pub(super) use crate::service::{Held, Room};

@@ -27,7 +27,7 @@ pub(super) struct Metrics {
     known: RwLock<HashMap<String, Vec<Known>>>,
 }
 
-/// What is counted under one set of labels.
+/// Counters under one set of labels.
 #[derive(Clone)]
 struct Known {
     method: &'static str,

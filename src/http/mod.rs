@@ -47,7 +47,7 @@ use crate::{
 /// Turns the events of a whole session into another program's format.
 pub type Exporter = Arc<dyn Fn(Vec<Event>) -> ServiceResult<Vec<u8>> + Send + Sync>;
 
-/// What an operator may change about the interface.
+/// Settings of the interface.
 #[derive(Clone)]
 pub struct HttpOptions {
     /// Hosts a request may name, beside the loopback names; with or without a port.
@@ -59,7 +59,7 @@ pub struct HttpOptions {
     /// Bytes that large requests may take in memory together, while they are sent and until they
     /// are answered; default 256 MiB. Trees of JSON may take a quarter of it, in addition.
     pub bodies_bytes_max: usize,
-    /// How long a large request waits for room; default 10 s.
+    /// Time for which a large request waits for room; default 10 s.
     pub bodies_patience: Duration,
     /// Readers (streams and long polls) at once; default 10 000.
     pub readers_max: usize,
@@ -68,14 +68,14 @@ pub struct HttpOptions {
     /// Bytes of streams that clients have not taken yet, in memory together; default 64 MiB. A
     /// stream that finds no room waits. Parts of up to 16 KiB need none.
     pub streams_bytes_max: usize,
-    /// How long a request for a large answer waits for room; default 10 s.
+    /// Time for which a request for a large answer waits for room; default 10 s.
     pub answers_patience: Duration,
-    /// How long an append stream may bring nothing before it is ended; default 5 min.
+    /// Idle time after which an append stream is ended; default 5 min.
     pub append_idle: Duration,
-    /// How often a quiet stream sends its tail; default 15 s.
+    /// Interval at which a quiet stream sends its tail; default 15 s.
     pub heartbeat: Duration,
-    /// Which credentials are accepted over a network; with `None` every client that reaches the
-    /// port is the user of this machine.
+    /// Credentials accepted over a network; with `None` every client that reaches the port is the
+    /// user of this machine.
     pub access: Option<Arc<Access>>,
     /// Export formats beside `jsonl`, by name.
     pub exporters: BTreeMap<String, Exporter>,
@@ -101,14 +101,14 @@ impl Default for HttpOptions {
     }
 }
 
-/// What the interface is made of.
+/// Parts of the interface.
 #[derive(Clone)]
 pub struct App {
     /// The verbs.
     pub service: Service,
-    /// Who runs this server.
+    /// Description of the process that runs this server.
     pub owner: OwnerInfo,
-    /// What an operator may change.
+    /// Settings of the interface.
     pub options: HttpOptions,
 }
 
@@ -118,7 +118,7 @@ struct Server {
     readers: Arc<Semaphore>,
     room: hold::Room,
     bodies: hold::Room,
-    /// What bodies take that are read as trees: a quarter of that room, beside it.
+    /// Memory for bodies that are read as trees: a quarter of that room, beside it.
     trees: hold::Room,
     streams: Arc<hold::Room>,
     /// When it was made: makes its request ids differ from those of earlier servers.
@@ -153,7 +153,7 @@ pub fn router(app: App, more: Router) -> Router {
         metrics: metrics::Metrics::new(),
         local: Arc::new(Principal { is_audited: options.access.is_some(), ..Principal::local() }),
         document: describe::text(&document),
-        queries: strict::Queries::of(&document),
+        queries: strict::Queries::from_document(&document),
         registered,
         app,
     });

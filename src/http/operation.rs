@@ -10,11 +10,11 @@ use crate::{
     wire::schema::{self, Shapes},
 };
 
-/// Where the document has its schemas.
+/// Path of the schemas in the document.
 pub(super) const SCHEMAS: &str = "/components/schemas";
 
 /// The operation of a verb.
-pub(super) fn of<V: Verb>(shapes: &mut Shapes) -> Value {
+pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
     let mut parameters = listed::<V::Params>("path");
     parameters.extend(listed::<V::Query>("query"));
     let number = || json!({ "type": "integer", "format": "int64", "minimum": 0 });

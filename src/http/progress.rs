@@ -18,7 +18,7 @@ use tokio::{
     time::Sleep,
 };
 
-/// How often bytes were read from a connection or written to it.
+/// Number of reads from a connection and writes to it.
 #[derive(Clone, Default)]
 pub(super) struct Transfers(Arc<AtomicU64>);
 

@@ -33,7 +33,7 @@ const UNSENT_BYTES: usize = 128 << 10;
 /// part of an answer that is being sent.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Where connections come from.
+/// Source of connections.
 pub enum Listener {
     /// A TCP socket.
     Tcp(TcpListener),
@@ -57,16 +57,16 @@ impl Listener {
     }
 }
 
-/// What an operator may change about the accept loop.
+/// Settings of the accept loop.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
-    /// How long a client may take for a request's head, and leave a connection idle; default 10 s.
+    /// Longest time for a request's head, and for an idle connection; default 10 s.
     pub header_timeout: Duration,
-    /// How long a client may take nothing of what is sent to it; default 30 s.
+    /// Longest time in which a client takes nothing of what is sent to it; default 30 s.
     pub write_timeout: Duration,
     /// Connections at once; more wait in the backlog. Default 16 384.
     pub connections_max: usize,
-    /// How long requests may run after a stop; default 10 s.
+    /// Time for which requests may run after a stop; default 10 s.
     pub drain: Duration,
     /// Also stop when no connection has been open for so long; never by default.
     pub idle: Option<Duration>,
@@ -104,7 +104,7 @@ impl<S: Sync> FromRequestParts<S> for Stopping {
     }
 }
 
-/// What every connection shares.
+/// State that all connections share.
 #[derive(Clone)]
 struct Floor {
     router: Router,
@@ -148,7 +148,7 @@ pub async fn serve(
     }
     tokio::select! {
         () = stop.cancelled() => tracing::info!("stopping"),
-        () = idle(watched, options.idle) => tracing::info!("no connection is open; stopping"),
+        () = until_idle(watched, options.idle) => tracing::info!("no connection is open; stopping"),
     }
     closing.cancel();
     floor.tracker.close();
@@ -168,7 +168,7 @@ fn raise_descriptors() {
 }
 
 /// Returns once no connection has been open for `limit`; never without a limit.
-async fn idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
+async fn until_idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
     let Some(limit) = limit else { return std::future::pending().await };
     loop {
         let empty = *open.borrow_and_update() == 0;

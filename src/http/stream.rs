@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Server, Shared,
     body::{InPath, Who, last_event_id},
-    gate::{Asking, reader, reading},
+    gate::{Asking, caller_of, reader},
     guard::RequestId,
     hold::{Held, Room},
     params::QueryParams,
@@ -174,7 +174,7 @@ pub(super) async fn tail(
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
     let _admitted = server.admit(&who)?;
-    let caller = reading(&who);
+    let caller = caller_of(&who);
     let from =
         last_event_id(&headers)?.map(Point::At).or(values::point("from", query.from.as_deref())?);
     let follow = server.app.service.follow(&caller, &session, from.as_ref(), None).await?;
@@ -231,7 +231,7 @@ struct Export {
 type Found = (Vec<Event>, Vec<Gap>, Option<Held>);
 
 impl Export {
-    /// What comes next; `None` at the end.
+    /// Next events; `None` at the end.
     async fn step(&mut self) -> Result<Option<Found>, ServiceError> {
         match self.source.step(Duration::ZERO).await? {
             (Step::Slice { events, gaps }, held) => Ok(Some((events, gaps, held))),

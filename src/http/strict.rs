@@ -22,10 +22,11 @@ const HOSTED_HEADERS: [&str; 2] = ["anthropic-beta", "anthropic-version"];
 /// Routes of that wire alone.
 const HOSTED_ROUTES: [&str; 2] =
     ["/v1/sessions/{session}/threads", "/v1/sessions/{session}/resources"];
-/// How a window of time is spelled.
+/// Spellings of a window of time.
 const TIMES: [&str; 4] = ["[gte]", "[gt]", "[lt]", "[lte]"];
 
-/// Whether a request is of the Managed Agents wire, whose clients may send what is not kept.
+/// True if a request is of the Managed Agents wire, whose clients may send members that are not
+/// kept.
 pub(super) fn is_hosted(headers: &HeaderMap, uri: &Uri) -> bool {
     let asks_beta = |query: &str| query.split('&').any(|pair| pair == "beta=true");
     HOSTED_HEADERS.iter().any(|name| headers.contains_key(*name))
@@ -36,7 +37,7 @@ pub(super) fn is_hosted(headers: &HeaderMap, uri: &Uri) -> bool {
 pub(super) struct Queries(HashMap<String, BTreeMap<String, Vec<String>>>);
 
 impl Queries {
-    pub(super) fn of(document: &Value) -> Self {
+    pub(super) fn from_document(document: &Value) -> Self {
         let members = |value: &Value| value.as_object().cloned().into_iter().flatten();
         let names = |operation: &Value| {
             let all = operation["parameters"].as_array().into_iter().flatten();
@@ -79,8 +80,8 @@ impl Queries {
     }
 }
 
-/// Whether a parameter is the described one: lists come with and without brackets, windows of time
-/// in four spellings.
+/// Matches a parameter with the described one: lists come with and without brackets, windows of
+/// time in four spellings.
 fn is_of(name: &str) -> impl Fn(&String) -> bool {
     move |known| match known.split_once('[') {
         None => known == name,

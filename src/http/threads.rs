@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// What is asked of a resource; its members are ignored.
+/// Body of a request to a resource; its members are ignored.
 type IgnoredBody = JsonBody<serde_json::Value>;
 
 fn no_thread(name: &str) -> Refusal {
@@ -46,7 +46,7 @@ fn no_resource(name: &str) -> Refusal {
 }
 
 /// The session's own thread, by its name.
-async fn own(
+async fn own_thread(
     server: &Server,
     caller: &Caller,
     session: &SessionId,
@@ -76,7 +76,7 @@ pub(super) async fn get(
     InPath(session): InPath,
     NameInPath(name): NameInPath,
 ) -> Result<Json<Thread>, Refusal> {
-    own(&server, &caller, &session, &name).await.map(Json)
+    own_thread(&server, &caller, &session, &name).await.map(Json)
 }
 
 /// Refused: the session's own thread ends with its session.
@@ -86,7 +86,7 @@ pub(super) async fn archive(
     InPath(session): InPath,
     NameInPath(name): NameInPath,
 ) -> Result<Json<Thread>, Refusal> {
-    own(&server, &caller, &session, &name).await?;
+    own_thread(&server, &caller, &session, &name).await?;
     let error = ServiceError::invalid("thread", "a session's own thread is not archived alone");
     Err(error.action(format!("archive the session: POST /v1/sessions/{session}/archive")).into())
 }
@@ -103,7 +103,7 @@ pub(super) async fn list_events(
     headers: HeaderMap,
     stopping: Stopping,
 ) -> Result<Response, Refusal> {
-    own(&server.0, &caller, &session, &name).await?;
+    own_thread(&server.0, &caller, &session, &name).await?;
     events::get(server, who, Who(caller), InPath(session), query, headers, stopping).await
 }
 
@@ -120,7 +120,7 @@ pub(super) async fn tail(
     stopping: Stopping,
     request: axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
-    own(&server.0, &caller, &session, &name).await?;
+    own_thread(&server.0, &caller, &session, &name).await?;
     stream::tail(server, asking, InPath(session), query, headers, stopping, request).await
 }
 

@@ -18,12 +18,12 @@ pub(super) const FORMAT: &str = "anthropic";
 /// The events of a message with blocks of this API; `None` for any other.
 pub(super) fn message(message: &Members) -> Option<Bodies> {
     let role = message.text("role")?;
-    let content = message.some("content")?;
+    let content = message.non_null("content")?;
     let blocks: Vec<Members> = listed(content)?;
-    blocks.iter().any(|block| Kind::of(block) != Kind::Said).then(|| bodies(&role, content))
+    blocks.iter().any(|block| Kind::from_block(block) != Kind::Said).then(|| bodies(&role, content))
 }
 
-/// What a block is.
+/// Kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Part of a text: a text, an image, a document.
@@ -34,7 +34,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(block: &Members) -> Self {
+    fn from_block(block: &Members) -> Self {
         match block.text("type").unwrap_or_default() {
             kind if kind.ends_with("tool_use") => Self::Call,
             kind if kind.ends_with("tool_result") => Self::Answer,
@@ -59,7 +59,7 @@ pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
     let mut said: Vec<&str> = Vec::new();
     for block in &blocks {
         let members = Members::read(block.get()).unwrap_or_default();
-        let body = match Kind::of(&members) {
+        let body = match Kind::from_block(&members) {
             Kind::Said => {
                 said.push(block.get());
                 continue;
@@ -94,7 +94,7 @@ fn content_of(content: &str) -> Object {
 fn renamed(block: &Members, names: &[(&str, &str)]) -> Object {
     let mut body = Object::new();
     for (theirs, ours) in names {
-        if let Some(value) = block.some(theirs) {
+        if let Some(value) = block.non_null(theirs) {
             body.add(ours, value.get());
         }
     }
@@ -116,9 +116,9 @@ fn answer(block: &Members) -> Object {
     let names = [("tool_use_id", "call_id"), ("content", "content"), ("is_error", "is_error")];
     let mut body = renamed(block, &names);
     // A tool beside the model says it by what its content is.
-    let content = block.some("content").and_then(|content| Members::read(content.get()).ok());
+    let content = block.non_null("content").and_then(|content| Members::read(content.get()).ok());
     let kind = content.and_then(|content| content.text("type")).unwrap_or_default();
-    if kind.ends_with("_error") && block.some("is_error").is_none() {
+    if kind.ends_with("_error") && block.non_null("is_error").is_none() {
         body.add("is_error", "true");
     }
     body
@@ -148,14 +148,14 @@ pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
     (made.messages, system)
 }
 
-/// Whether an imported message is one of this API: not a system message, and without calls or
+/// True if an imported message is one of this API: not a system message, and without calls or
 /// blocks of the other API.
 fn speaks_it(raw: &RawValue) -> bool {
     const THEIRS: [&str; 7] =
         ["image_url", "input_audio", "file", "refusal", "input_text", "input_image", "output_text"];
     let Ok(message) = Members::read(raw.get()) else { return false };
     let role = message.text("role");
-    let Some(content) = message.some("content") else { return false };
+    let Some(content) = message.non_null("content") else { return false };
     let blocks: Vec<Members> = listed(content).unwrap_or_default();
     let theirs =
         |block: &Members| block.text("type").is_some_and(|kind| THEIRS.contains(&kind.as_str()));
@@ -163,7 +163,7 @@ fn speaks_it(raw: &RawValue) -> bool {
         && !blocks.iter().any(theirs)
         && ["tool_calls", "function_call", "refusal"]
             .iter()
-            .all(|name| message.some(name).is_none())
+            .all(|name| message.non_null(name).is_none())
 }
 
 /// Messages being made.
@@ -173,46 +173,46 @@ struct Made {
     system: Vec<String>,
     /// The role, and the blocks so far.
     open: Option<(&'static str, Vec<String>)>,
-    /// Whether the last message came from another chat format.
+    /// True if the last message came from another chat format.
     chat: bool,
 }
 
 impl Made {
     fn take(&mut self, event: &Members) {
-        let content = || blocks(event.some("content"));
-        match Part::of(event) {
+        let content = || blocks(event.non_null("content"));
+        match Part::from_event(event) {
             Part::System => self.system.extend(content()),
-            Part::User => self.say("user", content()),
-            Part::Agent => self.say("assistant", content()),
+            Part::User => self.push_blocks("user", content()),
+            Part::Agent => self.push_blocks("assistant", content()),
             Part::Call => {
                 let mut block = Object::new();
                 block.add("type", "\"tool_use\"");
                 block.add("id", speech::call_id(event));
-                block.add("name", event.some("name").map_or("\"\"", RawValue::get));
-                block.add("input", event.some("input").map_or("{}", RawValue::get));
-                self.say("assistant", vec![block.finish()]);
+                block.add("name", event.non_null("name").map_or("\"\"", RawValue::get));
+                block.add("input", event.non_null("input").map_or("{}", RawValue::get));
+                self.push_blocks("assistant", vec![block.finish()]);
             }
             Part::Answer => {
                 let mut block = Object::new();
                 block.add("type", "\"tool_result\"");
                 block.add("tool_use_id", speech::call_id(event));
                 block.add("content", &format!("[{}]", content().join(",")));
-                if let Some(error) = event.some("is_error") {
+                if let Some(error) = event.non_null("is_error") {
                     block.add("is_error", error.get());
                 }
-                self.say("user", vec![block.finish()]);
+                self.push_blocks("user", vec![block.finish()]);
             }
             Part::Summary => {
-                let summary = blocks(event.some("summary"));
+                let summary = blocks(event.non_null("summary"));
                 if !summary.is_empty() {
-                    self.say("user", summary);
+                    self.push_blocks("user", summary);
                 }
             }
             Part::Nothing => {}
         }
     }
 
-    fn say(&mut self, role: &'static str, blocks: Vec<String>) {
+    fn push_blocks(&mut self, role: &'static str, blocks: Vec<String>) {
         match &mut self.open {
             Some((open, said)) if *open == role => said.extend(blocks),
             _ => {

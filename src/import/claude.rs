@@ -11,19 +11,19 @@ use super::{
 };
 use crate::event::kinds;
 
-pub(super) use super::members::{says, text_of};
+pub(super) use super::members::{is_true, text_of};
 
-/// What of earlier lines matters to later ones.
+/// State of earlier lines that later ones need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claude {
     /// The cause of the compaction whose summary follows.
     trigger: Option<String>,
     /// Lines that it keeps in the context.
     preserved: Vec<Preserved>,
-    /// Where they are.
+    /// Positions of the lines that it keeps.
     kept: Vec<(u64, u64)>,
     queue: Queue,
-    /// Whether a later line has the words that leave the queue with the next one.
+    /// True if a later line has the words that leave the queue with the next one.
     repeated: bool,
 }
 
@@ -37,9 +37,10 @@ pub(super) struct Preserved {
 impl Claude {
     /// The events of a line; empty when it has no meaning for a reader of the session.
     pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
-        let message = line.some("message").and_then(|message| Members::read(message.get()).ok());
-        let content = message.as_ref().and_then(|message| message.some("content"));
-        let says = |name: &str| says(line, name);
+        let message =
+            line.non_null("message").and_then(|message| Members::read(message.get()).ok());
+        let content = message.as_ref().and_then(|message| message.non_null("content"));
+        let says = |name: &str| is_true(line, name);
         let leaving = self.leaving(line).filter(|_| !std::mem::take(&mut self.repeated));
         self.queue.take(line);
         let bodies = match (line.text("type").as_deref(), content) {
@@ -53,10 +54,12 @@ impl Claude {
             (Some("assistant"), Some(content)) => anthropic::bodies("assistant", content),
             (Some("attachment"), _) => {
                 let prompt = queue::attached(line);
-                let prompt = prompt.as_ref().and_then(|attached| attached.some("prompt"));
+                let prompt = prompt.as_ref().and_then(|attached| attached.non_null("prompt"));
                 prompt.map(|prompt| anthropic::bodies("user", prompt)).unwrap_or_default()
             }
-            (Some("queue-operation"), _) => leaving.map(|text| typed(&text)).into_iter().collect(),
+            (Some("queue-operation"), _) => {
+                leaving.map(|text| user_message(&text)).into_iter().collect()
+            }
             (Some("system"), _) => {
                 self.note(line);
                 Vec::new()
@@ -64,7 +67,7 @@ impl Claude {
             _ => Vec::new(),
         };
         if says("isSidechain") {
-            bodies.into_iter().map(|body| aside(line, body)).collect()
+            bodies.into_iter().map(|body| thread_message(line, body)).collect()
         } else {
             bodies
         }
@@ -84,7 +87,7 @@ impl Claude {
     fn note(&mut self, line: &Members) {
         if line.text("subtype").as_deref() == Some("compact_boundary") {
             let about =
-                line.some("compactMetadata").and_then(|about| Members::read(about.get()).ok());
+                line.non_null("compactMetadata").and_then(|about| Members::read(about.get()).ok());
             let about = about.unwrap_or_default();
             self.trigger = about.text("trigger");
             self.preserved = preserved(&about);
@@ -93,7 +96,7 @@ impl Claude {
 
     /// The lines that a compaction keeps in the context, returned once with its summary.
     pub(super) fn preserved(&mut self, line: &Members) -> Vec<Preserved> {
-        let is_summary = says(line, "isCompactSummary") && !says(line, "isSidechain");
+        let is_summary = is_true(line, "isCompactSummary") && !is_true(line, "isSidechain");
         if is_summary { std::mem::take(&mut self.preserved) } else { Vec::new() }
     }
 
@@ -117,7 +120,7 @@ impl Claude {
     }
 }
 
-fn typed(text: &str) -> (&'static str, Object) {
+fn user_message(text: &str) -> (&'static str, Object) {
     let mut body = Object::new();
     body.add("content", &quote(text));
     (kinds::USER_MESSAGE, body)
@@ -125,8 +128,9 @@ fn typed(text: &str) -> (&'static str, Object) {
 
 /// The lines that a boundary keeps: each one of a list, or all of a segment.
 fn preserved(about: &Members) -> Vec<Preserved> {
-    let read = |name: &str| Members::read(about.some(name)?.get()).ok();
-    let uuids = read("preservedMessages").and_then(|kept| listed::<String>(kept.some("uuids")?));
+    let read = |name: &str| Members::read(about.non_null(name)?.get()).ok();
+    let uuids =
+        read("preservedMessages").and_then(|kept| listed::<String>(kept.non_null("uuids")?));
     if let Some(uuids) = uuids.filter(|uuids| !uuids.is_empty()) {
         let one = |uuid: String| Preserved { head: uuid.clone(), tail: uuid };
         return uuids.into_iter().map(one).collect();
@@ -139,7 +143,10 @@ fn preserved(about: &Members) -> Vec<Preserved> {
 
 /// A subagent's messages are not part of the conversation with the user; its calls and results are
 /// work like any other.
-fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static str, Object) {
+fn thread_message(
+    line: &Members,
+    (kind, mut body): (&'static str, Object),
+) -> (&'static str, Object) {
     let thread = line.text("agentId").unwrap_or_else(|| "sidechain".to_owned());
     body.add("session_thread_id", &quote(&thread));
     let kind = match kind {
@@ -150,17 +157,17 @@ fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static 
     (kind, body)
 }
 
-/// How a result begins that is kept beside the transcript.
+/// First words of a result that is kept beside the transcript.
 pub(super) const APART: &str = "<persisted-output>";
 
 /// The path of a result that a line has only the beginning of.
 pub(super) fn kept_apart(line: &Members) -> Option<String> {
-    let message = Members::read(line.some("message")?.get()).ok()?;
-    let blocks: Vec<Members> = listed(message.some("content")?)?;
+    let message = Members::read(line.non_null("message")?.get()).ok()?;
+    let blocks: Vec<Members> = listed(message.non_null("content")?)?;
     blocks.iter().find_map(|block| {
         let text = text_of(
             block
-                .some("content")
+                .non_null("content")
                 .filter(|_| block.text("type").as_deref() == Some("tool_result"))?,
         );
         let told = text.trim_start().strip_prefix(APART)?;

@@ -17,10 +17,10 @@ use crate::{
     wire::{Refused, typed_by_person},
 };
 
-/// How the words begin by which a compaction gives its summary to the next model.
+/// First words of a compaction's summary for the next model.
 const SUMMARY: &str = "Another language model started to solve this problem";
 
-/// What of earlier lines matters to later ones.
+/// State of earlier lines that later ones need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codex {
     /// The ids of calls, and of those without an output so far, the oldest first: JSON texts.
@@ -83,19 +83,19 @@ impl Codex {
         &self.withdrawn
     }
 
-    /// Whether turns were taken off the conversation.
+    /// True if turns were taken off the conversation.
     pub(super) fn rolled_back(&self) -> bool {
         self.is_rolled_back
     }
 
-    /// What a person typed in a line that is a prompt.
+    /// Text that a person typed in a line that is a prompt.
     pub(super) fn prompt(&mut self, line: &Members, number: u64) -> Option<String> {
         self.at_line(number);
         let bodies = self.bodies(line);
         let is_last = self.prompts.last() == Some(&number);
         let said = bodies.into_iter().find(|(kind, _)| is_last && *kind == kinds::USER_MESSAGE);
         let body = Members::read(&said?.1.finish()).ok()?;
-        body.some("content").map(typed_by_person)
+        body.non_null("content").map(typed_by_person)
     }
 
     /// Takes the latest turns off the conversation.
@@ -127,9 +127,11 @@ impl Codex {
 
     fn note(&mut self, note: &Members) -> Bodies {
         match note.text("type").unwrap_or_default().as_str() {
-            "turn_aborted" => self.ended(note.text("reason").as_deref().unwrap_or("interrupted")),
-            "task_complete" | "turn_complete" => self.ended("the turn is complete"),
-            "task_started" | "turn_started" => self.ended("another turn began"),
+            "turn_aborted" => {
+                self.close_open_calls(note.text("reason").as_deref().unwrap_or("interrupted"))
+            }
+            "task_complete" | "turn_complete" => self.close_open_calls("the turn is complete"),
+            "task_started" | "turn_started" => self.close_open_calls("another turn began"),
             "thread_rolled_back" => {
                 let turns = note.value("num_turns").and_then(|turns| turns.as_u64());
                 self.roll_back(turns.and_then(|turns| usize::try_from(turns).ok()).unwrap_or(1));
@@ -146,7 +148,7 @@ impl Codex {
     }
 
     /// A result for each call that is open when its turn ends: none comes any more.
-    fn ended(&mut self, why: &str) -> Bodies {
+    fn close_open_calls(&mut self, why: &str) -> Bodies {
         let closed = |id: String| {
             let mut body = Object::new();
             body.add("call_id", &id);
@@ -169,8 +171,8 @@ impl Codex {
         Some((kinds::USER_MESSAGE, body))
     }
 
-    /// What a program of code mode ran, as a call and its result; nothing of a call that the model
-    /// made itself, which has items of its own.
+    /// Call and result of a program of code mode; nothing of a call that the model made itself,
+    /// which has items of its own.
     fn ran(&mut self, item: &Members) -> Bodies {
         let Some(id) = responses::call_id(item).map(RawValue::get) else { return Vec::new() };
         if self.calls.contains(id) {
@@ -205,13 +207,13 @@ pub(super) fn session(line: &Members) -> Option<String> {
     }
 }
 
-/// Whether a line begins a session that was forked from another one.
+/// True if a line begins a session that was forked from another one.
 pub(super) fn is_fork(line: &Members) -> bool {
     let is_head = line.text("type").as_deref() == Some("session_meta");
-    is_head && payload(line).is_some_and(|meta| meta.some("forked_from_id").is_some())
+    is_head && payload(line).is_some_and(|meta| meta.non_null("forked_from_id").is_some())
 }
 
-/// Whether it is a line of a rollout of before September 2025 that no other form has.
+/// True if it is a line of a rollout of before September 2025 that no other form has.
 pub(super) fn is_legacy(line: &Members) -> bool {
     is_legacy_head(line) || line.text("type").is_none() && line.text("record_type").is_some()
 }
@@ -228,7 +230,7 @@ pub(super) fn directory(line: &Members) -> Option<String> {
     match (line.text("type")?.as_str(), payload(line)) {
         ("session_meta" | "turn_context", Some(payload)) => payload.text("cwd"),
         ("message", None) => {
-            let text = text_of(line.some("content")?);
+            let text = text_of(line.non_null("content")?);
             let text = text.trim_start().strip_prefix("<environment_context>")?;
             let (_, rest) = text.split_once("<cwd>")?;
             rest.split_once("</cwd>").map(|(place, _)| place.trim().to_owned())
@@ -242,7 +244,7 @@ fn payload(line: &Members) -> Option<Members> {
 }
 
 fn inner(of: &Members, name: &str) -> Option<Members> {
-    inner_of(of.some(name)?)
+    inner_of(of.non_null(name)?)
 }
 
 fn inner_of(value: &RawValue) -> Option<Members> {
@@ -259,8 +261,8 @@ fn compacted(note: &Members) -> Object {
     body.add("trigger", "\"auto\"");
     let said = note.text("message").filter(|summary| !summary.is_empty());
     let summary = said.or_else(|| {
-        let history: Vec<Members> = listed(note.some("replacement_history")?)?;
-        let texts = history.iter().filter_map(|item| Some(text_of(item.some("content")?)));
+        let history: Vec<Members> = listed(note.non_null("replacement_history")?)?;
+        let texts = history.iter().filter_map(|item| Some(text_of(item.non_null("content")?)));
         let texts: Vec<String> = texts.collect();
         texts.into_iter().rev().find(|text| text.trim_start().starts_with(SUMMARY))
     });
@@ -270,7 +272,7 @@ fn compacted(note: &Members) -> Object {
     body
 }
 
-/// What came of something, and whether it failed.
+/// Body of a result, marked if it failed.
 fn result(text: String, status: &str) -> Object {
     let mut body = Object::new();
     body.add("content", &quote(text.trim_end()));
@@ -291,7 +293,7 @@ fn status(item: &Members) -> String {
     }
 }
 
-/// What it wrote: as one text, or in two.
+/// Output of an item: as one text, or in two.
 fn written(item: &Members) -> String {
     let full = |name: &&str| item.text(name).filter(|text| !text.trim().is_empty());
     let whole = ["aggregated_output", "formatted_output"].iter().find_map(full);
@@ -303,7 +305,7 @@ fn written(item: &Members) -> String {
 
 fn command(item: &Members) -> Option<(Object, Object)> {
     let mut input = Object::new();
-    input.add("command", item.some("command")?.get());
+    input.add("command", item.non_null("command")?.get());
     if let Some(place) = item.text("cwd") {
         input.add("workdir", &quote(place.strip_prefix("file://").unwrap_or(&place)));
     }
@@ -312,7 +314,7 @@ fn command(item: &Members) -> Option<(Object, Object)> {
     call.add("input", &input.finish());
     let status = status(item);
     let mut result = result(written(item), &status);
-    if let Some(code) = item.some("exit_code").filter(|_| status != "declined") {
+    if let Some(code) = item.non_null("exit_code").filter(|_| status != "declined") {
         result.add("exit_code", code.get());
     }
     Some((call, result))
@@ -321,7 +323,7 @@ fn command(item: &Members) -> Option<(Object, Object)> {
 /// A change of files, in the form of `apply_patch`.
 fn patch(item: &Members) -> Option<(Object, Object)> {
     let mut text = "*** Begin Patch\n".to_owned();
-    for (path, change) in Members::read(item.some("changes")?.get()).ok()?.pairs() {
+    for (path, change) in Members::read(item.non_null("changes")?.get()).ok()?.pairs() {
         let change = inner_of(change)?;
         // Older rollouts have the kind as the name of its only member.
         let named = change.pairs().next().filter(|_| change.raw("type").is_none());
@@ -358,15 +360,15 @@ fn patch(item: &Members) -> Option<(Object, Object)> {
 fn tool(item: &Members) -> Option<(Object, Object)> {
     let called = inner(item, "invocation").unwrap_or_else(|| item.clone());
     let mut call = Object::new();
-    call.add("name", called.some("tool")?.get());
-    if let Some(server) = called.some("server").or_else(|| called.some("namespace")) {
+    call.add("name", called.non_null("tool")?.get());
+    if let Some(server) = called.non_null("server").or_else(|| called.non_null("namespace")) {
         call.add("server", server.get());
     }
-    call.add("input", called.some("arguments").map_or("{}", RawValue::get));
+    call.add("input", called.non_null("arguments").map_or("{}", RawValue::get));
     let given = inner(item, "result");
     let given = given.map(|given| inner(&given, "Ok").unwrap_or(given)).unwrap_or_default();
-    let error = item.some("error").or_else(|| given.some("Err"));
-    let content = given.some("content").or_else(|| item.some("content_items"));
+    let error = item.non_null("error").or_else(|| given.non_null("Err"));
+    let content = given.non_null("content").or_else(|| item.non_null("content_items"));
     let says = |name: &str| given.raw(name).is_some_and(|said| said.get() == "true");
     let status = status(item);
     let mut result = Object::new();

@@ -53,20 +53,20 @@ pub(super) struct Delivery<'a> {
     found: Option<Existing>,
     /// Events of this conversation in the session, up to the last one read.
     there: u64,
-    /// Whether an event was added: later ones cannot be stored already.
+    /// True if an event was added: later ones cannot be stored already.
     adding: bool,
-    /// Whether the session was created here.
+    /// True if the session was created here.
     is_new: bool,
-    /// Whether events have ids of their own, so that positions cannot be compared.
+    /// True if events have ids of their own, so that positions cannot be compared.
     native: bool,
     /// The form of lines that a continued session must have.
     shape: Option<&'static str>,
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
-    /// What the session's metadata notes of this import, whatever the session was before.
+    /// Metadata of the session about this import, whatever the session was before.
     noted: BTreeMap<String, String>,
-    /// What hooks recorded of the session; looked up once.
+    /// Events that hooks recorded of the session; looked up once.
     recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
     placed: VecDeque<(String, u64)>,
@@ -76,11 +76,11 @@ pub(super) struct Delivery<'a> {
     compared: Option<(String, StoredLine, u64)>,
     /// Lines of the source, and the positions of the first and last event of each.
     places: Vec<(u64, u64, u64)>,
-    /// Whether the event of the title was made to name the transcript.
+    /// True if the event of the title was made to name the transcript.
     is_named: bool,
     /// The position that names the session, and the one that it was named by.
     title_at: (Option<u64>, Option<u64>),
-    /// What was withdrawn before, when the session has lines.
+    /// Ranges withdrawn before, when the session has lines.
     rewound: Option<Vec<Range>>,
     /// The times of the first and the last event of a transcript.
     times: Option<(Timestamp, Timestamp)>,
@@ -197,11 +197,11 @@ impl<'a> Delivery<'a> {
             return Ok(drafts);
         }
         if self.recorded.is_none() {
-            let is_new = self.look().await?;
+            let is_new = self.look_up().await?;
             let recorded = match &self.found {
                 Some(Existing::There { metadata, tail, written }) if !is_new && *tail > 0 => {
                     let has_lines = metadata.contains_key(SHAPE_KEY);
-                    let of = Recorded::of(self.client, &self.session, has_lines).await?;
+                    let of = Recorded::read(self.client, &self.session, has_lines).await?;
                     of.map(|recorded| (recorded, *written))
                 }
                 _ => None,
@@ -224,10 +224,10 @@ impl<'a> Delivery<'a> {
             return self.deliver_each(drafts).await;
         }
         for _ in 0..RACES_MAX {
-            if self.look().await? {
+            if self.look_up().await? {
                 match self.create(drafts).await {
-                    Ok(()) => return Ok(self.added(drafts.len() as u64, 0)),
-                    Err(error) if is(&error, "session_exists") => {
+                    Ok(()) => return Ok(self.count_added(drafts.len() as u64, 0)),
+                    Err(error) if has_code(&error, "session_exists") => {
                         self.found = None;
                         continue;
                     }
@@ -237,27 +237,27 @@ impl<'a> Delivery<'a> {
             let known = if self.adding { 0 } else { self.known(drafts).await? };
             let new = drafts.get(known..).unwrap_or_default();
             if new.is_empty() {
-                return Ok(self.added(0, known as u64));
+                return Ok(self.count_added(0, known as u64));
             }
             let end = self.there + known as u64;
             // Valid only if the conversation ends the session: no other event comes between.
             match self.append(new, Some(end)).await {
-                Ok(_) => return Ok(self.added(new.len() as u64, known as u64)),
-                Err(error) if is(&error, "position_conflict") => {
+                Ok(_) => return Ok(self.count_added(new.len() as u64, known as u64)),
+                Err(error) if has_code(&error, "position_conflict") => {
                     if !self.adding && self.known(drafts).await? == known {
                         return Err(self.taken());
                     }
                     self.adding = false;
                 }
                 // Another writer added some of them since the last read.
-                Err(error) if is(&error, "idempotency_conflict") => self.adding = false,
+                Err(error) if has_code(&error, "idempotency_conflict") => self.adding = false,
                 Err(error) => return Err(error.into()),
             }
         }
         Err(self.taken())
     }
 
-    fn added(&mut self, added: u64, known: u64) -> Done {
+    fn count_added(&mut self, added: u64, known: u64) -> Done {
         self.there += added + known;
         self.adding |= added > 0;
         Done { added, known, bad: Vec::new() }
@@ -295,7 +295,7 @@ impl<'a> Delivery<'a> {
                 }
                 // The same line, from another session.
                 (Err(error), [(_, Draft { named: Named::ByItself, .. })])
-                    if is(&error, "idempotency_conflict") =>
+                    if has_code(&error, "idempotency_conflict") =>
                 {
                     done.known += 1;
                 }
@@ -386,22 +386,22 @@ impl<'a> Delivery<'a> {
 
     /// Finds the session, or creates it without events.
     pub(super) async fn enter(&mut self) -> Result<(), ImportError> {
-        if self.look().await? {
+        if self.look_up().await? {
             match self.create(&[]).await {
-                Err(error) if !is(&error, "session_exists") => return Err(error.into()),
+                Err(error) if !has_code(&error, "session_exists") => return Err(error.into()),
                 _ => self.found = None,
             }
-            self.look().await?;
+            self.look_up().await?;
         }
         Ok(())
     }
 
-    /// Whether the session was found or created.
+    /// True if the session was found or created.
     pub(super) fn is_there(&self) -> bool {
         matches!(self.found, Some(Existing::There { .. }))
     }
 
-    /// Whether the session has events, and not of lines of this form.
+    /// True if the session has events, and not of lines of this form.
     fn holds_another_shape(&self) -> bool {
         let (Some(shape), Some(Existing::There { metadata, tail, .. })) = (self.shape, &self.found)
         else {
@@ -411,13 +411,13 @@ impl<'a> Delivery<'a> {
         *tail > 0 && !is_merged && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
-    /// Whether the session is to be created.
-    async fn look(&mut self) -> Result<bool, ImportError> {
+    /// Looks the session up; true if it is to be created.
+    async fn look_up(&mut self) -> Result<bool, ImportError> {
         if self.found.is_none() {
             let place = InSession { session: self.session.clone() };
             let found = self.client.call::<sessions::Get>(&place, &NoQuery {}, &()).await;
             self.found = Some(match found {
-                Err(error) if is(&error, "session_not_found") => Existing::Absent,
+                Err(error) if has_code(&error, "session_not_found") => Existing::Absent,
                 found => {
                     let found = found?;
                     let written = Timestamp::parse(&found.updated_at);
@@ -501,7 +501,7 @@ impl<'a> Delivery<'a> {
         Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
-    /// How many of the first events are there.
+    /// Number of the first events that are stored already.
     async fn known(&self, drafts: &[Sent]) -> Result<usize, ClientError> {
         match drafts.last() {
             None => return Ok(0),
@@ -519,13 +519,16 @@ impl<'a> Delivery<'a> {
         Ok(known)
     }
 
-    /// Whether an event is there. Only a store knows the name that it keeps one under, so it is
+    /// Tests if an event is stored. Only a store knows the name that it keeps one under, so it is
     /// sent as a retry, which it can only be where the session will never end.
     pub(super) async fn has(&self, sent: &Sent) -> Result<bool, ClientError> {
         match self.append(std::slice::from_ref(sent), Some(NEVER)).await {
             Ok(_) => Ok(true),
-            Err(error) if is(&error, "idempotency_conflict") => Ok(true),
-            Err(error) if is(&error, "position_conflict") || is(&error, "session_not_found") => {
+            Err(error) if has_code(&error, "idempotency_conflict") => Ok(true),
+            Err(error)
+                if has_code(&error, "position_conflict")
+                    || has_code(&error, "session_not_found") =>
+            {
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -596,7 +599,7 @@ impl<'a> Delivery<'a> {
     /// found to be in their own session.
     pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let recorded = self.recorded.iter().flatten().next();
-        let before = self.before().filter(|_| recorded.is_some()).into_iter().flatten();
+        let before = self.rewound_before().filter(|_| recorded.is_some()).into_iter().flatten();
         let before = before.map(|range| (range.from.0, range.to.0));
         let places =
             runs.iter().flat_map(|run| recorded.into_iter().flat_map(move |by| by.places(*run)));
@@ -611,14 +614,14 @@ impl<'a> Delivery<'a> {
         joined
     }
 
-    fn before(&self) -> Option<&Vec<Range>> {
+    fn rewound_before(&self) -> Option<&Vec<Range>> {
         let stored = self.stored.as_ref().and_then(|stored| stored.rewound.as_ref());
         self.rewound.as_ref().or(stored)
     }
 
-    /// Whether lines of the session were withdrawn before.
+    /// True if lines of the session were withdrawn before.
     pub(super) fn was_rewound(&self) -> bool {
-        self.before().is_some()
+        self.rewound_before().is_some()
     }
 
     fn position(&self, id: &str) -> Option<u64> {
@@ -648,7 +651,7 @@ struct Placed {
     position: u64,
 }
 
-/// Whether an event keeps a line that is the same but for the session in it: a resumed file repeats
+/// True if an event keeps a line that is the same but for the session in it: a resumed file repeats
 /// the first one as its own.
 fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
     let without_session = |text: &str| {
@@ -658,7 +661,7 @@ fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
         sessions.fold(text.to_owned(), |text, session| text.replace(&session, ""))
     };
     let event = Members::read(&draft.text).unwrap_or_default();
-    let own = event.some("raw").or_else(|| event.some("entry"));
+    let own = event.non_null("raw").or_else(|| event.non_null("entry"));
     own.is_some_and(|own| without_session(own.get()) == without_session(stored))
 }
 
@@ -666,7 +669,7 @@ fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
 fn line_hash(draft: &Draft) -> Option<String> {
     if draft.id.starts_with("raw-") {
         let event = Members::read(&draft.text).ok()?;
-        let text = event.some("raw")?.get();
+        let text = event.non_null("raw")?.get();
         return Some(name_of_line(&Members::read(text).ok()?, text).1.hash);
     }
     draft.line_hash().map(str::to_owned)
@@ -677,7 +680,7 @@ fn from_here(request: Request) -> Request {
     request.header("Sessionlog-Origin", "import")
 }
 
-/// Whether a refusal is about the content, not about the session or the store.
+/// True if a refusal is about the content, not about the session or the store.
 pub(super) fn is_about_content(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => {
@@ -687,7 +690,7 @@ pub(super) fn is_about_content(error: &ClientError) -> bool {
     }
 }
 
-/// Whether a refusal is about the one session that was written to: others may still be.
+/// True if a refusal is about the one session that was written to: others may still be.
 pub(super) fn is_about_session(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => {
@@ -698,7 +701,7 @@ pub(super) fn is_about_session(error: &ClientError) -> bool {
     }
 }
 
-fn is(error: &ClientError, code: &str) -> bool {
+fn has_code(error: &ClientError, code: &str) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.code == code)
 }
 

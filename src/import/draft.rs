@@ -18,14 +18,14 @@ pub struct Draft {
     pub id: String,
     /// The whole event as JSON.
     pub text: String,
-    /// What the id depends on.
+    /// Input of the id.
     pub named: Named,
 }
 
-/// What names the events made of one record.
+/// Name of the events made of one record.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
-    /// What they are, as `line-`.
+    /// Kind of the name, as `line-`.
     pub(super) name: String,
     /// A hash of the record.
     pub(super) hash: String,
@@ -39,7 +39,7 @@ impl Name {
     }
 }
 
-/// What the id of an event depends on.
+/// Input of the id of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The event and everything before it.
@@ -72,19 +72,19 @@ impl Draft {
         hash.split('-').next()
     }
 
-    /// Whether its line is in an event before it.
+    /// True if its line is in an event before it.
     pub(super) fn is_part(&self) -> bool {
         self.text.contains("\"raw_in\":true")
     }
 
-    /// Whether it is a message with words that a person typed.
+    /// True if it is a message with words that a person typed.
     pub(super) fn is_prompt(&self) -> bool {
         let event = Members::read(&self.text).unwrap_or_default();
         event.text("type").as_deref() == Some(kinds::USER_MESSAGE)
-            && event.some("content").is_some_and(|content| !typed_by_person(content).is_empty())
+            && event.non_null("content").is_some_and(|content| !typed_by_person(content).is_empty())
     }
 
-    /// Why every store would refuse it; `None` when it fits.
+    /// Reason for which every store would refuse it; `None` when it fits.
     #[must_use]
     pub fn too_much(&self) -> Option<String> {
         if self.text.len() > limits::EVENT_BYTES_MAX {

@@ -12,7 +12,7 @@ use crate::event::{json as text, limits};
 
 /// Bytes of a text that is taken for the bytes of a picture or a document.
 const DATA_BYTES: usize = 64 << 10;
-/// How the line begins that stands for a picture: it is no words of a person.
+/// First words of the line that replaces a picture: they are not of a person.
 const LEFT_OUT: &str = "[left out:";
 /// Bytes of a result that is kept beside its transcript, as far as an event has it.
 pub(super) const APART_BYTES: usize = 1 << 20;
@@ -112,7 +112,7 @@ fn middle_out(text: String, longest: usize) -> String {
 }
 
 /// A result with its whole text, which is kept beside the transcript.
-pub(super) fn with(body: Object, whole: &str) -> String {
+pub(super) fn with_whole_result(body: Object, whole: &str) -> String {
     let body = Members::read(&body.finish()).unwrap_or_default();
     let mut text = body.without(&["content"]);
     let content = quote(&middle_out(whole.to_owned(), APART_BYTES));

@@ -1,6 +1,6 @@
-//! Which records of a source say something that a view shows, and which are of no known type: a
-//! source of which none says anything is refused by the name of its form, unknown types are
-//! counted. It must not make events.
+//! Records of a source that say something a view shows, and those of no known type: a source
+//! without the former is refused by the name of its form, unknown types are counted. It must not
+//! make events.
 
 use std::collections::BTreeMap;
 
@@ -54,10 +54,10 @@ const TYPE_CHARS_MAX: usize = 80;
 /// Members of a record that a refusal names.
 const MEMBERS_MAX: usize = 8;
 
-/// What the records of a source said so far.
+/// Kinds of records seen in the source so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Understood {
-    /// Whether one has words; whether one is of a known type without.
+    /// A record with words was seen; a record of a known type without words was.
     has_words: bool,
     is_known: bool,
     /// The form of the first that a reader would expect words of, and has none.
@@ -69,7 +69,7 @@ impl Understood {
     /// Takes a line of a program's transcript.
     pub(super) fn line(&mut self, program: Program, line: &Members, drafts: &[Draft]) {
         if drafts.iter().any(|draft| draft.kind() != kinds::TRANSCRIPT_ENTRY) {
-            self.has_words = self.has_words || drafts.iter().any(says);
+            self.has_words = self.has_words || drafts.iter().any(says_something);
             self.is_known = true;
             return;
         }
@@ -77,7 +77,7 @@ impl Understood {
         // Of a known type, but not of the form that the program gives it.
         let is_odd = is_known && is_turn(program, line);
         if !is_known || is_odd {
-            self.odd(line);
+            self.note_unknown_form(line);
         }
         match is_known {
             true => self.is_known |= !is_odd,
@@ -87,11 +87,11 @@ impl Understood {
 
     /// Takes a message of a conversation.
     pub(super) fn message(&mut self, message: &Members, drafts: &[Draft]) {
-        if message.raw("content").is_some() || drafts.iter().any(says) {
+        if message.raw("content").is_some() || drafts.iter().any(says_something) {
             self.has_words = true;
             return;
         }
-        self.odd(message);
+        self.note_unknown_form(message);
         self.count(message.text("role").or_else(|| message.text("type")).unwrap_or_default());
     }
 
@@ -100,16 +100,16 @@ impl Understood {
         let is_own = ["position", "processed_at"].iter().all(|name| event.raw(name).is_some());
         let is_spoken =
             ["user.", "agent.", "system."].iter().any(|one| draft.kind().starts_with(one));
-        let is_known = kinds::ALL.contains(&draft.kind()) && (!is_spoken || says(draft));
+        let is_known = kinds::ALL.contains(&draft.kind()) && (!is_spoken || says_something(draft));
         if is_own || is_known {
             self.has_words = true;
             return;
         }
-        self.odd(event);
+        self.note_unknown_form(event);
         self.count(draft.kind().to_owned());
     }
 
-    /// Why nothing of the source is kept; `None` where a record says something.
+    /// Reason for which nothing of the source is kept; `None` where a record says something.
     pub(super) fn refusal(&self) -> Option<String> {
         let odd = self.odd.as_ref().filter(|_| !self.has_words)?;
         Some(format!("no record has words that a view would show, and nothing was kept: {odd}"))
@@ -120,7 +120,7 @@ impl Understood {
         &self.unknown
     }
 
-    fn odd(&mut self, record: &Members) {
+    fn note_unknown_form(&mut self, record: &Members) {
         if self.odd.is_none() {
             let names: Vec<&str> = record.pairs().map(|(name, _)| name).collect();
             let is_of = |members: &[&str]| members.iter().all(|name| names.contains(name));
@@ -142,14 +142,14 @@ impl Understood {
     }
 }
 
-/// Whether an event has words, a call or a summary.
-fn says(draft: &Draft) -> bool {
+/// True if an event has words, a call or a summary.
+fn says_something(draft: &Draft) -> bool {
     let body = Members::read(&draft.text).unwrap_or_default();
-    let has_words = body.some("content").is_some_and(|content| {
+    let has_words = body.non_null("content").is_some_and(|content| {
         let blocks = listed::<Members>(content).unwrap_or_default();
         !text_of(content).trim().is_empty() || blocks.iter().any(|one| one.raw("text").is_none())
     });
-    has_words || ["name", "summary"].iter().any(|name| body.some(name).is_some())
+    has_words || ["name", "summary"].iter().any(|name| body.non_null(name).is_some())
 }
 
 /// The type of a line with what is in it, and whether it is known.
@@ -160,7 +160,7 @@ fn name_of(program: Program, line: &Members) -> (String, bool) {
         let is_known = is_in(OF_CLAUDE, &kind);
         return (kind, is_known);
     }
-    let inner = |of: &Members, name: &str| Members::read(of.some(name)?.get()).ok();
+    let inner = |of: &Members, name: &str| Members::read(of.non_null(name)?.get()).ok();
     let Some(payload) = inner(line, "payload") else {
         let is_known = is_in(OF_ITEMS, &kind) || super::codex::is_legacy(line);
         return (kind, is_known);
@@ -184,7 +184,7 @@ fn name_of(program: Program, line: &Members) -> (String, bool) {
     }
 }
 
-/// Whether a line is what a person or a model said.
+/// True if a line is a message of a person or a model.
 fn is_turn(program: Program, line: &Members) -> bool {
     let kind = line.text("type").unwrap_or_default();
     program == Program::ClaudeCode && matches!(kind.as_str(), "user" | "assistant")

@@ -48,7 +48,7 @@ impl BadLine {
     }
 }
 
-/// What a file has any number of: all are counted, the first `MAX` are kept.
+/// Findings of which a file has any number: all are counted, the first `MAX` are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct First<T, const MAX: usize> {
     count: u64,
@@ -69,7 +69,7 @@ impl<T, const MAX: usize> First<T, MAX> {
         }
     }
 
-    /// How many there were.
+    /// Number of findings.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -82,7 +82,7 @@ impl<T, const MAX: usize> First<T, MAX> {
     }
 }
 
-/// What one line gave.
+/// Item read from one line.
 pub(super) enum Item {
     Good(Content),
     Bad(BadLine),
@@ -114,22 +114,22 @@ pub(super) struct Lines<'a> {
     bytes: u64,
     /// The line being read: a record may stand behind another one.
     rest: Option<Rest>,
-    /// What stands behind the last line that was taken: its end, and lines without content.
+    /// Text behind the last line that was taken: its end, and lines without content.
     around: String,
     private: Recogniser,
-    /// What was private in the last line.
+    /// Private parts of the last line.
     taken: Report,
-    /// What was replaced in the line, until its first record is taken.
+    /// Replacements in the line, until its first record is taken.
     mended: Option<String>,
 }
 
-/// What is left of a line.
+/// Remaining bytes of a line.
 struct Rest {
     bytes: Vec<u8>,
     at: usize,
-    /// Whether the line has an end.
+    /// True if the line has an end.
     whole: bool,
-    /// Whether a record of a transcript was in it.
+    /// True if a record of a transcript was in it.
     given: bool,
 }
 
@@ -155,17 +155,17 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What stands behind the last line.
+    /// Text behind the last line.
     pub(super) fn around(&self) -> &str {
         &self.around
     }
 
-    /// What was private in the last line, and is not in what it gave.
+    /// Private parts of the last line, which are not in its item.
     pub(super) fn taken(&self) -> &Report {
         &self.taken
     }
 
-    /// What was replaced in the line of the last record, once for each line.
+    /// Replacements in the line of the last record, once for each line.
     pub(super) fn take_mended(&mut self) -> Option<BadLine> {
         let problem = self.mended.take()?;
         Some(BadLine::new(self.line, problem, None))
@@ -263,7 +263,7 @@ impl<'a> Lines<'a> {
         Item::Bad(BadLine::new(self.line, problem, None))
     }
 
-    /// What comes first in a line, and how many bytes of it that is.
+    /// First item of a line, and its number of bytes.
     fn item(&mut self, line: &[u8], whole: bool) -> (Item, usize) {
         let (value, used) = match records::next(line) {
             Next::Record(value, used) => (value, used),
@@ -293,17 +293,18 @@ impl<'a> Lines<'a> {
         if let Some(program) = self.program.filter(|_| foreign()) {
             return Ok(Content::Entry(program, line, value, String::new()));
         }
-        if let Some(messages) = line.some("messages") {
+        if let Some(messages) = line.non_null("messages") {
             let messages = listed(messages).ok_or("`messages` is not an array that fits")?;
-            let id =
-                line.some("id").map(|id| line.text("id").unwrap_or_else(|| id.get().to_owned()));
+            let id = line
+                .non_null("id")
+                .map(|id| line.text("id").unwrap_or_else(|| id.get().to_owned()));
             let session = self.name_of(id)?;
             return Ok(Content::Conversation { session, about: About::object(&line), messages });
         }
         if line.text("role").is_some() || responses::is_item(&line) {
             return Ok(Content::Message(value));
         }
-        if let Some(program) = Program::of(&line).filter(|_| foreign()) {
+        if let Some(program) = Program::from_line(&line).filter(|_| foreign()) {
             self.program = Some(program);
             return Ok(Content::Entry(program, line, value, String::new()));
         }
@@ -332,8 +333,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What stands before a line's content, the content, and what stands behind it. Byte order marks
-/// and the zero bytes that a crash of a file system leaves are no content.
+/// Text before a line's content, the content, and the text behind it. Byte order marks and the zero
+/// bytes that a crash of a file system leaves are no content.
 fn parts(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
     let mut rest = bytes;

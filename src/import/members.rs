@@ -19,7 +19,7 @@ impl Members {
     /// Reads an object.
     ///
     /// # Errors
-    /// Why the text is not a JSON object.
+    /// The reason for which the text is not a JSON object.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -43,7 +43,7 @@ impl Members {
     }
 
     /// The value of a member, unless it is absent or null.
-    pub(super) fn some(&self, name: &str) -> Option<&RawValue> {
+    pub(super) fn non_null(&self, name: &str) -> Option<&RawValue> {
         self.raw(name).filter(|value| value.get() != "null")
     }
 
@@ -99,7 +99,7 @@ impl Object {
     }
 
     /// Continues an object that was finished.
-    pub(super) fn of(mut text: String) -> Self {
+    pub(super) fn from_text(mut text: String) -> Self {
         text.pop();
         Self(text)
     }
@@ -147,8 +147,8 @@ pub(super) fn joined(one: &str, other: &str) -> String {
     }
 }
 
-/// Whether a member is true.
-pub(super) fn says(line: &Members, name: &str) -> bool {
+/// True if a member is true.
+pub(super) fn is_true(line: &Members, name: &str) -> bool {
     line.raw(name).is_some_and(|value| value.get() == "true")
 }
 
@@ -168,7 +168,7 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// The canonical form of a text; `None` when it is not JSON, or too much for a tree.
-pub(super) fn meaning(text: &str) -> Option<String> {
+pub(super) fn canonical_text(text: &str) -> Option<String> {
     serde_json::from_str(json::tree(text)?).ok().as_ref().map(canonical)
 }
 

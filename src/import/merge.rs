@@ -18,7 +18,7 @@ use crate::{
 
 /// Events of a session that are read at once.
 const PAGE: usize = 1_000;
-/// How far the times of a line and of its event may be apart where lines of the session were
+/// Largest distance between the times of a line and of its event where lines of the session were
 /// imported before: the same words may be said twice.
 const APART_MICROS: i64 = 300 * 1_000_000;
 /// Elements in which Claude Code keeps a command that a person typed.
@@ -27,7 +27,7 @@ const COMMAND: [&str; 2] = ["command-name", "command-args"];
 /// When something was said, where that is known, and its position.
 type Place = (Option<Timestamp>, u64);
 
-/// What hooks recorded of a session, as far as a transcript has it, too.
+/// Events that hooks recorded of a session, as far as a transcript has them, too.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     /// Positions of calls and results, by the id of the call and whether it is the call.
@@ -36,7 +36,8 @@ pub(super) struct Recorded {
     said: HashMap<(&'static str, blake3::Hash), Vec<Place>>,
     /// Lines that something was recorded of, and where.
     found: Vec<(u64, u64)>,
-    /// Whether lines of a transcript were imported into the session before.
+    /// Largest distance in time; set if lines of a transcript were imported into the session
+    /// before.
     apart_max: Option<i64>,
 }
 
@@ -53,9 +54,9 @@ const KINDS: [&str; 5] = [
 ];
 
 impl Recorded {
-    /// What hooks recorded of a session; `None` when that is nothing. `has_lines`: lines of a
+    /// Events that hooks recorded of a session; `None` when there are none. `has_lines`: lines of a
     /// transcript were imported into it.
-    pub(super) async fn of(
+    pub(super) async fn read(
         client: &Client,
         session: &SessionId,
         has_lines: bool,
@@ -111,7 +112,7 @@ impl Recorded {
         self.said.entry(key(kind, &words)).or_default().push((at, place));
     }
 
-    /// Whether an event of a line was recorded; what was said is taken off then.
+    /// True if an event of a line was recorded; its entry is removed then.
     fn takes(&mut self, number: u64, members: &Members) -> bool {
         let kind = members.text("type").unwrap_or_default();
         let Some(kind) = KINDS.into_iter().find(|one| *one == kind) else {
@@ -123,7 +124,7 @@ impl Recorded {
         place.is_some()
     }
 
-    /// Where hooks recorded what a run of lines says, a position and the one behind it each.
+    /// Ranges of positions that hooks recorded of a run of lines.
     pub(super) fn places(&self, (first, last): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         let inside = self.found.iter().filter(move |(line, _)| (first..=last).contains(line));
         inside.map(|(_, place)| (*place, place + 1))
@@ -134,7 +135,7 @@ impl Recorded {
             let id = members.text("call_id").unwrap_or_default();
             return self.calls.get(&(id, is_call)).copied();
         }
-        let words = members.some("content").map(text_of).unwrap_or_default();
+        let words = members.non_null("content").map(text_of).unwrap_or_default();
         let at = members.text("created_at").as_deref().and_then(Timestamp::parse);
         let times = self.said.get_mut(&key(kind, &words))?;
         let apart = |(time, _): &(Option<Timestamp>, u64)| match (time, at) {
@@ -173,10 +174,10 @@ impl Recorded {
             };
             let number = line.first().map_or(0, |(number, _)| *number);
             let first = known.first().map(|(first, _)| first);
-            merged.extend(first.map(|first| (number, whole(first, raw.get(), line))));
+            merged.extend(first.map(|first| (number, line_event(first, raw.get(), line))));
             for ((number, draft), (members, is_known)) in line.iter().zip(&known) {
                 if !is_known {
-                    let mut text = Object::of(members.without(&["raw", "raw_before"]));
+                    let mut text = Object::from_text(members.without(&["raw", "raw_before"]));
                     if members.raw("raw_in").is_none() {
                         text.add("raw_in", "true");
                     }
@@ -189,10 +190,10 @@ impl Recorded {
 }
 
 /// The event that keeps a line, of which nothing is read but by an export.
-fn whole(first: &Members, raw: &str, line: &[Sent]) -> Draft {
+fn line_event(first: &Members, raw: &str, line: &[Sent]) -> Draft {
     let mut body = Object::new();
     for name in ["created_at", "raw_format", "raw_before", "raw_joined", "redactions"] {
-        first.some(name).into_iter().for_each(|value| body.add(name, value.get()));
+        first.non_null(name).into_iter().for_each(|value| body.add(name, value.get()));
     }
     body.add("raw", raw);
     let of = line.first().map(|(_, draft)| draft.id.as_str()).unwrap_or_default();
@@ -202,14 +203,14 @@ fn whole(first: &Members, raw: &str, line: &[Sent]) -> Draft {
     Draft { named: Named::ByItself, ..draft }
 }
 
-/// Whether a type is that of a call, or of a result; `None` for any other.
+/// True for the type of a call, false for that of a result; `None` for any other.
 fn is_call(kind: &str) -> Option<bool> {
     let is_call = kinds::is_call(kind);
     (is_call || kinds::is_result(kind)).then_some(is_call)
 }
 
-/// What tells apart what was said: blanks do not, nor how a program writes a command that a person
-/// typed. Of compactions there is one at a time.
+/// Key of a text for comparison: blanks do not count, nor how a program writes a command that a
+/// person typed. Of compactions there is one at a time.
 fn key(kind: &'static str, words: &str) -> (&'static str, blake3::Hash) {
     let element = |name: &str| {
         let (_, rest) = words.split_once(&format!("<{name}>"))?;

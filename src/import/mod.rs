@@ -49,7 +49,8 @@ use known::Understood;
 use lines::{Content, Item, Lines};
 use members::Object;
 
-/// Why an import stopped. What was acknowledged before is kept; importing again continues there.
+/// Reason for which an import stopped. Events acknowledged before are kept; importing again
+/// continues there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The owner or server refused or does not answer.
@@ -63,13 +64,13 @@ pub enum ImportError {
     Taken {
         /// The session.
         session: SessionId,
-        /// Why not.
+        /// The reason.
         other: String,
     },
 }
 
 impl ImportError {
-    /// Whether it concerns one conversation only, so that others may still be imported.
+    /// True if it concerns one conversation only, so that others may still be imported.
     fn is_about_content(&self) -> bool {
         match self {
             Self::Taken { .. } => true,
@@ -85,7 +86,7 @@ impl ImportError {
 const LEFT_OUT_NAMED_MAX: usize = 20;
 const SESSIONS_NAMED_MAX: usize = 10_000;
 
-/// What became of an import.
+/// Result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sessions written to or found complete.
@@ -106,7 +107,7 @@ pub struct Report {
     pub results_missing: u64,
     /// Lines left out because nothing was to be recorded then, or there.
     pub kept_out: u64,
-    /// Whether the last line was incomplete and left out: its writer had not finished it.
+    /// True if the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
     /// Records of no known type, kept whole: how many of each type.
     pub unknown: BTreeMap<String, u64>,
@@ -114,7 +115,7 @@ pub struct Report {
     pub beside: Option<(SessionId, SessionId)>,
 }
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes read.
@@ -123,17 +124,17 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// What a front end knows of the place that a transcript is from.
+/// Knowledge of a front end about the place that a transcript is from.
 pub trait Around: Send + Sync {
-    /// Whether a line may be recorded: of a session, by its time and its directory.
+    /// True if a line may be recorded: of a session, by its time and its directory.
     fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool;
-    /// Whether a call with that input is not to be recorded.
+    /// True if a call with that input is not to be recorded.
     fn withholds(&self, input: &Value, directory: Option<&str>) -> bool;
     /// The workspace of a directory.
     fn workspace(&self, directory: &str) -> Option<String>;
 }
 
-/// What to import.
+/// Source of an import.
 pub struct Source<'a> {
     /// JSON lines.
     pub reader: Box<dyn BufRead + Send + 'a>,
@@ -143,7 +144,7 @@ pub struct Source<'a> {
     pub session: Option<SessionId>,
     /// Reads a result that is kept beside the source, by the path that a line names.
     pub results: Results<'a>,
-    /// Where transcripts are from; none for those that belong to no directory of this machine.
+    /// Place of transcripts; none for those that belong to no directory of this machine.
     pub around: Option<&'a dyn Around>,
 }
 
@@ -204,7 +205,7 @@ struct Run<'a> {
     around: Option<&'a dyn Around>,
     report: Report,
     events: u64,
-    /// What was private in the line.
+    /// Private parts of the line.
     taken: Taken,
     /// Lines that wait for a later one, which says what became of the first of them.
     held: VecDeque<Held>,
@@ -238,9 +239,9 @@ struct Single<'a> {
     drafts: Vec<Sent>,
     bytes: usize,
     understood: Understood,
-    /// Whether the session's metadata names the transcript.
+    /// True if the session's metadata names the transcript.
     described: bool,
-    /// Whether a part was refused: later parts are skipped.
+    /// True if a part was refused: later parts are skipped.
     refused: bool,
 }
 
@@ -284,7 +285,7 @@ impl<'a> Run<'a> {
                     Ok(()) => delivery.finish().await,
                     Err(error) => Err(error),
                 };
-                if self.whole(line, delivery.session(), sent)? {
+                if self.accept(line, delivery.session(), sent)? {
                     self.report.records += messages.len() as u64;
                     self.report.sessions.push(delivery.session().clone());
                 }
@@ -372,7 +373,7 @@ impl<'a> Run<'a> {
         let apart = text.contains(claude::APART).then(|| claude::kept_apart(line)).flatten();
         if let Some(path) = apart {
             match (self.results)(&path) {
-                Some(text) => transcript.apart(text),
+                Some(text) => transcript.set_whole_result(text),
                 None => self.report.results_missing += 1,
             }
         }
@@ -396,7 +397,7 @@ impl<'a> Run<'a> {
         self.keep(single, number, drafts).await
     }
 
-    /// Whether a line may be recorded: hooks did not where a person kept something out.
+    /// True if a line may be recorded: hooks did not where a person kept something out.
     fn may_record(
         &self,
         single: &mut Single<'_>,
@@ -426,9 +427,9 @@ impl<'a> Run<'a> {
         self.report.bad.push(BadLine::new(line, problem, None));
     }
 
-    /// Whether a conversation was accepted. Refused content becomes a bad line, and the import
+    /// True if a conversation was accepted. Refused content becomes a bad line, and the import
     /// continues.
-    fn whole(
+    fn accept(
         &mut self,
         line: u64,
         session: &SessionId,
@@ -523,7 +524,7 @@ impl<'a> Run<'a> {
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
-            single.refused = !self.whole(line, single.delivery.session(), sent)?;
+            single.refused = !self.accept(line, single.delivery.session(), sent)?;
             let there = single.delivery.session();
             let moved = single.wanted.as_ref().filter(|wanted| *wanted != there);
             self.report.beside = moved.map(|wanted| (wanted.clone(), there.clone()));
@@ -547,12 +548,13 @@ impl<'a> Run<'a> {
         if let Some(transcript) = &single.transcript {
             let withdrawn = single.delivery.withdrawn(&transcript.withdrawn());
             if !withdrawn.is_empty() || single.delivery.was_rewound() {
-                single.drafts.push((1, rewound(&withdrawn)));
+                single.drafts.push((1, rewound_event(&withdrawn)));
             }
         }
         let of = |after| single.transcript.as_ref().and_then(|transcript| transcript.end(after));
         let (Some(draft), Some(without)) = (of(after), of("")) else { return Ok(()) };
-        if after != transcript::usual(false) || single.delivery.has(&(1, without)).await? {
+        if after != transcript::usual_separator(false) || single.delivery.has(&(1, without)).await?
+        {
             single.drafts.push((1, draft));
         }
         Ok(())
@@ -598,7 +600,7 @@ impl<'a> Run<'a> {
 }
 
 /// The event that says which positions are no part of the conversation any more.
-fn rewound(withdrawn: &[(u64, u64)]) -> Draft {
+fn rewound_event(withdrawn: &[(u64, u64)]) -> Draft {
     let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
     let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
     let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();

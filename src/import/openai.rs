@@ -8,7 +8,7 @@ use super::{
     anthropic,
     draft::{Draft, Name, Named, event},
     fitting,
-    members::{Members, Object, joined, listed, meaning, quote},
+    members::{Members, Object, canonical_text, joined, listed, quote},
     responses,
     speech::{self, Image, Part},
     transcript::Program,
@@ -94,7 +94,7 @@ impl About {
         pairs
     }
 
-    /// What does not fit into metadata, as a first event.
+    /// Fields that do not fit into metadata, as a first event.
     pub(super) fn drafts(&self, conversation: &mut Conversation) -> Vec<Draft> {
         let Some(fields) = self.fields.as_ref().filter(|_| !self.fields_fit()) else {
             return Vec::new();
@@ -106,7 +106,7 @@ impl About {
     }
 }
 
-/// What of a title a session may have; the whole one stays among the fields.
+/// Part of a title that a session may have; the whole one stays among the fields.
 fn cut(title: &str) -> String {
     title.chars().take(limits::TITLE_CHARS_MAX).collect()
 }
@@ -195,7 +195,7 @@ impl Conversation {
 
     fn name(&mut self, text: &str) -> Name {
         // Equivalent texts get the same id; an invalid one is hashed as it is.
-        let meaning = meaning(text).unwrap_or_else(|| text.to_owned());
+        let meaning = canonical_text(text).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
         hasher.update(&self.chain);
         hasher.update(meaning.as_bytes());
@@ -218,20 +218,20 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
         Some("user") => bodies.push((kinds::USER_MESSAGE, content(message))),
         Some("tool" | "function") => {
             let mut body = Object::new();
-            if let Some(call) = message.some("tool_call_id") {
+            if let Some(call) = message.non_null("tool_call_id") {
                 body.add("call_id", call.get());
             }
-            if let Some(name) = message.some("name") {
+            if let Some(name) = message.non_null("name") {
                 body.add("name", name.get());
             }
-            if let Some(text) = message.some("content") {
+            if let Some(text) = message.non_null("content") {
                 body.add("content", text.get());
             }
             bodies.push((kinds::AGENT_TOOL_RESULT, body));
         }
         Some("assistant") => {
             let calls = calls(message);
-            if message.some("content").is_some() || calls.is_empty() {
+            if message.non_null("content").is_some() || calls.is_empty() {
                 bodies.push((kinds::AGENT_MESSAGE, content(message)));
             }
             bodies.extend(calls.into_iter().map(|body| (kinds::AGENT_TOOL_USE, body)));
@@ -244,23 +244,24 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
 
 fn content(message: &Members) -> Object {
     let mut body = Object::new();
-    if let Some(content) = message.some("content") {
+    if let Some(content) = message.non_null("content") {
         body.add("content", content.get());
     }
     body
 }
 
 fn calls(message: &Members) -> Vec<Object> {
-    let listed = message.some("tool_calls").and_then(listed::<Members>).unwrap_or_default();
+    let listed = message.non_null("tool_calls").and_then(listed::<Members>).unwrap_or_default();
     let mut calls: Vec<Object> = listed
         .iter()
         .map(|call| {
-            let function = call.some("function").and_then(|f| Members::read(f.get()).ok());
-            tool_use(&function.unwrap_or_default(), call.some("id"))
+            let function = call.non_null("function").and_then(|f| Members::read(f.get()).ok());
+            tool_use(&function.unwrap_or_default(), call.non_null("id"))
         })
         .collect();
     // The older form: one call, without an id.
-    if let Some(function) = message.some("function_call").and_then(|f| Members::read(f.get()).ok())
+    if let Some(function) =
+        message.non_null("function_call").and_then(|f| Members::read(f.get()).ok())
     {
         calls.push(tool_use(&function, None));
     }
@@ -269,7 +270,7 @@ fn calls(message: &Members) -> Vec<Object> {
 
 fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
     let mut body = Object::new();
-    if let Some(name) = function.some("name") {
+    if let Some(name) = function.non_null("name") {
         body.add("name", name.get());
     }
     // Arguments are a text that holds JSON; a model may write one that does not parse.
@@ -279,7 +280,7 @@ fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
             Err(_) => body.add("input", &quote(&text)),
         },
         None => {
-            if let Some(arguments) = function.some("arguments") {
+            if let Some(arguments) = function.non_null("arguments") {
                 body.add("input", arguments.get());
             }
         }
@@ -347,17 +348,17 @@ fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
 fn on_route(events: &[Members]) -> Vec<Members> {
     let is_rewound =
         |event: &&Members| event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
-    let withdrawn = events.iter().rfind(is_rewound).and_then(|event| event.some("withdrawn"));
+    let withdrawn = events.iter().rfind(is_rewound).and_then(|event| event.non_null("withdrawn"));
     let withdrawn = withdrawn.map(|list| ranges(list.get())).unwrap_or_default();
     let at = |event: &Members| event.value("position").and_then(|at| at.as_u64());
     let stays = |event: &&Members| {
         at(event).is_none_or(|at| !withdrawn.iter().any(|range| range.contains(Position(at))))
     };
-    whole(events.iter().filter(stays))
+    joined_pieces(events.iter().filter(stays))
 }
 
 /// The events with each message in one that is stored in pieces.
-fn whole<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> {
+fn joined_pieces<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> {
     let mut text = String::new();
     let piece = |event: &'a Members| {
         let is_chat = event.text("raw_format").is_none_or(|format| format == anthropic::FORMAT);
@@ -371,7 +372,7 @@ fn whole<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> {
         whole.add("type", &quote(kinds::TRANSCRIPT_ENTRY));
         whole.add("raw", &raw);
         event
-            .some("raw_format")
+            .non_null("raw_format")
             .into_iter()
             .for_each(|format| whole.add("raw_format", format.get()));
         Members::read(&whole.finish()).ok()
@@ -451,9 +452,9 @@ impl Assistant {
 
 /// The message of another client's event; `None` for an event of another kind.
 fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
-    let content = content_of(event.some("content"));
+    let content = content_of(event.non_null("content"));
     let mut message = Object::new();
-    match Part::of(event) {
+    match Part::from_event(event) {
         Part::Agent => {
             Assistant::close(open, messages);
             *open = Some(Assistant { content: Some(content), calls: Vec::new() });
@@ -461,8 +462,8 @@ fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<Stri
         }
         Part::Call => {
             let mut function = Object::new();
-            function.add("name", event.some("name").map_or("\"\"", RawValue::get));
-            let input = event.some("input").map_or("{}", RawValue::get);
+            function.add("name", event.non_null("name").map_or("\"\"", RawValue::get));
+            let input = event.non_null("input").map_or("{}", RawValue::get);
             // A text is what did not parse when it was recorded.
             let arguments = if input.starts_with('"') { input.to_owned() } else { quote(input) };
             function.add("arguments", &arguments);
@@ -486,9 +487,9 @@ fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<Stri
             message.add("role", "\"system\"");
             message.add("content", &content);
         }
-        Part::Summary if event.some("summary").is_some() => {
+        Part::Summary if event.non_null("summary").is_some() => {
             message.add("role", "\"user\"");
-            message.add("content", &content_of(event.some("summary")));
+            message.add("content", &content_of(event.non_null("summary")));
         }
         Part::Summary | Part::Nothing => return,
     }

@@ -1,22 +1,22 @@
-//! What a person typed while the agent of Claude Code worked. Newer transcripts have an attachment
+//! Text a person typed while the agent of Claude Code worked. Newer transcripts have an attachment
 //! where the model received it; older ones only say that it left the queue, with its words or
 //! without. It must not make an event.
 
 use std::collections::VecDeque;
 
-use super::members::{Members, says, text_of};
+use super::members::{Members, is_true, text_of};
 use crate::event::Timestamp;
 
 /// Texts that wait at most.
 const WAITING_MAX: usize = 100;
-/// How the notice of a program begins, which is queued like words of a person.
+/// First words of a program's notice, which is queued like words of a person.
 const NOTICE: &str = "<task-notification";
 
 /// The queue of a transcript.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     waiting: VecDeque<String>,
-    /// What lines with a place of their own delivered since the agent spoke last.
+    /// Texts that lines with a place of their own delivered since the agent spoke last.
     delivered: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Queue {
     pub(super) fn take(&mut self, line: &Members) {
         match line.text("type").as_deref() {
             Some("queue-operation") => self.operate(line),
-            Some("assistant") if !says(line, "isSidechain") => self.delivered.clear(),
+            Some("assistant") if !is_true(line, "isSidechain") => self.delivered.clear(),
             _ => self.delivered.extend(delivered(line)),
         }
     }
@@ -62,7 +62,7 @@ impl Queue {
     }
 }
 
-/// Whether a later line delivers words that left the queue; `None` where it does not tell. Lines of
+/// True if a later line delivers words that left the queue; `None` where it does not tell. Lines of
 /// the agent are written late: one from before that time says nothing.
 pub(super) fn delivers(words: &str, left: &Members, later: &Members) -> Option<bool> {
     if delivered(later).as_deref() == Some(words) {
@@ -70,39 +70,40 @@ pub(super) fn delivers(words: &str, left: &Members, later: &Members) -> Option<b
     }
     let at = |line: &Members| line.text("timestamp").as_deref().and_then(Timestamp::parse);
     let is_answer =
-        later.text("type").as_deref() == Some("assistant") && !says(later, "isSidechain");
+        later.text("type").as_deref() == Some("assistant") && !is_true(later, "isSidechain");
     (is_answer && at(later) > at(left)).then_some(false)
 }
 
 /// The prompt of an attachment that a person queued.
 pub(super) fn attached(line: &Members) -> Option<Members> {
-    let attachment = Members::read(line.some("attachment")?.get()).ok()?;
+    let attachment = Members::read(line.non_null("attachment")?.get()).ok()?;
     let is = |name: &str, value: &str| attachment.text(name).is_none_or(|said| said == value);
-    let of = attachment.some("origin").and_then(|origin| Members::read(origin.get()).ok());
+    let of = attachment.non_null("origin").and_then(|origin| Members::read(origin.get()).ok());
     let is_person = of.and_then(|of| of.text("kind")).is_none_or(|kind| kind == "human");
     let is_prompt = attachment.text("type").as_deref() == Some("queued_command")
         && is("commandMode", "prompt")
         && is_person
-        && !says(line, "isMeta")
-        && !says(&attachment, "isMeta");
-    let typed = attachment.some("prompt").is_some_and(|prompt| is_typed(&text_of(prompt)));
-    let has_picture = attachment.some("prompt").is_some_and(|prompt| prompt.get().starts_with('['));
+        && !is_true(line, "isMeta")
+        && !is_true(&attachment, "isMeta");
+    let typed = attachment.non_null("prompt").is_some_and(|prompt| is_typed(&text_of(prompt)));
+    let has_picture =
+        attachment.non_null("prompt").is_some_and(|prompt| prompt.get().starts_with('['));
     (is_prompt && (typed || has_picture)).then_some(attachment)
 }
 
 /// The words of a person that a line with a place of its own has.
 fn delivered(line: &Members) -> Option<String> {
     match line.text("type").as_deref()? {
-        "attachment" => Some(text_of(attached(line)?.some("prompt")?)),
+        "attachment" => Some(text_of(attached(line)?.non_null("prompt")?)),
         "user" => {
-            let message = Members::read(line.some("message")?.get()).ok()?;
-            Some(text_of(message.some("content")?)).filter(|text| is_typed(text))
+            let message = Members::read(line.non_null("message")?.get()).ok()?;
+            Some(text_of(message.non_null("content")?)).filter(|text| is_typed(text))
         }
         _ => None,
     }
 }
 
-/// Whether a queued text is a person's, and more than the name of a command.
+/// True if a queued text is a person's, and more than the name of a command.
 fn is_typed(text: &str) -> bool {
     let text = text.trim();
     let is_command = text.starts_with('/') && !text.contains(char::is_whitespace);

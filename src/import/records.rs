@@ -11,7 +11,7 @@ use super::{Members, transcript::Program};
 const TRIES_MAX: usize = 10_000;
 const LENGTHS_MAX: usize = 8;
 
-/// What comes first in a line.
+/// First part of a line.
 pub(super) enum Next {
     /// A whole record, and how many bytes it has.
     Record(Box<RawValue>, usize),
@@ -21,7 +21,7 @@ pub(super) enum Next {
     Cut,
 }
 
-/// What comes first in a line, which begins without blanks.
+/// Splits off the first part of a line, which begins without blanks.
 pub(super) fn next(line: &[u8]) -> Next {
     let mut values = Deserializer::from_slice(line).into_iter::<Box<RawValue>>();
     let error = match values.next() {
@@ -38,7 +38,7 @@ pub(super) fn next(line: &[u8]) -> Next {
     }
 }
 
-/// Where a whole record of a program begins behind what is none. An object within the record that
+/// Byte offset of a whole record of a program behind what is none. An object within the record that
 /// was cut is none: behind it there is more than the next record.
 fn whole_behind(line: &[u8]) -> Option<usize> {
     let (mut at, mut read) = (1, 0);
@@ -55,7 +55,7 @@ fn whole_behind(line: &[u8]) -> Option<usize> {
                 let record = rest.get(..end).and_then(|record| str::from_utf8(record).ok());
                 let is_record = || {
                     let members = record.and_then(|record| Members::read(record).ok());
-                    members.is_some_and(|members| Program::of(&members).is_some())
+                    members.is_some_and(|members| Program::from_line(&members).is_some())
                 };
                 if (follows.is_empty() || follows.starts_with(b"{")) && is_record() {
                     return Some(at);

@@ -30,9 +30,9 @@ pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
             _ => Members::default(),
         };
         let failed = members.raw("is_error").is_some_and(|value| value.get() == "true");
-        let said = members.some("content").filter(|_| failed).map(text_of).unwrap_or_default();
+        let said = members.non_null("content").filter(|_| failed).map(text_of).unwrap_or_default();
         let by = refused(&said).map(|refused| refused.by).or(by.filter(|_| failed));
-        let mut body = Object::of(text);
+        let mut body = Object::from_text(text);
         by.into_iter().for_each(|by| body.add("refused", &quote(by)));
         marked.push((kind, body));
         if let Some(words) = said_with_refusal(&said).filter(|_| by == Some(Refused::USER)) {

@@ -1,12 +1,12 @@
-//! What the requests of a model took, as lines of transcripts report it. Several lines repeat the
-//! report of one request: the last one counts. It must not add reports up.
+//! Usage of a model's requests, as lines of transcripts report it. Several lines repeat the report
+//! of one request: the last one counts. It must not add reports up.
 
-use super::members::{Members, Object, quote, says};
+use super::members::{Members, Object, is_true, quote};
 
 /// The model of messages that the program made up itself.
 pub(super) const SYNTHETIC: &str = "<synthetic>";
 
-/// What names a request, and the members of its report.
+/// Name of a request, and the members of its report.
 pub(super) type Report = (String, Vec<(&'static str, String)>);
 
 /// Every line of a message repeats what its request took; its id names the request. A subagent's
@@ -14,34 +14,34 @@ pub(super) type Report = (String, Vec<(&'static str, String)>);
 pub(super) fn of_claude(line: &Members) -> Option<Report> {
     const COUNTS: [&str; 4] =
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
-    let is_copy = line.some("forkedFrom").is_some();
+    let is_copy = line.non_null("forkedFrom").is_some();
     let is_answer = line.text("type").as_deref() == Some("assistant");
-    if !is_answer || is_copy || says(line, "isSidechain") {
+    if !is_answer || is_copy || is_true(line, "isSidechain") {
         return None;
     }
-    let message = Members::read(line.some("message")?.get()).ok()?;
+    let message = Members::read(line.non_null("message")?.get()).ok()?;
     if message.text("model").as_deref() == Some(SYNTHETIC) {
         return None;
     }
     let id = message.text("id")?;
-    let usage = Members::read(message.some("usage")?.get()).ok()?;
+    let usage = Members::read(message.non_null("usage")?.get()).ok()?;
     let mut members = vec![("message_id", quote(&id)), ("model_usage", counts(&usage, &COUNTS)?)];
-    members.extend(message.some("model").map(|model| ("model", model.get().to_owned())));
+    members.extend(message.non_null("model").map(|model| ("model", model.get().to_owned())));
     Some((id, members))
 }
 
 /// The running total names a request: it is reported again without one.
 pub(super) fn of_codex(line: &Members) -> Option<Report> {
     const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
-    let inner = |of: &Members, name: &str| Members::read(of.some(name)?.get()).ok();
+    let inner = |of: &Members, name: &str| Members::read(of.non_null(name)?.get()).ok();
     let payload = inner(line, "payload")?;
     if payload.text("type")? != "token_count" {
         return None;
     }
     let info = inner(&payload, "info")?;
-    let (total, last) = (info.some("total_token_usage")?, inner(&info, "last_token_usage")?);
+    let (total, last) = (info.non_null("total_token_usage")?, inner(&info, "last_token_usage")?);
     let mut usage = counts(&last, &COUNTS)?;
-    if let Some(cached) = last.some("cached_input_tokens") {
+    if let Some(cached) = last.non_null("cached_input_tokens") {
         usage.pop();
         usage.push_str(&format!(
             ",\"input_tokens_details\":{{\"cached_tokens\":{}}}}}",
@@ -56,7 +56,7 @@ fn counts(usage: &Members, names: &[&str]) -> Option<String> {
     let mut object = Object::new();
     let mut any = false;
     for name in names {
-        let count = usage.some(name).filter(|count| count.get().parse::<u64>().is_ok());
+        let count = usage.non_null(name).filter(|count| count.get().parse::<u64>().is_ok());
         if let Some(count) = count {
             object.add(name, count.get());
             any = true;

@@ -20,7 +20,7 @@ const OF_A_PERSON: &str = "user.";
 /// Calls that the client carries out even where they have no `call_id`.
 const OF_THE_CLIENT: [&str; 2] = ["local_shell_call", "function_call"];
 
-/// How the output of a call begins that failed before it ran, or was stopped.
+/// First words of the output of a call that failed before it ran, or was stopped.
 const FAILURES: [&str; 6] = [
     "apply_patch verification failed",
     "exec_command failed",
@@ -30,10 +30,10 @@ const FAILURES: [&str; 6] = [
     "Script failed",
 ];
 
-/// Where an item that ran beside the model has what came of it.
+/// Members that have the result of an item that ran beside the model.
 const CAME_OF_IT: [&str; 5] = ["error", "output", "outputs", "results", "tools"];
 
-/// Whether a line without a role is such an item.
+/// True if a line without a role is such an item.
 pub(super) fn is_item(line: &Members) -> bool {
     let kind = line.text("type").unwrap_or_default();
     let says = |names: &[&str]| names.iter().any(|name| line.raw(name).is_some());
@@ -52,7 +52,7 @@ pub(super) fn bodies(item: &Members) -> Bodies {
         "message" => message(item),
         "reasoning" => {
             let mut body = Object::new();
-            let thought = item.some("content").or_else(|| item.some("summary"));
+            let thought = item.non_null("content").or_else(|| item.non_null("summary"));
             body.add("content", thought.map_or("[]", RawValue::get));
             vec![(kinds::AGENT_THINKING, body)]
         }
@@ -66,13 +66,13 @@ pub(super) fn bodies(item: &Members) -> Bodies {
     }
 }
 
-/// What names the call of an item: of the call, and of its output.
+/// Id of the call of an item: of the call, and of its output.
 pub(super) fn call_id(item: &Members) -> Option<&RawValue> {
-    item.some("call_id").or_else(|| item.some("id"))
+    item.non_null("call_id").or_else(|| item.non_null("id"))
 }
 
 fn message(item: &Members) -> Bodies {
-    let (Some(content), Some(role)) = (item.some("content"), item.text("role")) else {
+    let (Some(content), Some(role)) = (item.non_null("content"), item.text("role")) else {
         return Vec::new();
     };
     let said = |kind: &'static str, content: &str| {
@@ -93,7 +93,7 @@ fn message(item: &Members) -> Bodies {
     }
 }
 
-/// What of a user's content a program wrote, and what the person: the item says it of each block,
+/// Splits a user's content by its writer, a program or the person: the item says it of each block,
 /// or the words show it.
 fn by_writer(item: &Members, content: &RawValue) -> (Option<String>, Option<String>) {
     let whole = || Some(content.get().to_owned());
@@ -101,8 +101,8 @@ fn by_writer(item: &Members, content: &RawValue) -> (Option<String>, Option<Stri
         return if is_typed(content) { (None, whole()) } else { (whole(), None) };
     };
     let kinds = ABOUT_KINDS.iter().find_map(|name| {
-        let about = Members::read(item.some(name)?.get()).ok()?;
-        listed::<String>(about.some(KINDS)?)
+        let about = Members::read(item.non_null(name)?.get()).ok()?;
+        listed::<String>(about.non_null(KINDS)?)
     });
     let kinds = kinds.unwrap_or_default();
     let is_paired = kinds.len() == blocks.len();
@@ -131,7 +131,7 @@ fn list_of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Box<RawValue> {
     RawValue::from_string(text).expect("a list of JSON values is JSON")
 }
 
-/// Whether a person wrote of a content; one without words is an attachment of theirs, one element
+/// True if a person wrote of a content; one without words is an attachment of theirs, one element
 /// of a name in several words is a program's.
 fn is_typed(content: &RawValue) -> bool {
     let text = text_of(content);
@@ -139,7 +139,7 @@ fn is_typed(content: &RawValue) -> bool {
     text.is_empty() || !is_element(text) && !typed_by_person(content).is_empty()
 }
 
-/// Whether a text is one element, as `<name_in_words …>…</name_in_words>`.
+/// True if a text is one element, as `<name_in_words …>…</name_in_words>`.
 fn is_element(text: &str) -> bool {
     let rest = text.strip_prefix('<').unwrap_or_default();
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_' || c == '-';
@@ -150,9 +150,9 @@ fn is_element(text: &str) -> bool {
 
 fn call(item: &Members, kind: &str) -> Object {
     let mut body = Object::new();
-    let name = item.some("name").map(|name| name.get().to_owned());
+    let name = item.non_null("name").map(|name| name.get().to_owned());
     body.add("name", &name.unwrap_or_else(|| quote(kind.trim_end_matches("_call"))));
-    if let Some(server) = item.some("server_label") {
+    if let Some(server) = item.non_null("server_label") {
         body.add("server", server.get());
     }
     body.add("input", &input(item));
@@ -171,32 +171,32 @@ fn input(item: &Members) -> String {
         Some(text) => quote(&text),
         None => {
             let names = ["arguments", "input", "action", "queries", "code", "revised_prompt"];
-            let input = names.iter().find_map(|name| item.some(name));
+            let input = names.iter().find_map(|name| item.non_null(name));
             input.map_or_else(|| "{}".to_owned(), |input| input.get().to_owned())
         }
     }
 }
 
-/// Whether a call ran beside the model and has no output item: one for the client has a `call_id`.
+/// True if a call ran beside the model and has no output item: one for the client has a `call_id`.
 fn is_answered(item: &Members, kind: &str) -> bool {
     let is_over = item.text("status").is_none_or(|status| status != "in_progress");
-    let has_result = CAME_OF_IT.iter().any(|name| item.some(name).is_some());
-    item.some("call_id").is_none()
+    let has_result = CAME_OF_IT.iter().any(|name| item.non_null(name).is_some());
+    item.non_null("call_id").is_none()
         && !OF_THE_CLIENT.contains(&kind)
         && is_over
-        && (item.some("status").is_some() || has_result)
+        && (item.non_null("status").is_some() || has_result)
 }
 
 fn own_result(item: &Members, kind: &str) -> (&'static str, Object) {
     let mut body = Object::new();
-    match item.some("id") {
+    match item.non_null("id") {
         Some(id) => body.add("call_id", id.get()),
         None => body.add("name", &quote(kind.trim_end_matches("_call"))),
     }
     let status = item.text("status").unwrap_or_else(|| "completed".to_owned());
-    let came = CAME_OF_IT.iter().find_map(|name| item.some(name));
+    let came = CAME_OF_IT.iter().find_map(|name| item.non_null(name));
     body.add("content", &came.map_or_else(|| quote(&status), |came| came.get().to_owned()));
-    if status == "failed" || item.some("error").is_some() {
+    if status == "failed" || item.non_null("error").is_some() {
         body.add("is_error", "true");
     }
     (kinds::AGENT_TOOL_RESULT, body)
@@ -204,13 +204,15 @@ fn own_result(item: &Members, kind: &str) -> (&'static str, Object) {
 
 fn output(item: &Members) -> Object {
     let mut body = Object::new();
-    if let Some(id) = item.some("call_id") {
+    if let Some(id) = item.non_null("call_id") {
         body.add("call_id", id.get());
     }
-    let Some(output) = item.some("output").or_else(|| item.some("tools")) else { return body };
+    let Some(output) = item.non_null("output").or_else(|| item.non_null("tools")) else {
+        return body;
+    };
     // Older rollouts have the status beside the content.
     let parts = Members::read(output.get()).ok();
-    let content = parts.as_ref().and_then(|parts| parts.some("content")).unwrap_or(output);
+    let content = parts.as_ref().and_then(|parts| parts.non_null("content")).unwrap_or(output);
     body.add("content", content.get());
     let success = parts.as_ref().and_then(|parts| parts.raw("success"));
     let text = text_of(content);
@@ -223,12 +225,12 @@ fn output(item: &Members) -> Object {
     body
 }
 
-/// Whether the head of an output, before what the tool itself wrote, has an exit code other than 0.
+/// True if the head of an output, before what the tool itself wrote, has an exit code other than 0.
 fn reports_code(text: &str) -> bool {
     const MARKS: [&str; 2] = ["Exit code: ", "Process exited with code "];
     if text.starts_with('{') {
         let metadata = Members::read(text).ok().and_then(|whole| {
-            Members::read(whole.some("metadata")?.get()).ok()?.value("exit_code")?.as_i64()
+            Members::read(whole.non_null("metadata")?.get()).ok()?.value("exit_code")?.as_i64()
         });
         return metadata.is_some_and(|code| code != 0);
     }

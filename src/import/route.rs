@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 
 use super::{
-    members::{Members, listed, says, text_of},
+    members::{Members, is_true, listed, text_of},
     queue::attached,
 };
 use crate::wire::typed_by_person;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Prompt,
@@ -46,38 +46,41 @@ pub(super) struct Route {
 impl Route {
     /// Takes the next line in.
     pub(super) fn take(&mut self, line: &Members, number: u64) {
-        let Some(uuid) = line.text("uuid").filter(|_| !says(line, "isSidechain")) else { return };
-        let node = Node { parent: self.parent(line), says: what(line), line: number };
-        self.named.insert(short(&uuid), self.nodes.len());
+        let Some(uuid) = line.text("uuid").filter(|_| !is_true(line, "isSidechain")) else {
+            return;
+        };
+        let node = Node { parent: self.parent(line), says: content_of(line), line: number };
+        self.named.insert(short_id(&uuid), self.nodes.len());
         self.nodes.push(node);
     }
 
-    /// What a person typed in a line that is a prompt.
+    /// Text that a person typed in a line that is a prompt.
     pub(super) fn prompt(line: &Members) -> Option<String> {
-        if !matches!(what(line), Says::Prompt) || says(line, "isSidechain") {
+        if !matches!(content_of(line), Says::Prompt) || is_true(line, "isSidechain") {
             return None;
         }
-        let message = Members::read(line.some("message")?.get()).ok()?;
-        message.some("content").map(typed_by_person)
+        let message = Members::read(line.non_null("message")?.get()).ok()?;
+        message.non_null("content").map(typed_by_person)
     }
 
-    /// Whether a line of that name is there.
+    /// True if a line of that name is there.
     pub(super) fn has(&self, uuid: &str) -> bool {
-        self.named.contains_key(&short(uuid))
+        self.named.contains_key(&short_id(uuid))
     }
 
-    /// What a line follows. A name that is not there says nothing: it follows the line before it,
-    /// as does a boundary, a summary, and the first line of another session. `null` is a name: of
-    /// what is before the first line.
+    /// Line that a line follows. A name that is not there says nothing: it follows the line before
+    /// it, as does a boundary, a summary, and the first line of another session. `null` is a name:
+    /// of what is before the first line.
     fn parent(&mut self, line: &Members) -> Option<usize> {
         let session = line.text("sessionId");
         let is_other = self.session.is_some() && session.is_some() && self.session != session;
         self.session = session.or(self.session.take());
         let before = self.nodes.len().checked_sub(1);
-        let named = |name: &str| line.text(name).map(|uuid| self.named.get(&short(&uuid)).copied());
+        let named =
+            |name: &str| line.text(name).map(|uuid| self.named.get(&short_id(&uuid)).copied());
         let continues = is_other
             || line.raw("parentUuid").is_none()
-            || says(line, "isCompactSummary")
+            || is_true(line, "isCompactSummary")
             || line.text("subtype").as_deref() == Some("compact_boundary");
         match named("parentUuid").or_else(|| named("logicalParentUuid")) {
             Some(found) => found.or(before),
@@ -151,7 +154,7 @@ impl Route {
         children
     }
 
-    /// Whether the first that is said from a line on is a prompt.
+    /// True if the first message from a line on is a prompt.
     fn begins_with_prompt(&self, at: usize, of: &HashMap<Option<usize>, Vec<usize>>) -> bool {
         let mut open = vec![at];
         while let Some(at) = open.pop() {
@@ -168,19 +171,19 @@ impl Route {
     }
 }
 
-fn what(line: &Members) -> Says {
+fn content_of(line: &Members) -> Says {
     match line.text("type").as_deref() {
         Some("assistant") => Says::Answer,
         Some("attachment") if attached(line).is_some() => Says::Queued,
-        Some("user") if says(line, "isCompactSummary") => Says::Summary,
-        Some("user") if !says(line, "isMeta") => of_user(line).unwrap_or(Says::Nothing),
+        Some("user") if is_true(line, "isCompactSummary") => Says::Summary,
+        Some("user") if !is_true(line, "isMeta") => of_user(line).unwrap_or(Says::Nothing),
         _ => Says::Nothing,
     }
 }
 
 fn of_user(line: &Members) -> Option<Says> {
-    let message = Members::read(line.some("message")?.get()).ok()?;
-    let content = message.some("content")?;
+    let message = Members::read(line.non_null("message")?.get()).ok()?;
+    let content = message.non_null("content")?;
     let blocks: Vec<Members> = listed(content).unwrap_or_default();
     let has = |kind: &str| blocks.iter().any(|block| block.text("type").as_deref() == Some(kind));
     Some(match () {
@@ -191,7 +194,7 @@ fn of_user(line: &Members) -> Option<Says> {
     })
 }
 
-fn short(uuid: &str) -> u64 {
+fn short_id(uuid: &str) -> u64 {
     let hash = blake3::hash(uuid.as_bytes());
     u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }

@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 use super::members::{Members, Object, listed, quote};
 use crate::event::kinds;
 
-/// Whether an event is a subagent's, and so of another conversation, or what a call ran.
+/// True if an event is a subagent's, and so of another conversation, or what a call ran.
 pub(super) fn is_aside(event: &Members) -> bool {
-    ["session_thread_id", "within"].iter().any(|name| event.some(name).is_some())
+    ["session_thread_id", "within"].iter().any(|name| event.non_null(name).is_some())
 }
 
-/// What an event is in a conversation.
+/// Part of an event in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     System,
@@ -25,7 +25,7 @@ pub(super) enum Part {
 
 impl Part {
     /// The content of an event, under each of the names that clients use.
-    pub(super) fn of(event: &Members) -> Self {
+    pub(super) fn from_event(event: &Members) -> Self {
         if is_aside(event) {
             return Self::Nothing;
         }
@@ -46,11 +46,11 @@ impl Part {
     }
 }
 
-/// What names a call in the call and in its answer: JSON text.
+/// Id of a call, in the call and in its answer: JSON text.
 pub(super) fn call_id(event: &Members) -> &str {
     ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id", "id"]
         .iter()
-        .find_map(|name| event.some(name))
+        .find_map(|name| event.non_null(name))
         .map_or("\"\"", RawValue::get)
 }
 
@@ -88,7 +88,7 @@ fn text_of(content: &RawValue) -> String {
 fn block_of(block: &RawValue) -> Block {
     let Ok(members) = Members::read(block.get()) else { return Block::Text(text_of(block)) };
     match members.text("type").unwrap_or_default().as_str() {
-        "text" | "input_text" | "output_text" => match members.some("text") {
+        "text" | "input_text" | "output_text" => match members.non_null("text") {
             Some(text) => Block::Text(text_of(text)),
             None => Block::Other,
         },
@@ -98,14 +98,14 @@ fn block_of(block: &RawValue) -> Block {
 }
 
 fn image(block: &Members) -> Option<Image> {
-    if let Some(source) = block.some("source").and_then(|raw| Members::read(raw.get()).ok()) {
+    if let Some(source) = block.non_null("source").and_then(|raw| Members::read(raw.get()).ok()) {
         return match source.text("type")?.as_str() {
             "base64" => Some(Image::Data(source.text("media_type")?, source.text("data")?)),
             "url" => Some(Image::Url(source.text("url")?)),
             _ => None,
         };
     }
-    let address = block.some("image_url")?;
+    let address = block.non_null("image_url")?;
     let inner = Members::read(address.get()).ok().and_then(|inner| inner.text("url"));
     let address = inner.or_else(|| block.text("image_url"))?;
     Some(match address.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {

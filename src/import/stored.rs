@@ -1,6 +1,6 @@
-//! What a session has of a transcript already, line by line: a file that is imported again is
-//! compared with it before anything is written, so that two versions of a transcript are never
-//! mixed. It must not write.
+//! Lines of a transcript that a session has already: a file that is imported again is compared with
+//! them before anything is written, so that two versions of a transcript are never mixed. It must
+//! not write.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Events read at once.
 const EVENTS: usize = 500;
-/// How the ids of events begin that are made of a line.
+/// Prefixes of the ids of events that are made of a line.
 const LINES: [&str; 2] = ["line-", "raw-"];
 
 /// A line in a session.
@@ -43,7 +43,7 @@ pub(super) struct Stored {
     begun: Option<u64>,
     /// The id of the last line of which words were taken away, without the part.
     taken: String,
-    /// What was withdrawn at last.
+    /// Ranges withdrawn last.
     pub(super) rewound: Option<Vec<Range>>,
 }
 
@@ -85,7 +85,7 @@ impl Stored {
 
     fn take(&mut self, event: &Members, at: u64) {
         if event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND) {
-            self.rewound = event.some("withdrawn").map(|list| ranges(list.get()));
+            self.rewound = event.non_null("withdrawn").map(|list| ranges(list.get()));
         }
         let id = event.text("id").filter(|id| LINES.iter().any(|begin| id.starts_with(begin)));
         let id = id.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What a program's transcript says beyond its hooks: the agent's words between calls, calls that
-//! were refused or failed, what a person said with a refusal, and what requests took. Whole lines
-//! are read from a byte offset on, each with the id of an import. It must not open a file, nor take
+//! Content of a program's transcript beyond its hooks: the agent's words between calls, calls that
+//! were refused or failed, words of a person with a refusal, and usage of requests. Whole lines are
+//! read from a byte offset on, each with the id of an import. It must not open a file, nor take
 //! what a hook records.
 
 use std::{
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    claude::{Claude, says},
+    claude::{Claude, is_true},
     codex::{self, Codex},
     draft::{Draft, event},
     lines::LINE_BYTES_MAX,
@@ -40,7 +40,7 @@ const OPEN_BYTES: u64 = 1 << 20;
 /// Bytes before the end of a transcript in which a branch is looked for.
 const ROUTE_BYTES: u64 = 16 << 20;
 
-/// How far a transcript was read.
+/// Place up to which a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The byte offset.
@@ -53,12 +53,12 @@ pub struct Place {
     /// The byte offset of the oldest line of Codex before it whose call has no output yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<u64>,
-    /// Why the transcript was read from its beginning.
+    /// Reason for which the transcript was read from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<Again>,
 }
 
-/// What became of a transcript that was read before.
+/// Change of a transcript since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Again {
@@ -68,10 +68,10 @@ pub enum Again {
     Rewritten,
 }
 
-/// What came after a place.
+/// Lines behind a place.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// How far it was read now.
+    /// Place up to which it was read now.
     pub place: Place,
     /// The branch of the repository, where the program notes it.
     pub branch: Option<Masked>,
@@ -105,7 +105,7 @@ pub fn end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<Place>>
     if head.is_some_and(|head| codex::is_fork(&head)) { end(source).map(Some) } else { Ok(None) }
 }
 
-/// Whether a line may be read, by its time and the directory that it is from, where it has them.
+/// True if a line may be read, by its time and the directory that it is from, where it has them.
 pub type MayRead<'a> = dyn Fn(Option<Timestamp>, Option<&str>) -> bool + 'a;
 
 /// Reads what came after a place, up to [`TAIL_BYTES`]; from the beginning without a place, or when
@@ -313,7 +313,7 @@ struct Said<'a> {
     may_read: &'a MayRead<'a>,
     /// The last line of the conversation.
     leaf: Option<String>,
-    /// Whether a prompt follows another line than that.
+    /// True if a prompt follows another line than that.
     is_branch: bool,
     branch: Option<Masked>,
     /// Ids and texts.
@@ -341,7 +341,7 @@ impl Said<'_> {
             return;
         }
         let (bodies, may_type) = match self.program {
-            Program::ClaudeCode if says(line, "isSidechain") => return,
+            Program::ClaudeCode if is_true(line, "isSidechain") => return,
             Program::ClaudeCode => {
                 if !self.follow(line) {
                     return;
@@ -369,7 +369,7 @@ impl Said<'_> {
             match kind {
                 kinds::AGENT_TOOL_USE | kinds::AGENT_TOOL_RESULT => whole.add_all(&body),
                 kinds::AGENT_MESSAGE | kinds::USER_MESSAGE => {
-                    let words = body.some("content").map(text_of).unwrap_or_default();
+                    let words = body.non_null("content").map(text_of).unwrap_or_default();
                     if words.trim().is_empty() {
                         continue;
                     }
@@ -386,7 +386,7 @@ impl Said<'_> {
                 // Hooks report a call that succeeded, and none that a program of code mode made.
                 kinds::AGENT_TOOL_RESULT => {
                     let call = self.calls.remove(&call);
-                    failed = says(&body, "is_error");
+                    failed = is_true(&body, "is_error");
                     if failed || body.raw("within").is_some() {
                         let call = call.map(|call| call.event);
                         self.events.extend(call.into_iter().chain([event]));
@@ -425,7 +425,7 @@ impl Said<'_> {
         if line.text("type").as_deref() != Some("assistant") {
             return true;
         }
-        let message = line.some("message").map(|message| Members::read(message.get()));
+        let message = line.non_null("message").map(|message| Members::read(message.get()));
         let Some(Ok(message)) = message else { return false };
         let branch = line.text("gitBranch").map(|branch| self.secrets.masked(&branch));
         self.branch = branch.or(self.branch.take());

@@ -10,7 +10,7 @@ use super::{
     codex::{self, Codex},
     draft::{Draft, Name, Named, event},
     fitting,
-    members::{Members, Object, joined, meaning, quote},
+    members::{Members, Object, canonical_text, joined, quote},
     requests,
     route::Route,
 };
@@ -43,7 +43,7 @@ impl Program {
     }
 
     /// The program of a line that is not native.
-    pub(super) fn of(line: &Members) -> Option<Self> {
+    pub(super) fn from_line(line: &Members) -> Option<Self> {
         if codex::is_legacy(line) {
             return Some(Self::Codex);
         }
@@ -78,7 +78,7 @@ pub struct Transcript {
     program: Program,
     claude: Claude,
     codex: Codex,
-    /// How often each line was there.
+    /// Number of occurrences of each line.
     seen: HashMap<[u8; 12], u32>,
     recent: VecDeque<Recent>,
     /// The id of the last line.
@@ -87,7 +87,7 @@ pub struct Transcript {
     /// Reports of requests, under their ids: of the lines of one, the last counts.
     requests: VecDeque<Draft>,
     titles: Titles,
-    /// What of a result is kept beside the transcript, for the next line.
+    /// Part of a result that is kept beside the transcript, for the next line.
     apart: Option<String>,
 }
 
@@ -178,7 +178,7 @@ impl Transcript {
     }
 
     /// Sets the whole result that the next line has a part of.
-    pub(super) fn apart(&mut self, text: String) {
+    pub(super) fn set_whole_result(&mut self, text: String) {
         self.apart = Some(text);
     }
 
@@ -224,7 +224,7 @@ impl Transcript {
     #[must_use]
     pub fn line(&mut self, line: &Members, text: &str, before: &str) -> Vec<Draft> {
         let is_first = self.last.is_none();
-        let unusual = before != usual(is_first);
+        let unusual = before != usual_separator(is_first);
         // Another record of the same line.
         let joined = !is_first && !before.contains('\n');
         let drafts = self.drafts(line, text, Before { text: unusual.then_some(before), joined });
@@ -285,7 +285,9 @@ impl Transcript {
         };
         let apart = self.apart.take();
         let whole = |(kind, body): (&'static str, Object)| match &apart {
-            Some(text) if kind == kinds::AGENT_TOOL_RESULT => (kind, fitting::with(body, text)),
+            Some(text) if kind == kinds::AGENT_TOOL_RESULT => {
+                (kind, fitting::with_whole_result(body, text))
+            }
             _ => (kind, body.finish()),
         };
         let bodies: Vec<(&str, String)> = bodies.into_iter().map(whole).collect();
@@ -362,11 +364,11 @@ impl Transcript {
     }
 }
 
-/// What stands before a record, where it is not usual.
+/// Text before a record, where it is not usual.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     text: Option<&'a str>,
-    /// Whether it is in the line of the record before it.
+    /// True if it is in the line of the record before it.
     joined: bool,
 }
 
@@ -383,7 +385,7 @@ fn named(draft: Draft) -> Draft {
     Draft { named: Named::ByItself, ..draft }
 }
 
-/// What a request of the model took, where a line reports it, under a name of the request.
+/// Usage of a request of the model, where a line reports it, under a name of the request.
 pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
     let (request, members) = match program {
         Program::ClaudeCode => requests::of_claude(line)?,
@@ -401,7 +403,7 @@ pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
 pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], Name) {
     let rest = line.without(&["sessionId"]);
     let meaning =
-        meaning(&rest).unwrap_or_else(|| if rest == "{}" { text.to_owned() } else { rest });
+        canonical_text(&rest).unwrap_or_else(|| if rest == "{}" { text.to_owned() } else { rest });
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
     hasher.update(meaning.as_bytes());
     let hash = hasher.finalize();
@@ -417,15 +419,15 @@ pub(super) fn head(line: &Members) -> Object {
         head.add("created_at", &quote(&time));
     }
     for (theirs, ours) in [("uuid", "uuid"), ("parentUuid", "parent_uuid")] {
-        if let Some(value) = line.some(theirs) {
+        if let Some(value) = line.non_null(theirs) {
             head.add(ours, value.get());
         }
     }
     head
 }
 
-/// What usually stands between the texts of two lines, or before the first.
-pub(super) fn usual(first: bool) -> &'static str {
+/// Usual text between two lines, or before the first.
+pub(super) fn usual_separator(first: bool) -> &'static str {
     if first { "" } else { "\n" }
 }
 
@@ -436,9 +438,9 @@ pub struct TranscriptLines {
     text: String,
     begun: bool,
     before: String,
-    /// Whether the record stands in the line of the one before it.
+    /// True if the record stands in the line of the one before it.
     joined: bool,
-    /// What stands behind the last line, where it is not a line's usual end.
+    /// Text behind the last line, where it is not a line's usual end.
     after: Option<String>,
 }
 
@@ -468,16 +470,16 @@ impl TranscriptLines {
         let joined = std::mem::take(&mut self.joined);
         // The line before may have been the last of a file without its end.
         if !joined && (before.is_empty() || self.begun && !before.contains('\n')) {
-            before.insert_str(0, usual(!self.begun));
+            before.insert_str(0, usual_separator(!self.begun));
         }
         (self.begun, self.after) = (true, None);
         Some((before, line))
     }
 
-    /// What stands behind the last line.
+    /// Text behind the last line.
     #[must_use]
     pub fn end(self) -> String {
-        let usual = || usual(!self.begun).to_owned();
+        let usual = || usual_separator(!self.begun).to_owned();
         self.after.unwrap_or_else(usual)
     }
 

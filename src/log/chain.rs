@@ -13,13 +13,13 @@ use crate::event::SessionHash;
 pub struct Chain(pub [u8; 32]);
 
 impl Chain {
-    /// Where the chain of a session's events starts.
+    /// Start of the chain of a session's events.
     #[must_use]
     pub fn events_of(session: SessionHash) -> Self {
         Self(blake3::derive_key("sessionlog v1 event chain", &session.0))
     }
 
-    /// Where the chain of a session's control records starts.
+    /// Start of the chain of a session's control records.
     #[must_use]
     pub fn controls_of(session: SessionHash) -> Self {
         Self(blake3::derive_key("sessionlog v1 control chain", &session.0))

@@ -20,8 +20,8 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce, aead::AeadInOut};
 
 use super::error::Fault;
 
-/// What the cipher must never see twice under one key: random, so that no crash and no copy put
-/// back from before brings one again.
+/// Number the cipher must never see twice under one key: random, so that neither a crash nor a
+/// restored copy repeats one.
 pub type Nonce = [u8; NONCE_BYTES];
 
 /// Bytes of a nonce.
@@ -31,7 +31,7 @@ pub const TAG_BYTES: usize = 16;
 /// The cipher's number on disk.
 pub(super) const XCHACHA20_POLY1305: u8 = 1;
 
-/// Which key: 0 is the store's own, any other the number of a session's key in `keys/`.
+/// Number of a key: 0 is the store's own, any other that of a session's key in `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyNumber(pub u64);
 
@@ -40,7 +40,7 @@ impl KeyNumber {
     pub const STORE: Self = Self(0);
 }
 
-/// What the header of an encrypted frame says of it.
+/// Encryption of a frame, as its header records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encrypted {
     /// Under which key.
@@ -78,7 +78,7 @@ impl Cipher {
         Self { cipher: XChaCha20Poly1305::new(key.into()), store, number }
     }
 
-    /// Which key it is.
+    /// Number of the key.
     #[must_use]
     pub fn number(&self) -> KeyNumber {
         self.number

@@ -81,7 +81,7 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// `None` when the payload cannot have so many records.
-    fn of(payload: &'a [u8], count: usize) -> Option<Self> {
+    fn new(payload: &'a [u8], count: usize) -> Option<Self> {
         (payload.len() / RECORD_BYTES_MIN >= count).then_some(Self { rest: payload, count })
     }
 
@@ -117,7 +117,7 @@ impl<'a> Columns<'a> {
 
 /// The log sequence numbers of exactly `count` records.
 pub(super) fn numbers(payload: &[u8], count: usize) -> Option<Vec<Lsn>> {
-    Columns::of(payload, count)?.numbers()
+    Columns::new(payload, count)?.numbers()
 }
 
 /// Visits exactly `count` records that fill `payload`.
@@ -126,7 +126,7 @@ pub(super) fn each<'a>(
     count: usize,
     mut visit: impl FnMut(RecordV1<'a>) -> Option<()>,
 ) -> Option<()> {
-    let mut columns = Columns::of(payload, count)?;
+    let mut columns = Columns::new(payload, count)?;
     columns.numbers()?;
     let (kinds, origins) = (columns.bytes(1)?, columns.bytes(1)?);
     let created: Vec<Option<i64>> = columns.values()?;

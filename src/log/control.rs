@@ -48,14 +48,14 @@ pub enum Control {
     Redact(Redact),
     /// A note of a place in it.
     Note(NoteRecord),
-    /// Who may write to it.
+    /// The exclusive right to write to it.
     Lease(LeaseRecord),
     /// Written by a later version: kept, and folded to nothing.
     Unknown(u8),
 }
 
 impl Control {
-    /// Whether it is said beside the session: it does not count as writing to it.
+    /// True if it does not count as writing to the session.
     #[must_use]
     pub fn is_aside(&self) -> bool {
         match self {
@@ -99,11 +99,11 @@ pub struct Create {
     pub(crate) ttl_seconds: Option<u64>,
     /// The client's `Idempotency-Key` of the creation.
     pub(crate) key: Option<String>,
-    /// Where it continues from, when it is a fork.
+    /// The point it continues from, when it is a fork.
     pub(crate) lineage: Option<Lineage>,
 }
 
-/// Where a fork continues from: a position of another session of its scope, and the event chain
+/// The point a fork continues from: a position of another session of its scope, and the event chain
 /// there.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Lineage {
@@ -157,7 +157,7 @@ impl Create {
         }
     }
 
-    /// Where its events begin: position and chain.
+    /// Start of its events: position and chain.
     #[must_use]
     pub fn begin(&self, session: SessionHash) -> (Position, Chain) {
         match &self.lineage {
@@ -166,9 +166,9 @@ impl Create {
         }
     }
 
-    /// What a tombstone still says of a creation.
+    /// Members of a creation that a tombstone keeps.
     #[must_use]
-    pub fn of(tombstone: &Tombstone) -> Self {
+    pub fn from_tombstone(tombstone: &Tombstone) -> Self {
         Self {
             tenant: tombstone.tenant.clone(),
             user: tombstone.user.clone(),
@@ -232,7 +232,7 @@ pub struct Change {
     pub(crate) life: Life,
 }
 
-/// What becomes of a session's lifetime.
+/// Changes of a session's lifetime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Life {
     /// A person holds it, or lets it go.
@@ -244,26 +244,26 @@ pub struct Life {
 }
 
 impl Change {
-    /// Whether a session takes it whatever is lost of it: its events are not touched.
+    /// True if a session takes it whatever is lost of it: its events are not touched.
     #[must_use]
     pub fn mends(&self) -> bool {
         self.delete || self.life != Life::default()
     }
 
-    /// Whether it does nothing but move the session to another workspace: that is no work in it.
+    /// True if it only moves the session to another workspace: that is no work in it.
     #[must_use]
     pub fn only_moves(&self) -> bool {
         let moves = self.metadata.len() == 1 && self.metadata.contains_key(WORKSPACE_MOVED);
         moves && self.title.is_none() && self.describes()
     }
 
-    /// Whether it changes the title and metadata alone: no request depends on these.
+    /// True if it changes the title and metadata alone: no request depends on these.
     #[must_use]
     pub fn describes(&self) -> bool {
         self.archive.is_none() && !self.mends()
     }
 
-    /// Whether it deletes the session for good, rather than so that it can be restored.
+    /// True if it deletes the session for good, rather than so that it can be restored.
     #[must_use]
     pub fn discards(&self) -> bool {
         self.delete && !self.life.expire
@@ -291,7 +291,7 @@ impl Change {
 /// The fields of a change but for its life, in their order.
 type ChangeFields = (Option<Option<String>>, BTreeMap<String, Option<String>>, bool, bool);
 
-/// Which event's body is taken away.
+/// Redaction of the body of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Redact {
     pub(crate) position: u64,
@@ -312,7 +312,7 @@ pub struct KnownBatch {
 const NO_DIGEST: [u8; 32] = [0; 32];
 
 impl KnownBatch {
-    /// Whether the event at that position is one of it.
+    /// True if the event at that position is one of it.
     #[must_use]
     pub fn holds(&self, position: Position) -> bool {
         let first = Position(self.first_position);
@@ -325,13 +325,13 @@ impl KnownBatch {
         Self { digest: NO_DIGEST, ..self }
     }
 
-    /// Whether nothing is known of its content any more.
+    /// True if nothing is known of its content any more.
     #[must_use]
     pub fn has_no_content(&self) -> bool {
         self.digest == NO_DIGEST
     }
 
-    /// Whether these events are what was sent under its key, as far as that is known.
+    /// True if these events are those sent under its key, as far as that is known.
     #[must_use]
     pub fn answers(&self, events: &[NewEvent]) -> bool {
         self.events as usize == events.len()

@@ -18,7 +18,7 @@ const ACCEPTED: &str = "accepted ";
 pub struct Damage {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// What was found.
+    /// The finding.
     pub(crate) reason: String,
     /// When a person gave up what was there, microseconds; `None` while the session is degraded.
     pub(crate) accepted_at: Option<i64>,
@@ -32,7 +32,7 @@ impl Damage {
         }
     }
 
-    fn of((from, to, text): (u64, u64, String)) -> Self {
+    fn from_stored((from, to, text): (u64, u64, String)) -> Self {
         let parted = text.strip_prefix(ACCEPTED).and_then(|rest| rest.split_once(": "));
         let accepted = parted.and_then(|(at, reason)| Some((at.parse().ok()?, reason.to_owned())));
         match accepted {
@@ -50,7 +50,7 @@ impl Encode for Damage {
 
 impl<Context> Decode<Context> for Damage {
     fn decode<D: Decoder<Context = Context>>(decoder: &mut D) -> Result<Self, DecodeError> {
-        Decode::decode(decoder).map(Self::of)
+        Decode::decode(decoder).map(Self::from_stored)
     }
 }
 

@@ -32,19 +32,19 @@ use super::{
 
 const MAGIC: [u8; 8] = *b"SLDERIV1";
 const VERSION: u32 = 1;
-/// Where the description begins.
+/// Byte offset of the description.
 pub const DERIVED_AT: u64 = 184;
-/// Where the file's key is, of an encrypted store.
+/// Bytes of the file's key, of an encrypted store.
 pub const DERIVED_KEY: Range<u64> = 112..DERIVED_AT;
 /// Plaintext of a piece.
 const PIECE_BYTES: usize = 65_536;
 
-/// What a derived file says of itself.
+/// Description of a derived file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct About {
     /// The caller's.
     pub label: Vec<u8>,
-    /// What it was made from.
+    /// Events it was made from.
     pub holds: Vec<HeldRecord>,
 }
 
@@ -63,7 +63,7 @@ pub struct HeldRecord {
     pub from: u64,
     /// The one behind the last.
     pub to: u64,
-    /// How often something was taken away of it before.
+    /// Number of earlier removals from it.
     pub rewritten: u64,
 }
 
@@ -139,8 +139,8 @@ impl Derived {
     /// The header at the front of a file.
     ///
     /// # Errors
-    /// What is wrong with it; [`Fault::NoKey`] of one that was taken away.
-    pub fn of(
+    /// The fault of the header; [`Fault::NoKey`] of one that was taken away.
+    pub fn decode(
         (store, name): ([u8; 16], u64),
         bytes: &[u8],
         own: Option<&Cipher>,
@@ -177,13 +177,13 @@ impl Derived {
         Ok(new)
     }
 
-    /// Where the body begins; the description ends there.
+    /// Byte offset of the body; the description ends there.
     #[must_use]
     pub fn body_at(&self) -> u64 {
         DERIVED_AT + u64::from(self.about_bytes)
     }
 
-    /// Where the file ends.
+    /// Byte offset of the end of the file.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.body_at().saturating_add(self.body_bytes)
@@ -192,7 +192,7 @@ impl Derived {
     /// The description, as it is stored between [`DERIVED_AT`] and [`Self::body_at`].
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the description.
     pub fn about(&self, stored: &[u8]) -> Result<About, Fault> {
         if stored.len() as u64 != u64::from(self.about_bytes)
             || checksum(0, &[stored]) != self.about_sum
@@ -221,7 +221,7 @@ impl Derived {
         }
     }
 
-    /// Whether the body is stored in plaintext; its blake3 must be that.
+    /// Digest of the body stored in plaintext, to compare with its blake3; else `None`.
     #[must_use]
     pub fn plain_digest(&self) -> Option<[u8; 32]> {
         self.key.is_none().then_some(self.digest)
@@ -230,7 +230,7 @@ impl Derived {
     /// Decrypts the body.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the body.
     pub fn open_body(&self, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let cipher = self.key.as_ref().ok_or(Fault::NoKey)?;
         if stored.len() as u64 != self.body_bytes {
@@ -330,7 +330,7 @@ mod tests {
 
     fn read(file: &[u8], encrypted: bool) -> Result<(About, Vec<u8>), Fault> {
         let own = own();
-        let head = Derived::of((STORE, NAME), file, encrypted.then_some(&own))?;
+        let head = Derived::decode((STORE, NAME), file, encrypted.then_some(&own))?;
         let (at, end) = (head.body_at() as usize, head.end() as usize);
         if file.len() != end {
             return Err(Fault::Short);
@@ -384,9 +384,9 @@ mod tests {
         assert_eq!(read(&header, true).map(drop), Err(Fault::Authentication), "whatever it says");
         let store = encoded(b"canary", true);
         let other = Cipher::new(&[2; 32], STORE, KeyNumber::STORE);
-        let opened = Derived::of((STORE, NAME), &store, Some(&other)).map(drop);
+        let opened = Derived::decode((STORE, NAME), &store, Some(&other)).map(drop);
         assert_eq!(opened, Err(Fault::Authentication));
-        let opened = Derived::of((STORE, NAME + 1), &store, Some(&own())).map(drop);
+        let opened = Derived::decode((STORE, NAME + 1), &store, Some(&own())).map(drop);
         assert_eq!(opened, Err(Fault::Misplaced));
     }
 }

@@ -1,5 +1,6 @@
-//! How values become bytes: `bincode` with one configuration, bounded before memory is allocated.
-//! The only file that calls it. It must not know a type: the shape of a frozen one is its own.
+//! Encoding of values as bytes: `bincode` with one configuration, bounded before memory is
+//! allocated. The only file that calls it. It must not know a type: the shape of a frozen one is
+//! its own.
 
 use bincode::{BorrowDecode, Decode, Encode, config};
 

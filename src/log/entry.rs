@@ -1,5 +1,5 @@
-//! What is durable where, session by session: the entries of `settled/` and how one rests in
-//! memory, and the file `STORE`. It must not read a settled file; `settled` does.
+//! Durable state of each session: the entries of `settled/`, their form in memory while a session
+//! rests, and the file `STORE`. It must not read a settled file; `settled` does.
 //!
 //! ```text
 //! STORE     0  magic "SLSTORE1"   8  version u32  12  checksum u32 of 16..256  16  store id 16
@@ -71,9 +71,9 @@ pub struct Entry {
     pub(crate) key: u64,
     /// Events whose bodies are never served again, in order; none once it was erased.
     pub(crate) redacted: Vec<Redaction>,
-    /// What is known of the work on it.
+    /// State of the work on it.
     pub(crate) work: Work,
-    /// Where it continues from, when it is a fork.
+    /// The point it continues from, when it is a fork.
     pub(crate) lineage: Option<Lineage>,
 }
 
@@ -81,7 +81,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Redaction {
     pub(crate) position: u64,
-    /// Whether no file has its body any more.
+    /// True if no file has its body any more.
     pub(crate) cleared: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct SegmentEntry {
 }
 
 impl SegmentEntry {
-    /// Whether it has no event: control records alone leave its end where it began, so the next
+    /// True if it has no event: control records alone leave its end where it began, so the next
     /// segment of its start would have its name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -106,7 +106,7 @@ impl SegmentEntry {
     }
 }
 
-/// What stands for the redactions of an erased session while a file may hold bytes of it.
+/// Redactions of an erased session while a file may hold bytes of it.
 const UNFINISHED: [Redaction; 1] = [Redaction { position: u64::MAX, cleared: false }];
 
 impl Encode for Entry {
@@ -190,7 +190,7 @@ impl Entry {
         bytes
     }
 
-    /// Whether its numbers can be true: who counts on by them meets no end of counting.
+    /// True if its numbers are possible: counting on from them does not overflow.
     pub(super) fn is_sound(&self) -> bool {
         let below = |number: u64| number <= COUNT_MAX;
         let whole = |one: &SegmentEntry| one.base <= one.end && below(one.end) && below(one.bytes);
@@ -199,7 +199,7 @@ impl Entry {
             && [self.work.fence, self.work.notes].into_iter().all(below)
     }
 
-    /// Whether something of the session is lost and no person accepted that: it takes no appends.
+    /// True if something of the session is lost and no person accepted that: it takes no appends.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.damage.iter().any(|damage| damage.accepted_at.is_none())
@@ -210,18 +210,18 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed(Box<[u8]>);
 
-/// What a listing asks of an entry, read in place.
+/// Members of an entry that a listing needs, read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed<'a> {
     /// The session's id.
     pub session: &'a str,
-    /// What it belongs to.
+    /// Its workspace.
     pub workspace: Option<&'a str>,
     /// When it was created.
     pub created_at: i64,
-    /// Whether it was archived.
+    /// True if it was archived.
     pub archived: bool,
-    /// Whether it was deleted, or expired.
+    /// True if it was deleted, or expired.
     pub gone: bool,
 }
 
@@ -273,7 +273,7 @@ impl Packed {
         life
     }
 
-    /// What a listing asks.
+    /// Reads the members that a listing needs.
     ///
     /// # Panics
     /// Never: what was packed is a whole entry.
@@ -293,7 +293,7 @@ impl Packed {
     }
 }
 
-/// What the encoding of an entry begins with.
+/// First bytes of the encoding of an entry.
 fn names(tenant: &str, user: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_value(&(tenant, user), &mut bytes);

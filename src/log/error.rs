@@ -1,11 +1,11 @@
-//! What can be wrong with bytes read from disk. It must not decide what follows from a fault:
-//! torn or damaged is for `journal` and the store.
+//! Faults of bytes read from disk. It must not decide what follows from a fault: torn or damaged is
+//! for `journal` and the store.
 
 use std::io;
 
 use crate::env::unreadable;
 
-/// Why bytes are not what they should be.
+/// Fault of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The bytes end before the field, header or payload does.
@@ -57,7 +57,7 @@ pub enum Fault {
     Unreadable,
 }
 
-/// Why a file could not be read as what it should be.
+/// Reason for which a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The file system refused.
@@ -83,7 +83,7 @@ impl From<LogError> for io::Error {
 }
 
 impl LogError {
-    /// Whether the device could not read it.
+    /// True if the device could not read it.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         match self {

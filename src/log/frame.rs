@@ -32,13 +32,13 @@ use crate::{
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 192;
-/// Where kind, codec, compression and cipher are in a header, a byte each.
+/// Byte offset of kind, codec, compression and cipher in a header, a byte each.
 pub(super) const KIND_AT: usize = 12;
-/// Where the count of its records is in a header.
+/// Byte offset of the count of its records in a header.
 pub(super) const COUNT_AT: usize = 16;
-/// Where the first log sequence number is in a header.
+/// Byte offset of the first log sequence number in a header.
 pub(super) const LSN_AT: usize = 56;
-/// Where the hash of its session is in a header.
+/// Byte offset of the hash of its session in a header.
 pub(super) const SESSION_AT: usize = 80;
 /// Frames start at multiples of this many bytes.
 pub const ALIGN_BYTES: u64 = 8;
@@ -58,7 +58,7 @@ const ZSTD_LEVEL: i32 = 9;
 const _: () = assert!((HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES));
 const _: () = assert!(crate::event::limits::BATCH_BYTES_MAX < PAYLOAD_BYTES_MAX);
 
-/// What a frame holds.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// Records of one request; their log sequence numbers are consecutive.
@@ -83,7 +83,7 @@ impl FrameKind {
         }
     }
 
-    fn of(kind: u8, codec: u8) -> Result<Self, Fault> {
+    fn from_ordinals(kind: u8, codec: u8) -> Result<Self, Fault> {
         let unknown = |what, value: u8| Err(Fault::Unknown { what, value: u32::from(value) });
         match (kind, codec) {
             (1, CODEC_RECORD_V1) => Ok(Self::Request),
@@ -99,11 +99,11 @@ impl FrameKind {
 /// A frame's header, its checksums aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What it holds.
+    /// Kind of its content.
     pub kind: FrameKind,
     /// Bytes of the payload as stored.
     pub length: u32,
-    /// Whether the payload is a zstd frame.
+    /// True if the payload is a zstd frame.
     pub compressed: bool,
     /// Records in the payload.
     pub count: u32,
@@ -124,7 +124,7 @@ pub struct FrameHeader {
     /// In the journal, of a frame copied forward: the number this copy takes of the journal's
     /// count, so that its loss is a gap like any other. 0 for every other frame.
     pub copy_lsn: Lsn,
-    /// How the payload is encrypted, where it is.
+    /// Encryption of the payload, if any.
     pub encrypted: Option<Encrypted>,
 }
 
@@ -227,7 +227,7 @@ impl FrameHeader {
     fn body(length: u32, fields: &mut Fields<'_>) -> Option<Result<(Self, u32), Fault>> {
         let payload_checksum = fields.u32()?;
         let [kind, codec, compression, cipher] = fields.array()?;
-        let kind = match FrameKind::of(kind, codec) {
+        let kind = match FrameKind::from_ordinals(kind, codec) {
             Ok(kind) => kind,
             Err(fault) => return Some(Err(fault)),
         };
@@ -257,8 +257,8 @@ impl FrameHeader {
         Some(header.is_sound().then_some((header, payload_checksum)).ok_or(Fault::Payload))
     }
 
-    /// Whether its numbers can be true together: memory is allocated by them, and
-    /// counts continue behind them, before the payload is read.
+    /// True if its numbers are possible together: memory is allocated by them, and counts continue
+    /// behind them, before the payload is read.
     fn is_sound(&self) -> bool {
         let counted = self.events <= self.count && self.count as usize <= PLAIN_BYTES_MAX;
         let follows = |first: u64, count: u32| first.checked_add(u64::from(count) + 1).is_some();
@@ -313,7 +313,7 @@ impl Frame {
     /// # Errors
     /// [`Fault::Payload`] when the payload is not what the header says.
     pub fn records(&self) -> Result<Vec<(Lsn, Record)>, Fault> {
-        let (plain, at) = self.plain()?;
+        let (plain, at) = self.decompressed()?;
         let count = self.header.count as usize;
         let numbers: Vec<Lsn> = match self.header.kind {
             FrameKind::Block => {
@@ -335,7 +335,7 @@ impl Frame {
     /// # Errors
     /// [`Fault::Payload`] as for [`Self::records`]; some may have been appended then.
     pub fn events(&self, wanted: Range, events: &mut Vec<Event>) -> Result<(), Fault> {
-        let (plain, at) = self.plain()?;
+        let (plain, at) = self.decompressed()?;
         let (count, first) = (self.header.count as usize, self.header.first_position);
         let rest = plain.slice(at..);
         payload::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
@@ -347,7 +347,7 @@ impl Frame {
 
     /// The payload without compression, and where its records begin: behind their numbers, if they
     /// have some. It has room for as many records as the header says.
-    fn plain(&self) -> Result<(Bytes, usize), Fault> {
+    fn decompressed(&self) -> Result<(Bytes, usize), Fault> {
         if self.header.encrypted.is_some() {
             return Err(Fault::Encrypted);
         }
@@ -368,7 +368,7 @@ impl Frame {
     }
 }
 
-/// Whether a payload is the one a frame header in a file with that salt was written for.
+/// True if a payload is the one a frame header in a file with that salt was written for.
 #[must_use]
 pub fn payload_fits(salt: u64, payload: &[u8], stored: u32) -> bool {
     checksum(salt, &[payload]) == stored

@@ -15,17 +15,17 @@ use crate::env::File;
 /// A journal file or segment as stored.
 #[derive(Clone, Debug)]
 pub struct Inspected {
-    /// Which file it is.
+    /// Header of the file, by its kind.
     pub header: FileHeader,
     /// Its frames and bad places, in order.
     pub frames: Vec<InspectedFrame>,
     /// Byte offset where the last whole frame ended.
     pub end: u64,
-    /// What is at the end, when something is.
+    /// Description of the end, if there is something behind the frames.
     pub rest: Option<String>,
 }
 
-/// Which file it is.
+/// Header of a file, by its kind.
 #[derive(Clone, Copy, Debug)]
 pub enum FileHeader {
     /// A journal file.
@@ -37,11 +37,11 @@ pub enum FileHeader {
 /// One place of the file.
 #[derive(Clone, Debug)]
 pub struct InspectedFrame {
-    /// Where it starts.
+    /// Byte offset of its start.
     pub byte_offset: u64,
     /// The frame's header; for a bad place only when the payload alone is wrong.
     pub header: Option<FrameHeader>,
-    /// What is wrong, when something is.
+    /// Its fault, if it has one.
     pub fault: Option<String>,
     /// Its payload is zeros: what it held was erased or redacted.
     pub cleared: bool,
@@ -56,10 +56,10 @@ pub struct InspectedFrame {
 /// When the file is neither, or cannot be read.
 pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
     let length = file.len()?;
-    let (header, salt, from) = match JournalHeader::of(file) {
+    let (header, salt, from) = match JournalHeader::read(file) {
         Ok(header) => (FileHeader::Journal(header), header.salt, journal::FRAMES_AT),
         Err(_) => {
-            let header = SegmentHeader::of(file)?;
+            let header = SegmentHeader::read(file)?;
             (FileHeader::Segment(header), header.salt, segment::FRAMES_AT)
         }
     };
@@ -95,7 +95,7 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
     Ok(Inspected { header, frames, end: found.end, rest })
 }
 
-/// Whether the payload of a bad frame is zeros, all of them.
+/// True if the payload of a bad frame is zeros, all of them.
 fn is_cleared(file: &dyn File, frame: &InspectedFrame) -> Result<bool, LogError> {
     let Some(header) = frame.header.filter(|header| header.length > 0) else { return Ok(false) };
     let from = frame.byte_offset + HEADER_BYTES as u64;

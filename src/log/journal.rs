@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{env::File, event::Lsn};
 
-/// Where the frames of a journal file start.
+/// Byte offset of the first frame of a journal file.
 pub const FRAMES_AT: u64 = 8192;
 /// The two copies of the header lie this far apart.
 const COPY_BYTES: usize = 4096;
@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 192;
 const MAGIC: [u8; 8] = *b"SLJOURN1";
 const VERSION: u32 = 1;
 
-/// What one use of a journal file says about itself.
+/// Header of one generation of a journal file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader {
     /// The store it belongs to.
@@ -48,7 +48,7 @@ pub struct JournalHeader {
     /// The number after the last record of the use before; smaller than `first_lsn` when numbers
     /// were given to records that failed.
     pub previous_end_lsn: Lsn,
-    /// Whether it is the first of its start: the open mark.
+    /// True if it is the first of its start: the open mark.
     pub opens: bool,
     /// Size of the file; one that is shorter was cut. 0 where it was not noted.
     pub file_bytes: u64,
@@ -80,7 +80,7 @@ impl JournalHeader {
     /// Reads one copy.
     ///
     /// # Errors
-    /// What is wrong with it; zeros are a file never used.
+    /// The fault of the copy; zeros are a file never used.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
         if header.iter().all(|byte| *byte == 0) {
@@ -108,7 +108,7 @@ impl JournalHeader {
     ///
     /// # Errors
     /// The fault of one of them when neither is; zeros only when both are.
-    pub fn of(file: &dyn File) -> Result<Self, LogError> {
+    pub fn read(file: &dyn File) -> Result<Self, LogError> {
         let [first, second] = copies(file)?;
         first.or_else(|fault| {
             second.map_err(|other| {
@@ -123,13 +123,13 @@ impl JournalHeader {
 /// Both copies of a file's header, each when it is whole.
 ///
 /// # Errors
-/// What the file system said.
+/// Errors of the file system.
 pub fn header_copies(file: &dyn File) -> Result<[Option<JournalHeader>; 2], LogError> {
     Ok(copies(file)?.map(Result::ok))
 }
 
-/// What each copy says, or what is wrong with it: one that cannot be read hides the other no more
-/// than one that is damaged.
+/// Both copies of the header, or the fault of each: an unreadable copy hides the other no more than
+/// a damaged one.
 fn copies(file: &dyn File) -> Result<[Result<JournalHeader, Fault>; 2], LogError> {
     let Reading { bytes, holes } = read_around(file, 0, FRAMES_AT)?;
     Ok([0, COPY_BYTES].map(|at| {
@@ -151,7 +151,7 @@ pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {
 /// Reads `[from, to)` of a file, or as much as there is, for who needs all of it.
 ///
 /// # Errors
-/// What the file system said; [`Fault::Unreadable`] where the device cannot read a part.
+/// Errors of the file system; [`Fault::Unreadable`] where the device cannot read a part.
 pub fn read(file: &dyn File, from: u64, to: u64) -> Result<Bytes, LogError> {
     let Reading { bytes, holes } = read_around(file, from, to)?;
     if holes.any() {

@@ -77,7 +77,7 @@ impl Master {
         Self { key: Zeroizing::new(*key), id }
     }
 
-    /// Which one it is.
+    /// Id of the key.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.id
@@ -97,8 +97,8 @@ impl Master {
         StoredKey { id: self.id, check, nonce, wrapped: array(&wrapped) }
     }
 
-    /// Whether this is the master key that `stored` was wrapped under: by its id and its check
-    /// value, and nothing is decrypted to find out.
+    /// True if `stored` was wrapped under this master key: by its id and its check value, without
+    /// decrypting.
     #[must_use]
     pub fn fits(&self, store: [u8; 16], stored: &StoredKey) -> bool {
         stored.id == self.id && stored.check == self.check(store)
@@ -108,7 +108,7 @@ impl Master {
     ///
     /// # Errors
     /// [`Fault::Authentication`] when it is not this master key's.
-    pub fn own(&self, store: [u8; 16], at: i64, stored: &StoredKey) -> Result<Own, Fault> {
+    pub fn unwrap_own(&self, store: [u8; 16], at: i64, stored: &StoredKey) -> Result<Own, Fault> {
         if !self.fits(store, stored) {
             return Err(Fault::Authentication);
         }
@@ -198,7 +198,7 @@ impl Own {
         Cipher::new(&self.key, self.store, KeyNumber::STORE)
     }
 
-    /// What stands for a tenant in `keys/`.
+    /// Tag of a tenant in `keys/`.
     #[must_use]
     pub fn tag(&self, tenant: &str) -> TenantTag {
         let info: [&[u8]; 2] = [b"sessionlog v1 tenant", tenant.as_bytes()];
@@ -224,7 +224,7 @@ impl NameKey {
     /// That of a store, out of its own key where it has one. In plaintext it follows from the
     /// store's id, which is random, in its files and in no answer.
     #[must_use]
-    pub fn of(store: [u8; 16], own: Option<&Own>) -> Self {
+    pub fn new(store: [u8; 16], own: Option<&Own>) -> Self {
         let key = own.map_or(&store[..], |own| &own.key[..]);
         Self(derive(key, &store, &[Self::INFO]))
     }
@@ -267,7 +267,7 @@ impl StoredKey {
 /// The key of a session as stored in `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
-    /// Which key.
+    /// Number of the key.
     pub number: KeyNumber,
     /// Whose.
     pub tag: TenantTag,
@@ -277,7 +277,7 @@ pub struct WrappedKey {
     wrapped: [u8; WRAPPED_BYTES],
 }
 
-/// What a slot of `keys/` holds.
+/// Content of a slot of `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySlot {
     /// Nothing was ever written there.
@@ -323,7 +323,7 @@ impl KeySlot {
     /// Reads the slot of that number.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the slot.
     pub fn decode(number: KeyNumber, bytes: &[u8]) -> Result<Self, Fault> {
         let slot = bytes.get(..SLOT_BYTES as usize).ok_or(Fault::Short)?;
         if slot.iter().all(|byte| *byte == 0) {
@@ -366,10 +366,10 @@ pub fn keys_header(store: [u8; 16]) -> Vec<u8> {
     file_header(KEYS_MAGIC, KEYS_VERSION, &body)
 }
 
-/// Whether the front of a file is the header of a keys file of that store.
+/// Checks that the front of a file is the header of a keys file of that store.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the header.
 pub fn check_keys_header(store: [u8; 16], bytes: &[u8]) -> Result<(), Fault> {
     let header = bytes.get(..SLOT_BYTES as usize).ok_or(Fault::Short)?;
     let mut fields = open_file_header(KEYS_MAGIC, KEYS_VERSION, header)?;
@@ -398,12 +398,12 @@ mod tests {
         stored.encode(&mut bytes);
         assert_eq!(bytes.len(), STORED_BYTES);
         assert_eq!(StoredKey::decode(&mut Fields(&bytes)), Some(stored));
-        let read = master(1).own(STORE, 77, &stored).expect("its own");
+        let read = master(1).unwrap_own(STORE, 77, &stored).expect("its own");
         assert_eq!(*read.key, [3; 32]);
         for (told, found) in [
-            ("another master key", master(2).own(STORE, 77, &stored)),
-            ("another store", master(1).own([7; 16], 77, &stored)),
-            ("another time", master(1).own(STORE, 78, &stored)),
+            ("another master key", master(2).unwrap_own(STORE, 77, &stored)),
+            ("another store", master(1).unwrap_own([7; 16], 77, &stored)),
+            ("another time", master(1).unwrap_own(STORE, 78, &stored)),
         ] {
             assert_eq!(found.map(drop), Err(Fault::Authentication), "{told}");
         }

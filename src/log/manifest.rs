@@ -1,5 +1,5 @@
-//! What a backup says of itself: the file `BACKUP`, lines of text that name every file with its
-//! length and hash, and a last line without which it is incomplete. It must not read a file.
+//! Manifest of a backup: the file `BACKUP`, lines of text that name every file with its length and
+//! hash, and a last line without which it is incomplete. It must not read a file.
 //!
 //! ```text
 //! sessionlog backup 1
@@ -28,7 +28,7 @@ pub struct Kept {
     pub hash: [u8; 32],
 }
 
-/// What a backup says of itself.
+/// Manifest of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The store's id.
@@ -43,7 +43,7 @@ pub struct Manifest {
     pub files: Vec<Kept>,
 }
 
-/// Why a text is not the manifest of a backup.
+/// Reason for which a text is not the manifest of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoManifest {
     /// It does not begin like one.
@@ -74,15 +74,15 @@ impl Hashing {
         self.bytes += bytes.len() as u64;
     }
 
-    /// How many there were.
+    /// Number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What the manifest says of a file of these bytes.
+    /// Entry of the manifest for a file of these bytes.
     #[must_use]
-    pub fn kept(&self, path: &str) -> Kept {
+    pub fn entry(&self, path: &str) -> Kept {
         let hash = *self.hasher.finalize().as_bytes();
         Kept { path: path.to_owned(), bytes: self.bytes, hash }
     }
@@ -111,9 +111,9 @@ impl Manifest {
         hex(&self.store)
     }
 
-    /// What stands in the file while the backup is being made.
+    /// Text of the file while the backup is being made.
     #[must_use]
-    pub fn begun() -> String {
+    pub fn placeholder() -> String {
         format!("{FIRST}\n")
     }
 
@@ -121,7 +121,7 @@ impl Manifest {
     #[must_use]
     pub fn encode(&self) -> String {
         let key = self.key.map_or_else(|| "none".to_owned(), |key| key.to_string());
-        let mut text = Self::begun();
+        let mut text = Self::placeholder();
         text += &format!("store {}\nat {}\n", self.store_id(), self.at);
         text += &format!("sessions {}\nkey {key}\n", self.sessions);
         for Kept { path, bytes, hash } in &self.files {
@@ -134,7 +134,7 @@ impl Manifest {
     /// Reads the whole file.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason for which it is none.
     pub fn decode(text: &str) -> Result<Self, NoManifest> {
         let (first, _) = text.split_once('\n').ok_or(NoManifest::Foreign)?;
         if first != FIRST {

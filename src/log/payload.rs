@@ -8,12 +8,12 @@ use super::{
 };
 use crate::event::{Event, EventId, EventType, Position, Range, Timestamp};
 
-/// How the records of a payload are laid out.
+/// Layout of the records of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// One record behind the other.
     Rows,
-    /// What is alike together.
+    /// Like fields together.
     Columns,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Layout {
 pub(super) fn decode(layout: Layout, payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     let mut records = Vec::new();
     each(layout, payload, count, |v1| {
-        records.push(Record::of(v1, payload));
+        records.push(Record::from_v1(v1, payload));
         Some(())
     })?;
     Some(records)

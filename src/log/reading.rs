@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::error::LogError;
 use crate::env::{File, unreadable};
 
-/// What a file system reads at once: where a sector of it is bad nothing of it is to be had, and
-/// each further try may cost the device seconds.
+/// Bytes a file system reads at once: a bad sector makes all of them unreadable, and each further
+/// try may cost the device seconds.
 const PAGE_BYTES: u64 = 4096;
 /// Stands where nothing is known. Zeros would be a tail that was never written.
 const UNKNOWN: u8 = 0xdb;
@@ -19,7 +19,7 @@ const UNKNOWN: u8 = 0xdb;
 pub struct Reading {
     /// The bytes, others where the device gave none: no checksum fits those.
     pub bytes: Bytes,
-    /// Where the pages start that the device did not give.
+    /// Byte offsets of the pages that the device did not read.
     pub holes: Holes,
 }
 
@@ -28,13 +28,13 @@ pub struct Reading {
 pub struct Holes(BTreeSet<u64>);
 
 impl Holes {
-    /// Whether the device did not give all of `[from, to)`.
+    /// True if the device did not read all of `[from, to)`.
     #[must_use]
     pub fn touch(&self, from: u64, to: u64) -> bool {
         self.0.range(from - from % PAGE_BYTES..to).next().is_some()
     }
 
-    /// Whether there are any.
+    /// True if there are any.
     #[must_use]
     pub fn any(&self) -> bool {
         !self.0.is_empty()
@@ -50,7 +50,7 @@ impl Holes {
 /// it refuses is asked for again, page by page.
 ///
 /// # Errors
-/// What the file system said, an unreadable device apart.
+/// Errors of the file system, an unreadable device apart.
 pub fn read_around(file: &dyn File, from: u64, to: u64) -> Result<Reading, LogError> {
     let length = to.min(file.len()?).saturating_sub(from);
     let mut bytes = vec![0; length as usize];

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::encoding::{decode_front, encode_value};
 use crate::event::{EventId, NewEvent, Origin, Timestamp};
 
-/// What a redacted body is served as.
+/// Body served in place of a redacted one.
 pub const REDACTED: &[u8] = br#"{"redacted":true}"#;
 
 /// The kind of an event; every other kind is a control record.
@@ -107,7 +107,7 @@ pub fn body_digest(salt: &[u8; 16], body: &[u8]) -> [u8; 32] {
 }
 
 impl RecordBody {
-    /// What a redaction leaves of it: [`body_digest`].
+    /// Digest that a redaction leaves of it: [`body_digest`].
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         match self {
@@ -130,7 +130,7 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) {
 pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     let mut records = Vec::new();
     rows(payload, count, |v1| {
-        records.push(Record::of(v1, payload));
+        records.push(Record::from_v1(v1, payload));
         Some(())
     })?;
     Some(records)
@@ -153,7 +153,7 @@ pub(super) fn rows<'a>(
 
 impl Record {
     /// A record that was read; its body shares the memory of `payload`.
-    pub(super) fn of(v1: RecordV1<'_>, payload: &Bytes) -> Self {
+    pub(super) fn from_v1(v1: RecordV1<'_>, payload: &Bytes) -> Self {
         Self {
             kind: v1.kind,
             origin: v1.origin,
@@ -186,13 +186,13 @@ impl Record {
         self.body = RecordBody::Redacted { digest: self.body.digest() };
     }
 
-    /// Whether body and salt are gone.
+    /// True if body and salt are gone.
     #[must_use]
     pub fn is_redacted(&self) -> bool {
         matches!(self.body, RecordBody::Redacted { .. })
     }
 
-    /// Whether it takes a position.
+    /// True if it takes a position.
     #[must_use]
     pub fn is_event(&self) -> bool {
         self.kind == KIND_EVENT

@@ -20,21 +20,21 @@ use crate::{
 /// Watermarks lie at multiples of this many bytes, apart from the sectors of what they vouch for.
 pub const WATERMARK_ALIGN_BYTES: u64 = 4096;
 
-/// What is at one place of the region.
+/// Content of one place of the region.
 #[derive(Clone, Debug)]
 pub enum Piece {
     /// A whole frame.
     Frame {
-        /// Where it starts in the file.
+        /// Byte offset of its start in the file.
         byte_offset: u64,
         /// The frame.
         frame: Frame,
     },
     /// Bytes that are no frame although one should be here and a later frame is whole.
     Bad {
-        /// Where they start in the file.
+        /// Byte offset of their start in the file.
         byte_offset: u64,
-        /// What is wrong.
+        /// Their fault.
         fault: Fault,
         /// The header, when only the payload is wrong.
         header: Option<FrameHeader>,
@@ -48,7 +48,7 @@ pub struct Scan {
     pub pieces: Vec<Piece>,
     /// Byte offset in the file where the last whole frame ended.
     pub end: u64,
-    /// What is behind the last piece, when the region continues: nothing there is a whole frame, or
+    /// Fault behind the last piece, when the region continues: nothing there is a whole frame, or
     /// [`Fault::Unreadable`] where one might begin that the device cannot read.
     pub rest: Option<Fault>,
 }
@@ -56,20 +56,20 @@ pub struct Scan {
 /// Bytes of a file that are read at once.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// Where a walk gets its bytes from.
+/// Source of the bytes of a walk.
 struct Source<'a> {
-    /// What is read, window by window, up to a byte offset; nothing where the window is all there
-    /// is.
+    /// File that is read, window by window, up to a byte offset; `None` where the window is all
+    /// there is.
     file: Option<(&'a dyn File, u64)>,
-    /// Where the window starts.
+    /// Byte offset of the window.
     at: u64,
     window: Bytes,
-    /// What the device did not give so far.
+    /// Pages that the device did not read so far.
     holes: Holes,
 }
 
 impl<'a> Source<'a> {
-    fn of(file: &'a dyn File, to: u64) -> Self {
+    fn from_file(file: &'a dyn File, to: u64) -> Self {
         Self { file: Some((file, to)), at: 0, window: Bytes::new(), holes: Holes::default() }
     }
 
@@ -104,23 +104,23 @@ pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
 /// frames nothing stays in memory.
 ///
 /// # Errors
-/// What the file system said.
+/// Errors of the file system.
 pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan, LogError> {
-    collected(salt, from, to.min(file.len()?), &mut Source::of(file, to))
+    collected(salt, from, to.min(file.len()?), &mut Source::from_file(file, to))
 }
 
 /// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Answers where the last
 /// whole frame ended, and what is behind the last piece.
 ///
 /// # Errors
-/// What the file system said.
+/// Errors of the file system.
 pub fn walk_file(
     file: &dyn File,
     salt: u64,
     (from, to): (u64, u64),
     take: &mut dyn FnMut(Piece),
 ) -> Result<(u64, Option<Fault>), LogError> {
-    walk(salt, from, to.min(file.len()?), &mut Source::of(file, to), take)
+    walk(salt, from, to.min(file.len()?), &mut Source::from_file(file, to), take)
 }
 
 fn collected(salt: u64, from: u64, to: u64, source: &mut Source<'_>) -> Result<Scan, LogError> {
@@ -199,7 +199,7 @@ fn watermark_behind(
     Ok(frame.filter(vouches).map(|frame| (boundary, frame)))
 }
 
-/// Where the first whole frame behind a bad one starts, or the first whole header.
+/// Byte offset of the first whole frame behind a bad one, or of the first whole header.
 fn next_whole(
     salt: u64,
     bad: u64,
@@ -228,7 +228,7 @@ fn next_whole(
     Ok(None)
 }
 
-/// How far the frames of a journal file are whole from the first on, each behind the other, in the
+/// Byte offset up to which the frames of a journal file are whole, each behind the other, in the
 /// use with this salt.
 #[must_use]
 pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
@@ -241,9 +241,9 @@ pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
     bad.unwrap_or(end)
 }
 
-/// Where the payloads of a session's requests lie in the bytes of a journal file, whatever salt
-/// their checksums have and whether they are whole or not, as far as `wanted` takes the log
-/// sequence numbers of their records: the first, and the one after the last.
+/// Byte ranges of the payloads of a session's requests in a journal file, whatever salt their
+/// checksums have, whole or not, where `wanted` takes the log sequence numbers of their records:
+/// the first, and the one after the last.
 #[must_use]
 pub fn payloads_of(
     bytes: &[u8],
@@ -274,8 +274,9 @@ pub fn payloads_of(
     found
 }
 
-/// What earlier uses left in a journal file in front of the watermarks of the use with this salt:
-/// from where its frame before ended to the watermark. No header tells whose these bytes are.
+/// Byte ranges that earlier uses left in a journal file in front of the watermarks of the use with
+/// this salt: from the end of the frame before to the watermark. No header names the session of
+/// these bytes.
 #[must_use]
 pub fn gaps_of(bytes: &[u8], salt: u64) -> Vec<(usize, usize)> {
     let boundaries = (FRAMES_AT as usize..bytes.len()).step_by(WATERMARK_ALIGN_BYTES as usize);

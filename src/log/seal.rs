@@ -242,7 +242,7 @@ impl Builder<'_> {
     }
 }
 
-/// Where the tables of a segment lie, and what its footer says of them.
+/// Associated data of a segment's tables: its header and its footer.
 fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u8> {
     let header = header.encode();
     let header = header.get(16..).unwrap_or_default();
@@ -251,7 +251,7 @@ fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u
 }
 
 struct Footer {
-    /// What it says, as stored: from byte 16 to the checksum of the tables.
+    /// Its bytes as stored: from byte 16 to the checksum of the tables.
     said: Bytes,
     blocks: u64,
     ids: u64,
@@ -306,7 +306,7 @@ fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
 
 impl Footer {
     /// Reads the footer of a sealed segment of `length` bytes; returns also where it begins.
-    fn of(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
+    fn read(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
         let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
         let bytes = read(file, footer_at, length)?;
@@ -324,26 +324,26 @@ impl Footer {
     }
 }
 
-/// Where the frames of a sealed segment of `length` bytes end and its tables start.
+/// Byte offset where the frames of a sealed segment of `length` bytes end and its tables start.
 ///
 /// # Errors
-/// What the file system said, or what is wrong with the footer.
+/// Errors of the file system, or the fault of the footer.
 pub fn frames_end(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<u64, LogError> {
-    Footer::of(file, header, length).map(|(footer, _)| footer.index_at)
+    Footer::read(file, header, length).map(|(footer, _)| footer.index_at)
 }
 
 impl Sealed {
     /// Reads the tables of a sealed segment of `length` bytes.
     ///
     /// # Errors
-    /// What the file system said, or what is wrong with footer or tables.
+    /// Errors of the file system, or the fault of footer or tables.
     pub fn of(
         file: &dyn File,
         header: &SegmentHeader,
         length: u64,
         cipher: Option<&Cipher>,
     ) -> Result<Self, LogError> {
-        let (found, footer_at) = Footer::of(file, header, length)?;
+        let (found, footer_at) = Footer::read(file, header, length)?;
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
         header.check_key(cipher.map(Cipher::number)).map_err(wrong)?;
         let mut tables = read(file, found.index_at, footer_at)?;
@@ -356,13 +356,13 @@ impl Sealed {
             tables = cipher.open_apart(&place, &tables).map_err(damaged)?.into();
         }
         let sealed = Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))?;
-        let whole = sealed.covers(header.base, found.index_at);
+        let whole = sealed.is_contiguous(header.base, found.index_at);
         whole.then_some(sealed).ok_or(damaged(Fault::Payload))
     }
 
-    /// Whether its blocks follow each other, from the first frame to the index, and their
-    /// events from `base` to its end: a reader by the index relies on both.
-    fn covers(&self, base: Position, index_at: u64) -> bool {
+    /// True if its blocks follow each other, from the first frame to the index, and their events
+    /// from `base` to its end: a reader by the index relies on both.
+    fn is_contiguous(&self, base: Position, index_at: u64) -> bool {
         let behind = |(at, position): (u64, Position), block: &FrameIndex| {
             let follows = (block.byte_offset, block.first_position) == (at, position)
                 && block.events <= block.count;

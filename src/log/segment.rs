@@ -25,12 +25,12 @@ use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
 };
 
-/// Where the frames of a segment start.
+/// Byte offset of the first frame of a segment.
 pub const FRAMES_AT: u64 = 192;
 const MAGIC: [u8; 8] = *b"SLSEGMT1";
 const VERSION: u32 = 1;
 
-/// What a segment says about itself.
+/// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The store it belongs to.
@@ -49,7 +49,7 @@ pub struct SegmentHeader {
     pub chain: Chain,
     /// The control chain before its first record.
     pub control_chain: Chain,
-    /// Whether it is sealed.
+    /// True if it is sealed.
     pub sealed: bool,
     /// The key that it is encrypted under, where it is.
     pub key: Option<KeyNumber>,
@@ -80,7 +80,7 @@ impl SegmentHeader {
     /// Reads the header at the front of `bytes`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the header.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..FRAMES_AT as usize).ok_or(Fault::Short)?;
         Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)?
@@ -112,10 +112,10 @@ impl SegmentHeader {
         Some(Ok(header))
     }
 
-    /// Whether it is encrypted as the store is: under that key, or not at all.
+    /// Checks that it is encrypted as the store is: under that key, or not at all.
     ///
     /// # Errors
-    /// How it is not.
+    /// The difference.
     pub fn check_key(&self, key: Option<KeyNumber>) -> Result<(), Fault> {
         match (key, self.key) {
             (None, Some(_)) => Err(Fault::Encrypted),
@@ -127,8 +127,8 @@ impl SegmentHeader {
     /// Reads the header of a file.
     ///
     /// # Errors
-    /// What the file system said, or what is wrong with the header.
-    pub fn of(file: &dyn File) -> Result<Self, LogError> {
+    /// Errors of the file system, or the fault of the header.
+    pub fn read(file: &dyn File) -> Result<Self, LogError> {
         let bytes: Bytes = read(file, 0, FRAMES_AT)?;
         Self::decode(&bytes).map_err(|fault| LogError::Fault { byte_offset: 0, fault })
     }
@@ -162,11 +162,10 @@ pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
     own.ends_with(&format!("/{name}")).then_some((session, start))
 }
 
-/// Where a frame of a segment is and what it covers: enough to read a slice without reading
-/// anything else.
+/// Place and range of a frame of a segment: enough to read a slice without reading anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameIndex {
-    /// Where it starts in the file.
+    /// Byte offset of its start in the file.
     pub byte_offset: u64,
     /// Bytes to the next frame.
     pub stride: u32,
@@ -189,7 +188,7 @@ impl FrameIndex {
         self.first_position.plus(u64::from(self.events))
     }
 
-    /// Where the next frame may start.
+    /// Byte offset where the next frame may start.
     #[must_use]
     pub fn behind(&self) -> u64 {
         self.byte_offset.saturating_add(u64::from(self.stride))

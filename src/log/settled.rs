@@ -80,7 +80,7 @@ pub fn settled_header(store: [u8; 16], salt: u64, encrypted: bool) -> Vec<u8> {
     file_header(MAGIC, VERSION, &body)
 }
 
-/// Where the first chunk of a settled file begins.
+/// Byte offset of the first chunk of a settled file.
 pub const SETTLED_AT: u64 = HEADER_BYTES as u64;
 
 /// Chunks of one generation, to be appended to a settled file with that salt at a byte offset.
@@ -103,7 +103,7 @@ pub fn encode_delta(
 /// Encodes a generation whose entries come one by one.
 pub struct Chunks<'a> {
     salt: u64,
-    /// Where the next chunk goes.
+    /// Byte offset of the next chunk.
     at: u64,
     encryptor: Option<Encryptor<'a>>,
     generation: u64,
@@ -186,7 +186,7 @@ pub struct Settled {
     pub salt: u64,
     /// Its last whole generation; 0 for none.
     pub generation: u64,
-    /// What the last generation says of the store, its entries left out.
+    /// State of the store in the last generation, its entries left out.
     pub last: Option<Delta>,
     /// Byte offset where the last whole generation starts.
     pub last_at: u64,
@@ -203,7 +203,7 @@ impl Settled {
     /// for [`Self::entries`].
     ///
     /// # Errors
-    /// What the file system said, or what is wrong with the header.
+    /// Errors of the file system, or the fault of the header.
     pub fn of(
         store: [u8; 16],
         cipher: Option<&Cipher>,
@@ -241,7 +241,7 @@ impl Settled {
     /// chunk and its encoding. Of several of a session and incarnation the last counts.
     ///
     /// # Errors
-    /// What the file system said; a fault where the file is no longer what [`Self::of`] read.
+    /// Errors of the file system; a fault where the file is no longer what [`Self::of`] read.
     pub fn entries(
         &self,
         cipher: Option<&Cipher>,
@@ -296,7 +296,7 @@ struct Chunk {
     delta: Delta,
     count: u64,
     entries: Bytes,
-    /// Where the next chunk starts.
+    /// Byte offset of the next chunk.
     next: u64,
 }
 
@@ -343,10 +343,10 @@ impl Chunk {
     }
 }
 
-/// Reads a settled file from memory: what it says of the store, and its entries as stored.
+/// Reads a settled file from memory: the state of the store, and its entries as stored.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the file.
 pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<(Settled, Vec<Entry>), LogError> {
     let read = |from: u64, to: u64| {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());

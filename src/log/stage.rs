@@ -1,7 +1,7 @@
-//! Where a session stands in its life, and how its settled entry holds that: as three optional
-//! times and a flag. It must not decide when a session moves on; `store::rules` does.
+//! Stages in the life of a session, and their form in its settled entry: three optional times and a
+//! flag. It must not decide when a session moves on; `store::rules` does.
 
-/// Where a session stands in its life.
+/// Stage in the life of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// Callers may read it.
@@ -13,7 +13,7 @@ pub enum Stage {
     Reclaimed(End),
 }
 
-/// How the life of a session ended.
+/// End of the life of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     pub(crate) how: Ending,
@@ -32,13 +32,13 @@ pub enum Ending {
     Discarded,
     /// It is unreadable for good; `unfinished` while a file may still hold bytes of it.
     Erased {
-        /// Whether a file may still hold bytes of it.
+        /// True if a file may still hold bytes of it.
         unfinished: bool,
     },
 }
 
 impl Stage {
-    /// How its life ended; `None` while it is alive.
+    /// End of its life; `None` while it is alive.
     #[must_use]
     pub fn end(self) -> Option<End> {
         match self {
@@ -47,39 +47,39 @@ impl Stage {
         }
     }
 
-    /// Whether callers may read it.
+    /// True if callers may read it.
     #[must_use]
     pub fn is_alive(self) -> bool {
         self == Self::Alive
     }
 
-    /// Whether its grace has ended.
+    /// True if its grace has ended.
     #[must_use]
     pub fn is_reclaimed(self) -> bool {
         matches!(self, Self::Reclaimed(_))
     }
 
-    /// Whether a caller can bring it back.
+    /// True if a caller can bring it back.
     #[must_use]
     pub fn is_restorable(self) -> bool {
         let ends = |end: End| matches!(end.how, Ending::Expired | Ending::Deleted);
         !self.is_reclaimed() && self.end().is_some_and(ends)
     }
 
-    /// Whether it was deleted or erased and nothing restores it: its files are removed.
+    /// True if it was deleted or erased and nothing restores it: its files are removed.
     #[must_use]
     pub fn is_discarded(self) -> bool {
         let ends = |end: End| matches!(end.how, Ending::Discarded | Ending::Erased { .. });
         self.end().is_some_and(ends)
     }
 
-    /// Whether it is unreadable for good.
+    /// True if it is unreadable for good.
     #[must_use]
     pub fn is_erased(self) -> bool {
         self.end().is_some_and(|end| matches!(end.how, Ending::Erased { .. }))
     }
 
-    /// Whether it was erased and a file may still hold bytes of it.
+    /// True if it was erased and a file may still hold bytes of it.
     #[must_use]
     pub fn is_erasing(self) -> bool {
         self.end().is_some_and(|end| end.how == Ending::Erased { unfinished: true })

@@ -1,5 +1,5 @@
-//! What is kept of the work on a session: the records of notes and leases, and what an entry
-//! remembers of them. It must not know what a note is for.
+//! Work on a session: the records of notes and leases, and the summary of them in an entry. It must
+//! not know what a note is for.
 
 use bincode::{Decode, Encode};
 
@@ -19,7 +19,7 @@ pub struct NoteRecord {
 }
 
 impl NoteRecord {
-    /// What it is; `None` for a kind of a later version, which says nothing here.
+    /// Kind of the note; `None` for a kind of a later version, which is ignored here.
     #[must_use]
     pub fn kind(&self) -> Option<NoteKind> {
         Some(match self.kind {
@@ -52,7 +52,7 @@ pub struct LeaseRecord {
     pub(crate) key: Option<[u8; 16]>,
 }
 
-/// What an entry remembers of the work on its session.
+/// Summary in an entry of the work on its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Work {
     /// The last lease's token; 0 when there was none.
@@ -61,7 +61,7 @@ pub struct Work {
     pub(crate) until: Option<i64>,
     /// Digest of the key of the request that took it.
     pub(crate) key: Option<[u8; 16]>,
-    /// How many notes it has.
+    /// Number of its notes.
     pub(crate) notes: u64,
     /// The last checkpoint.
     pub(crate) checkpoint: Option<Mark>,
@@ -74,7 +74,7 @@ pub struct Mark {
     pub(crate) lsn: u64,
     /// The place it names.
     pub(crate) position: u64,
-    /// Whether the work continues, as the caller of the last one said; the store's own say nothing.
+    /// True if the work continues, as the caller of the last one said; the store's own say nothing.
     pub(crate) open: bool,
 }
 

@@ -1,5 +1,5 @@
-//! How a tool call is carried out: by the verbs in this process, or by an owner through the client.
-//! Both return the same failures. It must not retry: the client does, with the call's own key.
+//! Execution of a tool call: by the verbs in this process, or by an owner through the client. Both
+//! return the same failures. It must not retry: the client does, with the call's own key.
 
 use std::sync::Arc;
 

@@ -56,10 +56,10 @@ struct One<L> {
 
 impl<L> ConnectionTable<L> {
     pub(super) fn new() -> Self {
-        Self::of(limits::MCP_CONNECTIONS_MAX, limits::MCP_CONNECTIONS_TENANT_MAX)
+        Self::with_limits(limits::MCP_CONNECTIONS_MAX, limits::MCP_CONNECTIONS_TENANT_MAX)
     }
 
-    fn of(all: usize, of_tenant: usize) -> Self {
+    fn with_limits(all: usize, of_tenant: usize) -> Self {
         let known = Known { by_name: HashMap::new(), uses: 0 };
         Self { known: Mutex::from(known), max: (all, of_tenant) }
     }
@@ -98,7 +98,7 @@ impl<L> ConnectionTable<L> {
         }
     }
 
-    fn leave(&self, name: &SessionId) {
+    fn remove(&self, name: &SessionId) {
         self.known.lock().by_name.remove(name);
     }
 }
@@ -131,7 +131,10 @@ impl Connections {
 }
 
 /// The stream, and what counts it until its end.
-fn held<S>(stream: S, busy: Busy) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static
+fn counted_stream<S>(
+    stream: S,
+    busy: Busy,
+) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static
 where
     S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
 {
@@ -173,7 +176,7 @@ impl SessionManager for Connections {
     }
 
     async fn close_session(&self, name: &SessionId) -> Result<(), Failure> {
-        self.all.leave(name);
+        self.all.remove(name);
         self.open.close_session(name).await
     }
 
@@ -183,7 +186,7 @@ impl SessionManager for Connections {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
         let busy = self.busy(name);
-        Ok(held(self.open.create_stream(name, message).await?, busy))
+        Ok(counted_stream(self.open.create_stream(name, message).await?, busy))
     }
 
     async fn accept_message(
@@ -200,7 +203,7 @@ impl SessionManager for Connections {
         name: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
         let busy = self.busy(name);
-        Ok(held(self.open.create_standalone_stream(name).await?, busy))
+        Ok(counted_stream(self.open.create_standalone_stream(name).await?, busy))
     }
 
     async fn resume(
@@ -209,7 +212,7 @@ impl SessionManager for Connections {
         last: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
         let busy = self.busy(name);
-        Ok(held(self.open.resume(name, last).await?, busy))
+        Ok(counted_stream(self.open.resume(name, last).await?, busy))
     }
 }
 
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn too_many_connections_close_the_one_idle_longest_of_the_tenant_that_has_most() {
         let tenant = |name: &str| Some(TenantId::new(name).expect("a name"));
-        let table = ConnectionTable::of(5, 3);
+        let table = ConnectionTable::with_limits(5, 3);
         let enter = |tenant: Option<TenantId>, name: &str| {
             table.enter(name.into(), tenant, ()).map(|(closed, ())| closed.to_string())
         };
@@ -274,7 +277,7 @@ mod tests {
         assert_eq!(enter(tenant("c"), "c1"), None);
         assert_eq!(enter(None, "d1").as_deref(), Some("a3"), "of the tenant that has most");
         table.note(&"a2".into(), -1);
-        table.leave(&"c1".into());
+        table.remove(&"c1".into());
         assert_eq!(enter(tenant("b"), "b2"), None, "one left");
     }
 

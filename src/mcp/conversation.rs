@@ -1,7 +1,7 @@
-//! What a client says in `_meta` about the conversation that a call belongs to. Only members that
-//! stay the same from call to call and differ between conversations count: tokens of progress, ids
-//! of turns, items and calls, and names of clients do not. It must not give a right: a conversation
-//! is looked up in the caller's own scope.
+//! Conversation of a call, from the members of `_meta`. Only members that stay the same from call
+//! to call and differ between conversations count: tokens of progress, ids of turns, items and
+//! calls, and names of clients do not. It must not give a right: a conversation is looked up in the
+//! caller's own scope.
 
 use serde_json::{Map, Value};
 

@@ -80,7 +80,7 @@ impl Extractor {
         (!tool.is_empty()).then(|| Self { place, tool: tool.to_owned() })
     }
 
-    /// What a person knows it by: no credential, which may be in an address or an argument.
+    /// Name for a person: without a credential, which may be in an address or an argument.
     pub(super) fn name(&self) -> String {
         match &self.place {
             Place::Url(url) => url.origin().ascii_serialization(),
@@ -88,7 +88,7 @@ impl Extractor {
         }
     }
 
-    /// What the server finds in a text, and what to know of it; the reason when it cannot be had.
+    /// Entities that the server finds in a text, and a remark; the reason when there is no answer.
     pub(super) async fn ask(&self, text: &Masked) -> Result<(Vec<Found>, Option<String>), String> {
         let text = text.as_str();
         let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Extractor {
                 }
             }
         };
-        let result = within(TIME_MAX, asked).await??;
+        let result = with_timeout(TIME_MAX, asked).await??;
         self.found(&result)
     }
 
@@ -130,7 +130,7 @@ impl Extractor {
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let running = within(reach_max, ().serve(transport)).await?;
+        let running = with_timeout(reach_max, ().serve(transport)).await?;
         let running = running.map_err(|error| cause(&error))?;
         let arguments = Map::from_iter([("text".to_owned(), Value::from(text))]);
         let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(arguments);
@@ -163,8 +163,8 @@ impl Extractor {
     }
 }
 
-/// What an answer is, unless it is late.
-async fn within<T>(time_max: Duration, answer: impl Future<Output = T>) -> Result<T, String> {
+/// Waits for an answer, with a limit.
+async fn with_timeout<T>(time_max: Duration, answer: impl Future<Output = T>) -> Result<T, String> {
     let late = |_| format!("no answer within {} s", time_max.as_secs());
     tokio::time::timeout(time_max, answer).await.map_err(late)
 }

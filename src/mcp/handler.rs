@@ -71,7 +71,7 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
 /// Clients that hand a model the JSON of structured content and leave out the text that is for it:
 /// they get the text alone, as found out by `tests/agents`.
 const TEXT_CLIENTS: [&str; 2] = ["claude-code", "codex-mcp-client"];
-/// Where a request of the revision without connections names its client.
+/// Key under which a request of the revision without connections names its client.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The member of an answer that is its text for models.
 const TEXT: &str = "text";
@@ -86,11 +86,11 @@ const MCP_SESSION: &str = "mcp-session-id";
 pub struct Handler {
     backend: Arc<dyn Backend>,
     toolsets: Vec<Toolset>,
-    /// What identifies this connection, and the session it used last, for an owner that restarted.
+    /// Identity of this connection, and the session it used last, for an owner that restarted.
     own: Mutex<Own>,
 }
 
-/// What is kept of one connection.
+/// State of one connection.
 struct Own {
     via: Via,
     /// The connection that `via.remembered` belongs to: a client may have several conversations.
@@ -106,7 +106,7 @@ impl Handler {
         self.own.lock()
     }
 
-    /// What identifies the caller of a request: its headers on HTTP, else this connection; and the
+    /// Identity of the caller of a request: its headers on HTTP, else this connection; and the
     /// conversation that the request names.
     fn via(&self, context: &RequestContext<RoleServer>) -> Result<Via, ErrorData> {
         let Some(parts) = context.extensions.get::<Parts>() else {
@@ -139,7 +139,7 @@ impl Handler {
         })
     }
 
-    /// Whether the client hands its model the structured content in place of the text.
+    /// True if the client shows its model the structured content in place of the text.
     fn reads_text(&self, context: &RequestContext<RoleServer>) -> bool {
         let in_meta = || context.meta.get(CLIENT_INFO)?.get("name")?.as_str().map(str::to_owned);
         let client = context.peer.peer_info().map(|client| client.client_info.name.clone());
@@ -421,7 +421,7 @@ fn principal(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
     context.extensions.get::<Parts>()?.extensions.get().cloned()
 }
 
-/// How the server describes itself to a client with these toolsets.
+/// Description of the server for a client with these toolsets.
 fn described_server(toolsets: &[Toolset]) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();

@@ -41,13 +41,13 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// How long an unused connection is kept: longer than a person pauses.
+/// Time for which an unused connection is kept: longer than a person pauses.
 const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
 
 /// Most scopes whose connections are kept; the least recently used is dropped first.
 const SCOPES_MAX: usize = 10_000;
 
-/// What an operator may change about MCP over HTTP.
+/// Settings of MCP over HTTP.
 #[derive(Clone, Debug)]
 pub struct McpHttpOptions {
     /// Toolsets offered when the URL names none (`/mcp?toolsets=research,events`).
@@ -114,17 +114,17 @@ where
         table: Mutex::from(TransportTable { by_scope: HashMap::new(), uses: 0 }),
     });
     let serve = move |request: Request| {
-        let transport = transports.of(request.extensions().get::<Arc<Principal>>());
+        let transport = transports.get_or_open(request.extensions().get::<Arc<Principal>>());
         let ends = request.method() == Method::DELETE;
         async move {
-            let forms = Forms::of(request.headers());
+            let forms = Forms::from_headers(request.headers());
             let request = match prepared(request, forms).await {
                 Ok(request) => request,
                 Err(refusal) => return refusal,
             };
             let mut answer = transport.handle(request).await.map(Body::new);
             if forms.json && !forms.stream {
-                answer = alone(answer).await;
+                answer = last_as_json(answer).await;
             }
             // Clients read 200 and 204 as the end of a connection, and 202 as a failure.
             if ends && answer.status() == StatusCode::ACCEPTED {
@@ -145,7 +145,7 @@ struct Forms {
 
 impl Forms {
     /// By the header `Accept`, of which the most exact range counts (RFC 9110, 12.5.1).
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|one| one.to_str().ok());
         let ranges: Vec<(String, bool)> = accepted
             .flat_map(|text| text.split(','))
@@ -167,8 +167,8 @@ impl Forms {
     }
 }
 
-/// The request as the library takes it: it asks for both forms, which [`alone`] makes one of again,
-/// and has a message that the library reads.
+/// The request as the library takes it: it asks for both forms, which [`last_as_json`] makes one of
+/// again, and has a message that the library reads.
 async fn prepared(request: Request, forms: Forms) -> Result<Request, Response> {
     let (mut parts, body) = request.into_parts();
     if forms.json || forms.stream {
@@ -206,7 +206,7 @@ fn not_read(id: Option<&str>, problem: &str) -> String {
 }
 
 /// An answer as JSON, for a client that takes no stream: the last message of the stream.
-async fn alone(answer: Response) -> Response {
+async fn last_as_json(answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with(SSE)) {
@@ -238,7 +238,7 @@ struct TransportTable<H> {
 type Transport<H> = StreamableHttpService<H, Connections>;
 
 impl<H, F: Fn(Option<TenantId>) -> Transport<H>> Transports<H, F> {
-    fn of(&self, caller: Option<&Arc<Principal>>) -> Transport<H> {
+    fn get_or_open(&self, caller: Option<&Arc<Principal>>) -> Transport<H> {
         let scope = caller.map(|caller| caller.scope.clone());
         let mut table = self.table.lock();
         let TransportTable { by_scope, uses } = &mut *table;

@@ -31,7 +31,7 @@ pub(super) struct Lines<R> {
     line: Vec<u8>,
     long: Option<Outline>,
     is_over: bool,
-    /// What was read and is not handed on yet.
+    /// Messages that were read and are not handed on yet.
     ready: VecDeque<Judged<RxJsonRpcMessage<RoleServer>>>,
     output: Option<mpsc::Sender<String>>,
     writer: JoinHandle<()>,
@@ -98,7 +98,7 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<
     }
 }
 
-fn closed() -> io::Error {
+fn closed_error() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
@@ -112,8 +112,8 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
         let output = self.output.clone();
         async move {
             let line = serde_json::to_string(&item)? + "\n";
-            let output = output.ok_or_else(closed)?;
-            output.send(line).await.map_err(|_| closed())
+            let output = output.ok_or_else(closed_error)?;
+            output.send(line).await.map_err(|_| closed_error())
         }
     }
 

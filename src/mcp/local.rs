@@ -1,6 +1,6 @@
-//! What a front end does where the files of a workspace are: it looks at those of a save and of a
-//! restore, and asks the extractors of its user. The owner does neither. It must not choose what
-//! is saved or restored.
+//! Work of a front end where the files of a workspace are: it looks at those of a save and of a
+//! restore, and asks the extractors of its user. The owner does neither. It must not choose what is
+//! saved or restored.
 
 use std::{
     fmt,
@@ -27,16 +27,16 @@ const KEEP_MAX: Duration = Duration::from_secs(5);
 /// Characters of a notice, of which a part may be a foreign server's words.
 const NOTICE_CHARS: usize = 240;
 
-/// What a user's configuration allows of it.
+/// Settings of the user for it.
 #[derive(Clone)]
 pub struct Local {
     /// Directories, beside that of a workspace, below which files are looked at.
     pub files_roots: Vec<PathBuf>,
-    /// Where the files of its own workspace are: it works in a worktree of that.
+    /// Directory of its own workspace's files: it works in a worktree of that.
     pub worktree: Option<PathBuf>,
     /// Servers that find entities in what is saved.
     pub extractors: Vec<Extractor>,
-    /// What must not leave.
+    /// Rules for secrets that must not leave.
     pub secrets: Arc<Recogniser>,
 }
 
@@ -60,9 +60,9 @@ impl Local {
     pub fn hash(&self, workspace: &str, is_own: bool, asked: &mut Value, camel: bool) {
         if is_own {
             let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
-            let roots = Roots::of(place, &self.files_roots);
+            let roots = Roots::new(place, &self.files_roots);
             self.place_files(asked, if camel { "fileReferences" } else { "file_references" });
-            hash_files(asked, camel, &mut |path| seen(&roots, path));
+            hash_files(asked, camel, &mut |path| seen_file(&roots, path));
         }
     }
 
@@ -96,9 +96,9 @@ impl Local {
         let session = answer.get(if camel { "sessionId" } else { "session_id" });
         let session_id = session.and_then(Value::as_str).map(str::to_owned);
         let place = self.worktree.as_deref().unwrap_or(Path::new(&workspace));
-        let roots = Roots::of(place, &self.files_roots);
+        let roots = Roots::new(place, &self.files_roots);
         let mut looked_at = answer.clone();
-        let looks = look_at(&mut looked_at, camel, &mut |path| seen(&roots, path));
+        let looks = look_at(&mut looked_at, camel, &mut |path| seen_file(&roots, path));
         if !looks.is_empty() {
             let (place, asked) = (InWorkspace { workspace }, LooksRequest { session_id, looks });
             client.call::<RecordLooks>(&place, &NoQuery {}, &asked).await?;
@@ -139,11 +139,11 @@ impl Local {
     }
 }
 
-/// What became of entities that were found.
+/// Outcome for the entities that were found.
 #[derive(Default)]
 struct Kept {
     count: usize,
-    /// Why the first of the others is not kept.
+    /// Reason for which the first of the others is not kept.
     refused: Option<String>,
 }
 
@@ -164,8 +164,8 @@ async fn keep(client: &Client, workspace: &str, found: Vec<Found>, kept: &mut Ke
     }
 }
 
-/// What is seen of a file.
-fn seen(roots: &Roots, path: &str) -> SeenFile {
+/// State of a file.
+fn seen_file(roots: &Roots, path: &str) -> SeenFile {
     match roots.look(path) {
         Seen::Hash(hash) => SeenFile::Hash(hash),
         Seen::NotHashed => SeenFile::NotHashed,

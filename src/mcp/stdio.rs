@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{backend::Forwarded, handler::Handler, lines::Lines, local::Local};
 use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
 
-/// How this front end is known to the owner, and what it offers.
+/// Identity of this front end for the owner, and its offer.
 #[derive(Clone, Debug, Default)]
 pub struct StdioOptions {
     /// `--session`, or the session that the harness names.
@@ -29,11 +29,11 @@ pub struct StdioOptions {
     pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
-    /// What it does where the files are.
+    /// Work where the files are.
     pub local: Local,
 }
 
-/// Why a front end ended before its client did.
+/// Reason for which a front end ended before its client did.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
     /// The client did not open the protocol.

@@ -1,4 +1,4 @@
-//! What a person answered to the questions that an agent asked with a tool: an instruction like one
+//! Answers of a person to the questions that an agent asked with a tool: an instruction like one
 //! that is typed. It must not read any other tool's result.
 
 use serde_json::Value;

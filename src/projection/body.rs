@@ -11,8 +11,8 @@ use crate::{
     event::{Position, Range, json},
 };
 
-/// Which of the open calls, `(id, tool)` from the oldest, a result answers: the latest of its id;
-/// without an id the oldest of its tool; without either the only one.
+/// Index of the open call, of `(id, tool)` from the oldest, that a result answers: the latest of
+/// its id; without an id the oldest of its tool; without either the only one.
 pub fn answered<'a>(
     mut open: impl DoubleEndedIterator<Item = (&'a str, &'a str)> + ExactSizeIterator,
     id: Option<&str>,
@@ -69,7 +69,7 @@ impl ToolBody<'_> {
 /// `research.goal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoalBody {
-    /// What the research is for.
+    /// Aim of the research.
     pub goal: String,
     /// The step that brought it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,18 +84,18 @@ pub struct GoalBody {
 pub struct StepBody {
     /// 1-based number on its line.
     pub number: u64,
-    /// What was done and found.
+    /// Work of the step and its result.
     pub description: String,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// How sure.
+    /// Confidence of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// What was tried or considered and ruled out.
+    /// Attempts and considerations that were ruled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// Whether it is a revision, if the caller set it.
+    /// Revision flag, if the caller set it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_revision: bool,
     /// Number of the step it supersedes.
@@ -107,10 +107,10 @@ pub struct StepBody {
     /// The step its branch left from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_from: Option<u64>,
-    /// How many steps the caller expects in all.
+    /// Number of steps the caller expects in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_steps_estimate: Option<u64>,
-    /// Whether the caller marks it as the last.
+    /// True if the caller marks it as the last.
     #[serde(default, rename = "final", skip_serializing_if = "is_false")]
     pub is_final: bool,
 }
@@ -162,7 +162,7 @@ pub struct SourceBody {
     /// The step that met it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Who recorded it: `server` or `model`.
+    /// Recorder: `server` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_by: Option<String>,
     /// The tool whose result names it.
@@ -174,7 +174,7 @@ pub struct SourceBody {
 }
 
 impl SourceBody {
-    /// Whether the server found it in a result of a tool.
+    /// True if the server found it in a result of a tool.
     #[must_use]
     pub fn is_by_server(&self) -> bool {
         self.found_by.as_deref() == Some(BY_SERVER)
@@ -214,23 +214,23 @@ pub struct ThresholdBody {
     pub tokens: u64,
     /// The model's limit.
     pub limit: u64,
-    /// Which level was crossed: `threshold` or `limit`.
+    /// Level that was crossed: `threshold` or `limit`.
     pub level: String,
 }
 
 /// `outcome.recorded`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeBody {
-    /// What was tried.
+    /// Attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<String>,
-    /// What of it worked.
+    /// Attempts that worked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worked: Vec<String>,
-    /// What failed.
+    /// Attempts that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
-    /// What to do next.
+    /// Next things to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
 }
@@ -275,7 +275,7 @@ pub struct MemoryBody {
     /// The positions of the events it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<RangeBody>,
-    /// Where it was written from, when that is another session.
+    /// Place it was written from, when that is another session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PlaceBody>,
 }
@@ -292,7 +292,7 @@ pub struct PlaceBody {
 /// `memory.paged_in`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagedInBody {
-    /// What a model was given.
+    /// Blocks given to a model.
     pub blocks: Vec<PagedBlockBody>,
     /// Tokens of it, about.
     pub tokens: u64,
@@ -348,7 +348,7 @@ pub struct EntityBody {
     pub entity_type: String,
     /// Its id, one of its type.
     pub entity_id: String,
-    /// What changes of its properties: a merge patch (RFC 7396).
+    /// Change of its properties: a merge patch (RFC 7396).
     #[serde(default)]
     pub properties: serde_json::Map<String, serde_json::Value>,
 }
@@ -384,7 +384,7 @@ pub struct ContextItemBody {
     pub item_id: Option<String>,
     /// `code`, `file`, `data`, `concept`, `task` or another.
     pub category: String,
-    /// What it says.
+    /// Text of the item.
     pub content: String,
     /// 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -436,9 +436,9 @@ pub struct RestoredBody {
     pub from: PlaceBody,
     /// Tokens that the answer might have.
     pub tokens_max: u64,
-    /// What of it was given, in the order of choice.
+    /// Parts of it that were given, in the order of choice.
     pub chosen: Vec<GivenBody>,
-    /// How its parts are weighed.
+    /// Weights of its parts.
     pub weights: std::collections::BTreeMap<String, u64>,
 }
 
@@ -456,18 +456,18 @@ pub struct GivenBody {
 /// `context.compacted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactedBody {
-    /// What caused it.
+    /// Cause of the compaction.
     pub trigger: String,
-    /// What stayed in the context.
+    /// Positions that stayed in the context.
     pub kept: Vec<RangeBody>,
-    /// What left it.
+    /// Positions that left it.
     pub dropped: Vec<RangeBody>,
     /// The text in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// What made a checkpoint.
+/// Cause of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
@@ -502,10 +502,10 @@ impl Trigger {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckpointBody {
-    /// What made it.
+    /// Cause of the checkpoint.
     #[serde(rename = "by", skip_serializing_if = "is_manual")]
     pub trigger: Trigger,
-    /// What a person calls it.
+    /// Name a person gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The line of work it belongs to; absent for the main one.
@@ -514,7 +514,7 @@ pub struct CheckpointBody {
     /// The checkpoint it follows, when that is not the one before it on its thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// What changed of the parent's state: a merge patch (RFC 7396).
+    /// Change of the parent's state: a merge patch (RFC 7396).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta: Option<serde_json::Map<String, serde_json::Value>>,
     /// The whole state, so that no reader needs an earlier checkpoint.

@@ -61,14 +61,14 @@ pub(super) struct Call {
     /// Its input, in a line.
     pub(super) input: Box<str>,
     pub(super) does: Does,
-    /// What it does to files when it succeeds, in order.
+    /// Its effects on files when it succeeds, in order.
     pub(super) files: Box<[(Touch, Box<str>)]>,
     /// The files that it shows.
     pub(super) reads: Box<[Box<str>]>,
     pub(super) command: Option<Script>,
     /// The input of a tool that keeps the plan, as JSON.
     pub(super) plan: Option<Box<str>>,
-    /// Whether a subagent made it.
+    /// True if a subagent made it.
     pub(super) is_aside: bool,
 }
 
@@ -78,24 +78,24 @@ pub(super) struct Answer {
     pub(super) position: Position,
     /// The output of a command, or the words of any other tool.
     pub(super) text: String,
-    /// Whether it failed, as far as the result shows it.
+    /// True if it failed, as far as the result shows it.
     pub(super) failed: bool,
-    /// Whether the client reports that it succeeded.
+    /// True if the client reports that it succeeded.
     pub(super) succeeded: bool,
     /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
-    /// Why the tool returned nothing, where the call was refused or interrupted.
+    /// Reason for which the tool returned nothing: the call was refused or interrupted.
     pub(super) unrun: Option<Unrun>,
 }
 
 impl Answer {
-    /// Whether it only marks a text that was left out.
+    /// True if it only marks a text that was left out.
     pub(super) fn is_placeholder(&self) -> bool {
         let text = self.text.trim();
         text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
     }
 
-    /// How the call ended, in a word; empty where it succeeded.
+    /// End of the call, in a word; empty where it succeeded.
     pub(super) fn ended(&self) -> &'static str {
         match self.unrun {
             Some(Unrun::Refused) => "refused",
@@ -129,7 +129,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// The calls of a session of a workspace.
-    pub(super) fn of(workspace: Option<&str>) -> Self {
+    pub(super) fn with_workspace(workspace: Option<&str>) -> Self {
         Self { workspace: workspace.map(Into::into), ..Self::default() }
     }
 
@@ -169,10 +169,10 @@ impl Calls {
         let server = call.server.or(call.mcp_server_name);
         let (server, tool) = tools::split(server.as_deref(), &name);
         let members = tools::members(call.input);
-        let does = tools::does(server, tool, &members, call.read_only);
+        let does = tools::classify(server, tool, &members, call.read_only);
         let input = call.input.map_or("", RawValue::get);
         let script = if does == Does::Runs { script(&members) } else { None };
-        let command = script.as_ref().map(|script| Command::of(script));
+        let command = script.as_ref().map(|script| Command::parse(script));
         let changed = |path: String| (Touch::Changed, path);
         let mut files: Vec<(Touch, String)> = match does {
             Does::Edits => paths(&members, &tools::MOVES).into_iter().map(changed).collect(),
@@ -247,7 +247,7 @@ impl Calls {
             text = output.unwrap_or(text);
         }
         let said = result.is_error.unwrap_or(false);
-        let unrun = result.refused.map(|_| Unrun::Refused).or_else(|| Unrun::of(&text));
+        let unrun = result.refused.map(|_| Unrun::Refused).or_else(|| Unrun::from_text(&text));
         let failed = match call.does {
             Does::Runs => code.is_some_and(|code| code != 0),
             Does::Edits => report::says_failure(&text) || report::head_code(&text) > 0,
@@ -316,7 +316,7 @@ impl Calls {
 fn unknown(position: Position, result: &ToolBody<'_>) -> Call {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
     let (server, tool) = tools::split(result.server.as_deref(), &name);
-    let own = tools::does(server, tool, &Members::default(), None) == Does::Own;
+    let own = tools::classify(server, tool, &Members::default(), None) == Does::Own;
     Call {
         id: Box::default(),
         position,
@@ -381,7 +381,7 @@ fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     paths
 }
 
-/// What a patch in the form of `apply_patch` does to files.
+/// Effects on files of a patch in the form of `apply_patch`.
 fn patched(text: &str) -> Vec<(Touch, String)> {
     if !text.contains(PATCH) {
         return Vec::new();

@@ -98,7 +98,7 @@ const MARKS: [&str; 10] = [
     "Uncaught ",
 ];
 
-/// How surely a line says why: the lower, the surer.
+/// Certainty that a line gives the reason of a failure: the lower, the surer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sure {
     /// The message of a panic, or behind the name of a test.
@@ -118,7 +118,7 @@ pub(super) enum Sure {
 }
 
 /// A line without the marks of a box or of a list around it; `None` when nothing is said in it.
-pub(super) fn spoken(line: &str) -> Option<&str> {
+pub(super) fn without_marks(line: &str) -> Option<&str> {
     let is_frame = |c: char| {
         c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c) || matches!(c, '|' | '=' | '~')
     };
@@ -129,7 +129,7 @@ pub(super) fn spoken(line: &str) -> Option<&str> {
     (says && !is_tag && !is_place).then_some(line)
 }
 
-/// Whether a line only reports that something failed, or advises.
+/// True if a line only reports that something failed, or advises.
 pub(super) fn is_aside(line: &str) -> bool {
     let head = line.get(..line.floor_char_boundary(40)).unwrap_or_default().to_ascii_lowercase();
     let begins = |marks: &[&str]| marks.iter().any(|mark| head.starts_with(mark));
@@ -137,8 +137,8 @@ pub(super) fn is_aside(line: &str) -> bool {
     begins(&ADVICE) || begins(&CONSEQUENCES) && !(head.starts_with("fail") && line.contains(": "))
 }
 
-/// How surely a line says why something failed; `None` when it does not.
-pub(super) fn sure(line: &str) -> Option<Sure> {
+/// Rates a line as the reason of a failure; `None` when it is none.
+pub(super) fn certainty(line: &str) -> Option<Sure> {
     let begins = |marks: &[&str]| marks.iter().any(|mark| line.starts_with(mark));
     if begins(&["E   ", "AssertionError", "assertion"]) {
         return Some(Sure::Asserted);
@@ -165,7 +165,7 @@ pub(super) fn sure(line: &str) -> Option<Sure> {
     PHRASES.iter().any(|phrase| lower.contains(phrase)).then_some(Sure::Worded)
 }
 
-/// Whether only a program that failed writes a line.
+/// True if only a program that failed writes such a line.
 pub(super) fn is_mark(line: &str) -> bool {
     MARKS.iter().any(|mark| line.starts_with(mark))
         || is_raised(line)
@@ -223,12 +223,12 @@ mod tests {
             ("Exit code 1", None),
             ("12 files checked", None),
         ] {
-            assert_eq!(sure(line), expected, "{line}");
+            assert_eq!(certainty(line), expected, "{line}");
         }
         for line in ["</output>", "─────────", "=====", "  | ", "    at f (a.js:1:2)", "^^^^"]
         {
-            assert_eq!(spoken(line), None, "{line}");
+            assert_eq!(without_marks(line), None, "{line}");
         }
-        assert_eq!(spoken("│ Run the formatter │"), Some("Run the formatter"));
+        assert_eq!(without_marks("│ Run the formatter │"), Some("Run the formatter"));
     }
 }

@@ -41,7 +41,7 @@ impl Lines {
         Self { added: self.added + other.added, removed: self.removed + other.removed }
     }
 
-    fn of(members: &Members<'_>) -> Option<Self> {
+    fn from_members(members: &Members<'_>) -> Option<Self> {
         let text = |names: [&str; 2]| {
             names.iter().find_map(|name| members.get(*name).and_then(|value| tools::text(value)))
         };
@@ -53,7 +53,7 @@ impl Lines {
             let list: Vec<&RawValue> = serde_json::from_str(list).ok()?;
             let each = list.iter().take(EDITS_MAX).map(|edit| {
                 let members = tools::members(Some(*edit));
-                if members.contains_key(EDITS) { None } else { Self::of(&members) }
+                if members.contains_key(EDITS) { None } else { Self::from_members(&members) }
             });
             return each.sum::<Option<Self>>();
         }
@@ -83,7 +83,7 @@ pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
         let lines = whole.lines().count();
         Some(format!("{lines} line{}", if lines == 1 { "" } else { "s" }))
     };
-    let lines = Lines::of(members).map(|lines| lines.to_string()).or_else(whole)?;
+    let lines = Lines::from_members(members).map(|lines| lines.to_string()).or_else(whole)?;
     let is_text = |name: &str| TEXTS.contains(&name) || name == EDITS;
     let rest = members.iter().filter(|(name, _)| !is_text(name));
     let value = |raw: &&RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
@@ -93,7 +93,7 @@ pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
     Some(Value::Object(input).to_string())
 }
 
-/// What a line of a patch in the form of `apply_patch` does to the file that it names.
+/// Effect of a line of a patch in the form of `apply_patch` on the file that it names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatchLine {
     Changes,
@@ -103,7 +103,7 @@ pub(super) enum PatchLine {
 }
 
 impl PatchLine {
-    /// What it does, and the path; `None` of any other line.
+    /// Reads the effect and the path; `None` of any other line.
     pub(super) fn read(line: &str) -> Option<(Self, &str)> {
         [
             ("*** Update File: ", Self::Changes),

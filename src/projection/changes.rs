@@ -35,13 +35,13 @@ pub struct Effect {
     pub input: Box<str>,
     /// Its result, up to 400 characters in a line.
     pub result: Box<str>,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
     call: Position,
     is_aside: bool,
-    /// Whether it was under way when the next session of the line began.
+    /// True if it was under way when the next session of the line began.
     is_left: bool,
-    /// Whether its turn ended without a result: it did not happen, as far as the log shows it.
+    /// True if its turn ended without a result: it did not happen, as far as the log shows it.
     is_over: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Commit {
     pub branch: Box<str>,
     /// The result of the command.
     pub position: Position,
-    /// Whether a command pushed since.
+    /// True if a command pushed since.
     pub is_pushed: bool,
 }
 
@@ -114,7 +114,7 @@ impl Changes {
     }
 
     /// Folds that a call was under way when the next session of the line began.
-    pub(super) fn leave(&mut self, call: &Call) {
+    pub(super) fn fold_unfinished(&mut self, call: &Call) {
         if !self.effects.iter().any(|effect| effect.call == call.position) {
             self.begin(call);
         }

@@ -23,11 +23,11 @@ pub struct Checkpoint {
     pub position: Position,
     /// When it was made.
     pub at: Timestamp,
-    /// Whether the work was done there.
+    /// True if the work was done there.
     pub done: bool,
-    /// What made it.
+    /// Cause of the checkpoint.
     pub trigger: Trigger,
-    /// What a person calls it.
+    /// Name a person gave it.
     pub label: Option<String>,
     /// The line of work it belongs to; `None` for the main one.
     pub thread: Option<String>,
@@ -45,7 +45,7 @@ pub struct Checkpoint {
     orphan: bool,
 }
 
-/// Where a reader continues.
+/// Position where a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The next position to read.
@@ -57,7 +57,7 @@ pub struct Cursor {
 /// The notes of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Checkpoints {
-    /// How many notes are folded in.
+    /// Number of notes folded in.
     pub count: u64,
     /// The last of them.
     pub last: Lsn,
@@ -187,14 +187,14 @@ impl Checkpoints {
         })
     }
 
-    /// Whether a checkpoint, or a part of its state, was made by then.
+    /// True if a checkpoint, or a part of its state, was made by then.
     #[must_use]
     pub fn rests_on(&self, of: &Checkpoint, then: Timestamp) -> bool {
         std::iter::once(of).chain(self.links(of)).any(|one| one.at <= then)
     }
 
-    /// Whether the next state after a checkpoint should be stored whole: this bounds the notes of a
-    /// read, and what is written grows linearly with the changes.
+    /// True if the next state after a checkpoint should be stored whole: this bounds the notes of a
+    /// read, and the bytes written grow linearly with the changes.
     #[must_use]
     pub fn wants_base(before: &Checkpoint, delta_bytes: usize) -> bool {
         let since = before.bytes.saturating_sub(before.base_bytes) + delta_bytes;
@@ -277,7 +277,7 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
     Some(patch)
 }
 
-/// Whether a merge patch cannot express this value: a null in an object removes the member.
+/// True if a merge patch cannot express this value: a null in an object removes the member.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -107,7 +107,7 @@ const PLANS: [&str; 16] = [
     "follow the ",
     "revert ",
 ];
-/// How a person begins that corrects.
+/// First words of a person who corrects.
 const OBJECTIONS: [&str; 17] = [
     "no ",
     "no,",
@@ -139,7 +139,7 @@ static PHRASES: LazyLock<AhoCorasick> = LazyLock::new(|| {
 });
 static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.split_whitespace().collect());
 
-/// How the words of a statement stand to those of others.
+/// Sense of a statement, for comparison with others.
 #[derive(Clone, Debug, Default)]
 struct Sense {
     /// Hashes of its subjects, ascending; names among them apart.
@@ -153,7 +153,7 @@ struct Sense {
     concludes: bool,
     plans: bool,
     is_every: bool,
-    /// Whether it says what is not, or must not be.
+    /// True if it says that something is not, or must not be.
     denies: bool,
 }
 
@@ -203,7 +203,7 @@ impl Claims {
     }
 
     /// Folds the words of a person; the statements of the agent that they take back.
-    pub(super) fn hear(&mut self, text: &str) -> Vec<TakenBack> {
+    pub(super) fn fold_person(&mut self, text: &str) -> Vec<TakenBack> {
         self.words += 1;
         let lower = plain(text);
         let objects = OBJECTIONS.iter().any(|begin| lower.starts_with(begin));
@@ -213,7 +213,7 @@ impl Claims {
         if !is_short || !(objects || negates || is_only) {
             return Vec::new();
         }
-        let by = Sense::of(text);
+        let by = Sense::from_text(text);
         let first = self.words.saturating_sub(WORDS_BACK);
         let latest = self.words - 1;
         let mut gone = Vec::new();
@@ -259,7 +259,7 @@ fn take(list: &mut VecDeque<Claim>, gone: &mut Vec<TakenBack>, is: impl Fn(&Clai
 }
 
 impl Sense {
-    fn of(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let lower = plain(text);
         let mut made = Self::default();
         for found in PHRASES.find_overlapping_iter(&lower) {
@@ -316,18 +316,18 @@ impl Sense {
         made
     }
 
-    /// Whether it may take anything back.
+    /// True if it may take anything back.
     fn speaks_back(&self) -> bool {
         let is_mended = self.is_good && !self.is_bad;
         !self.is_hedged && (self.retracts || self.concludes || is_mended)
     }
 
-    /// How many subjects both have.
+    /// Number of subjects both have.
     fn shared(&self, other: &Self) -> usize {
         self.topics.iter().filter(|topic| other.topics.binary_search(topic).is_ok()).count()
     }
 
-    /// Whether both are of one subject: of a name, where both have names.
+    /// True if both are of one subject: of a name, where both have names.
     fn is_of(&self, other: &Self, least: usize) -> bool {
         let is_named = !self.names.is_empty() && !other.names.is_empty();
         let is_shared = |name: &u16| other.names.binary_search(name).is_ok();
@@ -342,7 +342,7 @@ impl Sense {
 }
 
 impl Claim {
-    /// Whether this, said later, takes the other back.
+    /// True if this later statement takes the other back.
     fn takes_back(&self, old: &Self) -> bool {
         let (by, other) = (&self.sense, &old.sense);
         let is_mended = by.is_good && !by.is_bad && other.is_bad && !other.is_good;
@@ -389,7 +389,7 @@ fn statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
         let from = at + sentence.find(trimmed).unwrap_or_default();
         at += length;
         if !trimmed.is_empty() {
-            let (sense, range) = (Sense::of(trimmed), from..from + trimmed.len());
+            let (sense, range) = (Sense::from_text(trimmed), from..from + trimmed.len());
             lines.push(begin_of_line);
             let (line, head) = (Vec::new(), Vec::new());
             made.push(Claim { position, range, sense, line, head, words });
@@ -418,12 +418,12 @@ mod tests {
     /// The statements of these messages that the last one takes back.
     fn taken(agent: &[&str], last: &str, is_person: bool) -> Vec<String> {
         let mut claims = Claims::default();
-        claims.hear("Do it");
+        claims.fold_person("Do it");
         for (at, text) in (0..).zip(agent) {
             claims.fold_message(Position(at), text);
         }
         let gone = match is_person {
-            true => claims.hear(last),
+            true => claims.fold_person(last),
             false => claims.fold_message(Position(9), last),
         };
         let text = |one: &TakenBack| {

@@ -1,13 +1,13 @@
-//! What a shell command is: the simple commands in it, each as its outcome is judged: whether it
-//! runs tests, builds, only looks, or is git; which other runs its success speaks for; and the
-//! files that it plainly writes. It must not read an output.
+//! Parser of a shell command: the simple commands in it, each as its outcome is judged: it runs
+//! tests, builds, only looks, or is git; which other runs its success speaks for; and the files
+//! that it plainly writes. It must not read an output.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{
     effects, looks,
     selection::{DRIVERS, Test},
-    shell::{Joint, Part, bare, parts, program},
+    shell::{Joint, Part, parts, program, without_wrappers},
     text::clip,
     touch::{Touch, touched},
 };
@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 16 << 10;
 /// Characters kept of the subject of a commit, and of the path of a script.
 const NAME_CHARS_MAX: usize = 200;
 
-/// How a patch begins.
+/// First line of a patch.
 pub(super) const PATCH: &str = "*** Begin Patch";
 /// Programs that build, beside the drivers.
 const BUILDERS: [&str; 9] =
@@ -56,7 +56,7 @@ const INLINE: [&str; 7] = ["-c", "-e", "-r", "-", "eval", "--eval", "-p"];
 /// Options that make another command of one.
 const TELLING: [&str; 5] = ["--dry-run", "--help", "--version", "--list", "--no-run"];
 
-/// What kind of thing a simple command does.
+/// Kind of a simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It only looks: no exit code of it is a failure.
@@ -84,14 +84,14 @@ pub(super) struct Run {
     pub(super) program: Box<str>,
     pub(super) kind: Kind,
     pub(super) joint: Joint,
-    /// Whether the exit code of the line is that of another command.
+    /// True if the exit code of the line is that of another command.
     pub(super) hides_code: bool,
-    /// How many of the command's files are of the simple commands before it.
+    /// Number of the command's files that belong to the simple commands before it.
     pub(super) files_before: usize,
 }
 
 impl Run {
-    pub(super) fn looks(&self) -> bool {
+    pub(super) fn only_looks(&self) -> bool {
         self.kind == Kind::Looks
     }
 
@@ -108,8 +108,8 @@ impl Run {
         Self { key, program: tool.into(), kind, joint, hides_code: false, files_before: 0 }
     }
 
-    fn of(part: &Part) -> Self {
-        let words = bare(&part.words);
+    fn from_part(part: &Part) -> Self {
+        let words = without_wrappers(&part.words);
         let name = program(words);
         let kind = kind(words, name, part);
         let mut hasher = DefaultHasher::new();
@@ -138,7 +138,7 @@ impl Run {
 }
 
 fn kind(words: &[String], name: &str, part: &Part) -> Kind {
-    if let Some(test) = Test::of(words, name) {
+    if let Some(test) = Test::parse(words, name) {
         return Kind::Tests(test);
     }
     if looks::only_looks(words, name, &part.words) {
@@ -220,17 +220,17 @@ fn subject(rest: &[String], input: &str) -> Option<Box<str>> {
 pub(super) struct Command {
     /// Its simple commands, but those that only prepare it or print another one's output.
     pub(super) runs: Vec<Run>,
-    /// Whether its exit code is that of a command that only looks.
+    /// True if its exit code is that of a command that only looks.
     pub(super) ends_in_look: bool,
-    /// Whether it changes something besides files.
+    /// True if it changes something besides files.
     pub(super) changes: bool,
-    /// What it plainly does to files, in order.
+    /// Its plain effects on files, in order.
     pub(super) files: Vec<(Touch, String)>,
 }
 
 impl Command {
     /// Reads a command as a shell would.
-    pub(super) fn of(line: &str) -> Self {
+    pub(super) fn parse(line: &str) -> Self {
         let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
         let parts = parts(text);
         let fed = parts.iter().filter(|part| matches!(program(&part.words), "echo" | "printf"));
@@ -240,21 +240,21 @@ impl Command {
         let is_piped_whole = parts.iter().any(|part| part.words.iter().any(|w| w == "pipefail"));
         let mut made = Self::default();
         for (at, part) in parts.iter().enumerate() {
-            let words = bare(&part.words);
+            let words = without_wrappers(&part.words);
             made.changes |= effects::changes(words, program(words), &given);
-            if matters(part) {
+            if is_main_part(part) {
                 let passes = |next: &Part| {
                     next.joint == Joint::And || next.joint == Joint::Pipe && is_piped_whole
                 };
                 let hides_code = !parts.iter().skip(at + 1).all(passes);
                 let files_before = made.files.len();
-                made.runs.push(Run { hides_code, files_before, ..Run::of(part) });
+                made.runs.push(Run { hides_code, files_before, ..Run::from_part(part) });
             }
             made.files.extend(touched(part));
         }
         let last = parts.last().filter(|_| !is_piped_whole);
         made.ends_in_look = last.is_some_and(|part| {
-            let words = bare(&part.words);
+            let words = without_wrappers(&part.words);
             looks::only_looks(words, program(words), &part.words)
         });
         made
@@ -297,8 +297,8 @@ const ASKED: [&str; 32] = [
     "sessionlog",
 ];
 
-/// What the simple commands of a line are, each once: the program, and what it is asked to do
-/// (`cargo test`). Changes of directory and filters at the end are none.
+/// Names of the simple commands of a line, each once: the program and its subcommand (`cargo
+/// test`). Changes of directory and filters at the end are left out.
 #[must_use]
 pub fn names(line: &str) -> Vec<String> {
     let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
@@ -307,8 +307,8 @@ pub fn names(line: &str) -> Vec<String> {
     if text.trim_start().starts_with(PATCH) {
         return found;
     }
-    for part in parts(text).iter().filter(|part| matters(part)) {
-        let words = bare(&part.words);
+    for part in parts(text).iter().filter(|part| is_main_part(part)) {
+        let words = without_wrappers(&part.words);
         let program = program(words);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
         let begins = program.starts_with(|c: char| c.is_ascii_alphanumeric() || "._".contains(c));
@@ -326,9 +326,9 @@ pub fn names(line: &str) -> Vec<String> {
     found
 }
 
-/// Whether a part is what a command is about: not a change of directory, nor a filter at its end.
-fn matters(part: &Part) -> bool {
-    let program = program(bare(&part.words));
+/// True unless a part is a change of directory, or a filter at the end of its command.
+fn is_main_part(part: &Part) -> bool {
+    let program = program(without_wrappers(&part.words));
     let is_filter = part.joint == Joint::Pipe && FILTERS.contains(&program);
     !(PREPARES.contains(&program) && part.writes.is_empty() || is_filter)
 }
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     fn test_of(line: &str) -> Option<Test> {
-        Command::of(line).runs.iter().find_map(Run::test).cloned()
+        Command::parse(line).runs.iter().find_map(Run::test).cloned()
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
         let (token, behind) = rest.split_at(length);
         rest = behind;
         match first {
-            '"' => made.push_str(bare(token)),
+            '"' => made.push_str(without_marks(token)),
             ':' | ',' => made.extend([first, ' ']),
             first if first.is_whitespace() => {}
             first => made.push(first),
@@ -60,7 +60,7 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
 }
 
 /// A JSON text without its marks, where no reader takes it for anything else.
-fn bare(quoted: &str) -> &str {
+fn without_marks(quoted: &str) -> &str {
     let text = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     let is_plain = !text.is_empty()
         && text.trim() == text
@@ -118,7 +118,7 @@ fn without_plain_words(pair: &str) -> String {
     format!("{name}: [{}]", list.split("; ").map(words).collect::<Vec<_>>().join("; "))
 }
 
-/// Whether a word may be an id or an amount: it has a digit and is no date.
+/// True if a word may be an id or an amount: it has a digit and is no date.
 fn is_telling(word: &str) -> bool {
     let of_date = |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | ':' | 'T' | 'Z' | '.');
     let is_date = word.len() >= 8 && word.contains(['-', '/', ':']) && word.chars().all(of_date);

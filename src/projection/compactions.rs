@@ -1,4 +1,4 @@
-//! What a client's compactions removed from its context, and what of it is still missing. A
+//! Events that a client's compactions removed from its context, and those still missing. A
 //! compaction without a list of dropped ranges dropped everything before it except what it kept. It
 //! must not judge a summary.
 
@@ -43,7 +43,7 @@ struct Body<'a> {
 }
 
 impl Compactions {
-    /// How many there were.
+    /// Number of compactions.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count

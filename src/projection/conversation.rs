@@ -66,7 +66,7 @@ impl Spoken {
         self.withdrawn.iter().filter_map(|range| self.text.get(range.clone()))
     }
 
-    /// Whether most of it no longer holds.
+    /// True if most of it no longer holds.
     #[must_use]
     pub fn is_withdrawn(&self) -> bool {
         self.withdrawn().map(str::len).sum::<usize>() * 2 > self.text.len()
@@ -96,9 +96,9 @@ impl Spoken {
 pub struct Conversation {
     /// Events in all.
     pub events: u64,
-    /// How many of each type.
+    /// Number of events of each type.
     pub counts: BTreeMap<EventType, u64>,
-    /// How many of further types.
+    /// Number of events of further types.
     pub other: u64,
     /// The latest message of the agent.
     pub last_answer: Option<EventLine>,
@@ -115,7 +115,7 @@ impl Conversation {
         self.answers.all()
     }
 
-    /// Whether a message at a position may have been forgotten.
+    /// True if a message at a position may have been forgotten.
     pub(super) fn may_lack(&self, position: Position) -> bool {
         self.answers.may_lack(position)
     }
@@ -181,7 +181,7 @@ impl Conversation {
     }
 }
 
-/// Whether an event only tells how a client's program ran, what a request took or what a hook
+/// True if an event only reports how a client's program ran, what a request took or what a hook
 /// gave, which says nothing about the work.
 fn is_trace(kind: &EventType) -> bool {
     matches!(
@@ -223,7 +223,7 @@ struct Answer<'a> {
     session_thread_id: Option<serde::de::IgnoredAny>,
 }
 
-/// Whether every sentence of a message is a courtesy or narration.
+/// True if every sentence of a message is a courtesy or narration.
 fn is_all_courtesy(text: &str) -> bool {
     let is_one = |sentence: &str| sentence.is_empty() || is_courtesy(sentence);
     !text.is_empty() && sentences(text, text.len()).map(str::trim).all(is_one)

@@ -20,7 +20,7 @@ pub struct Edit {
     pub position: Position,
     /// The path, as the call names it, or relative to the directory of the session.
     pub path: Box<str>,
-    /// What became of it.
+    /// Outcome of the edit.
     pub how: &'static str,
     /// The tool.
     pub tool: Box<str>,

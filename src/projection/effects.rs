@@ -1,4 +1,4 @@
-//! Which shell commands change something besides files: databases, repositories, clusters,
+//! Shell commands that change something besides files: databases, repositories, clusters,
 //! containers, packages, services, trackers of issues. It must not read an output.
 
 use super::looks;
@@ -92,7 +92,7 @@ const VERBS: [(&[&str], &[&str]); 14] = [
 /// Words after a verb of the table that only ask.
 const ASKING: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
 
-/// Whether a simple command changes something besides files: its words from the program on, the
+/// True if a simple command changes something besides files: its words from the program on, the
 /// name of that, and all that the whole command writes to its programs.
 pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     let rest = words.get(1..).unwrap_or_default();
@@ -143,7 +143,7 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !ASKING.contains(next)))
 }
 
-/// Whether git only takes changes of files back: that undoes a change and makes none.
+/// True if git only takes changes of files back: that undoes a change and makes none.
 fn takes_back(rest: &[String]) -> bool {
     let (sub, rest) = looks::git_words(rest);
     let has = |option: &str| rest.iter().any(|word| word == option);
@@ -162,7 +162,7 @@ fn takes_back(rest: &[String]) -> bool {
     }
 }
 
-/// Whether a simple command installs packages.
+/// True if a simple command installs packages.
 pub(super) fn installs(words: &[String], name: &str) -> bool {
     const MANAGERS: [&str; 22] = [
         "npm", "pnpm", "yarn", "bun", "gem", "bundle", "composer", "go", "cargo", "poetry", "uv",
@@ -179,7 +179,7 @@ fn is_manage(word: &str) -> bool {
     word.rsplit('/').next() == Some("manage.py")
 }
 
-/// Whether a text has a statement that writes: a word at its beginning, or after `;` or a quote.
+/// True if a text has a statement that writes: a word at its beginning, or after `;` or a quote.
 fn writes(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.split([';', '"', '\'', '\n', '(']).any(|part| {
@@ -190,7 +190,7 @@ fn writes(text: &str) -> bool {
     })
 }
 
-/// Whether a request sends something.
+/// True if a request sends something.
 fn sends(words: &[String]) -> bool {
     const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
     const DATA: [&str; 11] = [

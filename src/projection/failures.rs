@@ -42,25 +42,25 @@ const OUT_OF_ORDER: [&str; 9] = [
 pub struct CommandFact {
     /// The command in a line, as last run.
     pub line: Box<str>,
-    /// Whether its last run failed.
+    /// True if its last run failed.
     pub failed: bool,
-    /// How often it failed: of tests, how often the one that failed most did since it passed last.
+    /// Number of failed runs: of tests, those since its last pass of the one that failed most.
     pub failures: u64,
     /// The result of its last run, or of the run that spoke for it.
     pub last: Position,
     /// The error: the failed tests and the reason, up to 300 characters; empty when its last run
     /// succeeded.
     pub error: Box<str>,
-    /// Whether it was left alone after it failed, and the work continued.
+    /// True if it was left alone after it failed, and the work continued.
     given_up: bool,
     key: u64,
     kind: Kind,
-    /// Whether it was tried out, with a script that the session wrote.
+    /// True if it was tried out, with a script that the session wrote.
     is_trial: bool,
     /// Tests that failed in its last run and in no later run of another command; when mended,
     /// those that did.
     names: Vec<Name>,
-    /// Why the first of them failed.
+    /// Reason for which the first of them failed.
     why: Option<Box<str>>,
     /// Results and words of a person before its last run.
     before: [u64; 2],
@@ -78,17 +78,17 @@ struct Name {
 pub struct Passed {
     /// The command in a line.
     pub line: Box<str>,
-    /// How many tests passed, where the runner counts them.
+    /// Number of tests that passed, where the runner counts them.
     pub tests: Option<u64>,
     /// Its result.
     pub position: Position,
 }
 
-/// How a command line ended.
+/// Outcome of a command line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) failed: bool,
-    /// How many of the things that it does to files were done.
+    /// Number of its effects on files that took place.
     pub(super) files: usize,
 }
 
@@ -117,7 +117,7 @@ impl Failures {
         self.forgotten
     }
 
-    /// Whether one of these commands failed before a position and succeeded later, and where.
+    /// Position where one of these commands succeeded, after it had failed before `position`.
     pub(super) fn mended_since(&self, keys: &[u64], position: Position) -> Option<Position> {
         let mended = self.commands().filter(|fact| !fact.failed && keys.contains(&fact.key));
         mended.map(|fact| fact.last).find(|last| *last > position)
@@ -132,14 +132,14 @@ impl Failures {
         is_written: impl Fn(&str) -> bool,
     ) -> Ended {
         let output = report::plain(&answer.text);
-        let report = Report::of(&output);
+        let report = Report::parse(&output);
         let failed = failed_run(command, answer, &report);
         for (at, run) in command.runs.iter().enumerate() {
             let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
             let is_cut = |failed| at > failed && after(failed).iter().all(follows_success);
             // A failure behind `||` is seen in the output alone.
             let is_masked = command.runs.get(at + 1).is_some_and(|next| next.joint == Joint::Or);
-            let is_unknown = failed != Some(at) && (is_masked || run.looks());
+            let is_unknown = failed != Some(at) && (is_masked || run.only_looks());
             if !is_unknown && !failed.is_some_and(is_cut) {
                 let is_trial = script(&run.kind).is_some_and(&is_written);
                 self.outcome(line, run, failed == Some(at), (&report, answer.position), is_trial);
@@ -157,7 +157,7 @@ impl Failures {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
         let run = Run::of_tool(hasher.finish(), &call.tool);
-        let report = Report::of(&answer.text);
+        let report = Report::parse(&answer.text);
         let head = answer.text.get(..answer.text.floor_char_boundary(2_000)).unwrap_or_default();
         let head = head.to_ascii_lowercase();
         let is_out = answer.failed && OUT_OF_ORDER.iter().any(|mark| head.contains(mark));
@@ -170,11 +170,11 @@ impl Failures {
     pub(super) fn continues(&mut self) {
         let [results, _] = &mut self.counts;
         *results += 1;
-        self.settle();
+        self.give_up_abandoned();
     }
 
     /// Folds a word of a person.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn fold_message(&mut self) {
         let [_, words] = &mut self.counts;
         *words += 1;
     }
@@ -202,7 +202,7 @@ impl Failures {
     }
 
     /// Gives up what was left alone.
-    fn settle(&mut self) {
+    fn give_up_abandoned(&mut self) {
         let [results, words] = self.counts;
         for fact in self.commands.iter_mut().filter(|fact| fact.failed && !fact.given_up) {
             let [before, heard] = fact.before;
@@ -268,9 +268,9 @@ impl Failures {
                     _ => false,
                 },
                 (Kind::Git(sub, subject), Kind::Git(own, of)) => {
-                    git::concludes(sub, own) || subject.is_some() && subject == of
+                    git::ends_failure(sub, own) || subject.is_some() && subject == of
                 }
-                (Kind::Installs(names), _) => fact.misses(names),
+                (Kind::Installs(names), _) => fact.lacked_package(names),
                 _ => false,
             };
             if is_spoken_for {
@@ -396,8 +396,8 @@ impl CommandFact {
         self.why = None;
     }
 
-    /// Whether it failed because one of these packages was not there.
-    fn misses(&self, packages: &[Box<str>]) -> bool {
+    /// True if it failed because one of these packages was not there.
+    fn lacked_package(&self, packages: &[Box<str>]) -> bool {
         const MISSING: [&str; 4] =
             ["No module named", "Cannot find module", "command not found", "no required module"];
         let quoted = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '@' | '/');
@@ -452,15 +452,16 @@ fn follows_success(run: &Run) -> bool {
     run.joint == Joint::And
 }
 
-/// Whether and which of its simple commands failed: by the status of the result, or by a clear
-/// output where the exit code may be another program's. A command that only looks never does.
+/// Index of the simple command that failed: by the status of the result, or by a clear output where
+/// the exit code may be another program's. A command that only looks never fails.
 pub(super) fn failed_run(command: &Command, answer: &Answer, report: &Report<'_>) -> Option<usize> {
     let runs = &command.runs;
-    let last = |is: &dyn Fn(&Run) -> bool| runs.iter().rposition(|run| !run.looks() && is(run));
+    let last =
+        |is: &dyn Fn(&Run) -> bool| runs.iter().rposition(|run| !run.only_looks() && is(run));
     last(&|_| true)?;
     let is_of_look = command.ends_in_look && answer.code.is_some();
     // `[ -f x ] && make` says nothing where there is no x.
-    let asks = runs.iter().any(Run::looks) && answer.code == Some(1) && report.is_silent();
+    let asks = runs.iter().any(Run::only_looks) && answer.code == Some(1) && report.is_silent();
     let tests = |run: &Run| run.test().is_some();
     let builds = |run: &Run| matches!(run.kind, Kind::Builds(..));
     let breaks_tests =
@@ -473,7 +474,7 @@ pub(super) fn failed_run(command: &Command, answer: &Answer, report: &Report<'_>
         let speaks = |run: &Run| {
             let begins =
                 named.strip_prefix(&*run.program).is_some_and(|rest| rest.starts_with(':'));
-            begins || &*run.program == "git" && git::speaks(&named)
+            begins || &*run.program == "git" && git::is_git_error(&named)
         };
         return last(&|run| tests(run) && breaks_tests)
             .or_else(|| last(&|run| builds(run) && report.breaks_build()))

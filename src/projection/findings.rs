@@ -77,11 +77,11 @@ pub struct Signature {
 impl Signature {
     /// A signature of these bits: of words, and of names and numbers.
     #[must_use]
-    pub fn of(words: u64, names: u64) -> Self {
+    pub fn new(words: u64, names: u64) -> Self {
         Self { words, names }
     }
 
-    /// Whether most words of both texts are the same.
+    /// True if most words of both texts are the same.
     #[must_use]
     pub fn is_like(self, other: Self) -> bool {
         let shared = (self.words & other.words).count_ones();
@@ -89,7 +89,7 @@ impl Signature {
         either > 0 && 10 * shared >= 7 * either
     }
 
-    /// Whether every name and number of this text is also in the other.
+    /// True if every name and number of this text is also in the other.
     #[must_use]
     pub fn names_within(self, other: Self) -> bool {
         self.names & !other.names == 0
@@ -107,8 +107,8 @@ pub struct Finding {
     pub score: usize,
     /// Its place among the sentences of its step or message.
     pub order: u16,
-    /// Whether it says what the agent is about to do, applauds, asks, guesses or tells how far the
-    /// work is just then: nothing is known by it.
+    /// True if it says what the agent is about to do, applauds, asks, guesses or reports momentary
+    /// progress: nothing is known by it.
     pub is_idle: bool,
     /// Its signature, to find repeats.
     pub signature: Signature,
@@ -181,7 +181,7 @@ impl Findings {
         let reasoning = sentences(body.reasoning.as_deref().unwrap_or_default(), first);
         let rejected = rejected.iter().take(OF_REJECTED_MAX);
         let rejected: Vec<(usize, Sentence<'_>)> =
-            rejected.filter_map(|(ordinal, text)| Some((*ordinal, whole(text)?))).collect();
+            rejected.filter_map(|(ordinal, text)| Some((*ordinal, as_sentence(text)?))).collect();
         self.count(description.iter().chain(&reasoning).chain(rejected.iter().map(|(_, one)| one)));
         let percent = weight(body);
         let description = self.counts.judge(percent, description);
@@ -247,7 +247,7 @@ impl Findings {
 
     /// Folds an open gap in, by its ordinal.
     pub(super) fn fold_gap(&mut self, gap: usize, text: &str) {
-        let said: Vec<Sentence<'_>> = whole(text).into_iter().collect();
+        let said: Vec<Sentence<'_>> = as_sentence(text).into_iter().collect();
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.gaps.offer(Said::Listed(gap), 100, judged, 1);
@@ -255,7 +255,7 @@ impl Findings {
 
     /// Folds the title of a source in, by the source's ordinal.
     pub(super) fn fold_source(&mut self, source: usize, title: &str) {
-        let said: Vec<Sentence<'_>> = whole(title).into_iter().collect();
+        let said: Vec<Sentence<'_>> = as_sentence(title).into_iter().collect();
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.sources.offer(Said::Listed(source), 100, judged, 1);
@@ -354,7 +354,7 @@ impl Pool {
     }
 }
 
-/// How many sentences have a word or a pair of words.
+/// Number of sentences with each word or pair of words.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     /// By name; empty before the first sentence.
@@ -403,7 +403,7 @@ impl Counts {
     }
 }
 
-/// How far a step's sentences can be relied on, in percent.
+/// Weight of a step's sentences, in percent.
 fn weight(body: &StepBody) -> usize {
     let sure = match body.confidence {
         Some(Confidence::High) => 110,
@@ -424,7 +424,7 @@ struct Sentence<'a> {
     text: &'a str,
     /// Its place among the sentences of its step or message.
     order: u16,
-    /// Whether it begins where a sentence or a clause does.
+    /// True if it begins where a sentence or a clause does.
     begins: bool,
     /// Hashes of its different words and pairs of words.
     words: Vec<u16>,
@@ -468,7 +468,7 @@ fn without_marker(mut line: &str) -> &str {
 }
 
 /// A text as one sentence, if it has words.
-fn whole(text: &str) -> Option<Sentence<'_>> {
+fn as_sentence(text: &str) -> Option<Sentence<'_>> {
     let text = without_marker(text.trim());
     let (words, signature) = words(text);
     (!words.is_empty()).then_some(Sentence { text, order: 0, begins: true, words, signature })
@@ -484,12 +484,12 @@ fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
         let mut begins = true;
         while sentence.len() > CHARS_MAX && found.len() < SENTENCES_MAX {
             let piece = sentence.get(..end_of_clause(sentence, PIECE_BYTES)).unwrap_or_default();
-            found.extend(whole(piece).map(|one| Sentence { begins, ..one }));
+            found.extend(as_sentence(piece).map(|one| Sentence { begins, ..one }));
             let (before, after) = sentence.split_at(end_of_clause(sentence, PIECE_BYTES / 2));
             begins = before.trim_end().ends_with([';', ':']);
             sentence = after;
         }
-        found.extend(whole(sentence).map(|one| Sentence { begins, ..one }));
+        found.extend(as_sentence(sentence).map(|one| Sentence { begins, ..one }));
         rest = after;
     }
     for (order, one) in (u16::try_from(first).unwrap_or(u16::MAX)..).zip(&mut found) {
@@ -502,8 +502,8 @@ fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
 /// of an abbreviation.
 const MARKS: &[u8] = b";:,";
 
-/// Where a piece of about so many bytes of a long sentence ends: after the best mark in its last
-/// third, the last of equals; without a mark after a word.
+/// End of a piece of about `bytes` bytes of a long sentence: after the best mark in its last third,
+/// the last of equals; without a mark after a word.
 fn end_of_clause(sentence: &str, bytes: usize) -> usize {
     let head = sentence.get(..sentence.floor_char_boundary(bytes)).unwrap_or_default();
     let rank = |end: &usize| {
@@ -551,9 +551,9 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
 
 struct Word {
     hash: u32,
-    /// Whether it has a digit.
+    /// True if it has a digit.
     is_number: bool,
-    /// Whether it begins with a capital within a sentence.
+    /// True if it begins with a capital within a sentence.
     is_name: bool,
 }
 
@@ -669,7 +669,7 @@ mod tests {
 
     #[test]
     fn a_text_that_repeats_another_has_its_signature() {
-        let of = |text| whole(text).expect("words").signature;
+        let of = |text| as_sentence(text).expect("words").signature;
         let told = of("The harbour wall at Varna is 42 metres long");
         let again = of("the harbour wall at Varna is 42 metres long, again");
         let other = of("the harbour wall at Burgas is 17 metres long");

@@ -45,7 +45,7 @@ const OUTSIDE: [&str; 9] =
 pub struct FoundSource {
     /// The source, as the log will contain it.
     pub source: SourceBody,
-    /// Where the result is.
+    /// Position of the result.
     pub position: Position,
     /// The normalised address of its page.
     name: String,
@@ -143,7 +143,7 @@ impl Findable {
         for said in [result.content, result.result].into_iter().flatten() {
             let said = json::tree(said.get()).and_then(|said| serde_json::from_str(said).ok());
             let said: Value = said.unwrap_or_default();
-            pages.look(&said, 0);
+            pages.visit(&said, 0);
         }
         let from = [call.position.0, event.position.0];
         let heading = result.content.and_then(|said| heading(&super::conversation::words(said)));
@@ -189,7 +189,7 @@ struct Page {
 #[derive(Default)]
 struct Pages {
     list: Vec<Page>,
-    /// Where each is in the list, by its name.
+    /// Index of each in the list, by its name.
     known: HashMap<String, usize>,
     looked: usize,
     outside: bool,
@@ -212,7 +212,7 @@ impl Pages {
         }
     }
 
-    fn look(&mut self, value: &Value, depth: usize) {
+    fn visit(&mut self, value: &Value, depth: usize) {
         if depth > DEPTH_MAX {
             return;
         }
@@ -227,9 +227,9 @@ impl Pages {
                         self.add(url, title);
                     }
                 }
-                members.values().for_each(|value| self.look(value, depth + 1));
+                members.values().for_each(|value| self.visit(value, depth + 1));
             }
-            Value::Array(values) => values.iter().for_each(|value| self.look(value, depth + 1)),
+            Value::Array(values) => values.iter().for_each(|value| self.visit(value, depth + 1)),
             Value::String(text) => self.read(text, depth),
             _ => {}
         }
@@ -244,7 +244,7 @@ impl Pages {
         if text.trim_start().starts_with(['{', '['])
             && let Some(Ok(value)) = json::tree(text).map(serde_json::from_str::<Value>)
         {
-            self.look(&value, depth + 1);
+            self.visit(&value, depth + 1);
         } else if self.outside {
             let mut title = None;
             for line in text.lines() {
@@ -286,7 +286,7 @@ fn is_address(text: &str) -> bool {
         && !text.contains(char::is_whitespace)
 }
 
-/// What a page calls itself: its first heading.
+/// Title or first heading of a page.
 fn heading(text: &str) -> Option<String> {
     let page = |text: &str| {
         let rest = text.split_once("<title>")?.1;

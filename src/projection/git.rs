@@ -1,5 +1,5 @@
-//! What git reports of itself in the output of a command: the commit that it made, and the branch
-//! that is checked out. It must not run git, nor read a command.
+//! Reports of git in the output of a command: the commit that it made, and the branch that is
+//! checked out. It must not run git, nor read a command.
 
 /// Beginnings of what git writes when it does not do what it was asked for.
 const REFUSES: [&str; 8] = [
@@ -12,7 +12,7 @@ const REFUSES: [&str; 8] = [
     "! [rejected]",
     "Please commit your changes",
 ];
-/// What git writes while an operation is under way.
+/// Lines of git while an operation is under way.
 const UNDER_WAY: [&str; 7] = [
     "rebase in progress",
     "You are currently",
@@ -25,19 +25,19 @@ const UNDER_WAY: [&str; 7] = [
 /// Operations that are under way for a while.
 const OPERATIONS: [&str; 7] = ["rebase", "merge", "cherry-pick", "revert", "am", "pull", "stash"];
 
-/// Whether an error is in the words of git.
-pub(super) fn speaks(error: &str) -> bool {
+/// True if an error is in the words of git.
+pub(super) fn is_git_error(error: &str) -> bool {
     REFUSES.iter().any(|mark| error.starts_with(mark))
 }
 
-/// Whether a commit that git did not make was not needed.
+/// True if git made no commit because none was needed.
 pub(super) fn is_answer<'a>(mut programs: impl Iterator<Item = &'a str>, output: &str) -> bool {
     let says_clean = ["nothing to commit", "no changes added to commit", "Everything up-to-date"];
     programs.all(|program| program == "git") && says_clean.iter().any(|mark| output.contains(mark))
 }
 
-/// Whether the success of one command of git ends the failure of another.
-pub(super) fn concludes(sub: &str, failed: &str) -> bool {
+/// True if the success of one command of git ends the failure of another.
+pub(super) fn ends_failure(sub: &str, failed: &str) -> bool {
     match sub {
         "commit" => matches!(failed, "add" | "commit" | "merge" | "cherry-pick" | "revert" | "rm"),
         "push" => matches!(failed, "push" | "pull" | "fetch"),
@@ -46,7 +46,7 @@ pub(super) fn concludes(sub: &str, failed: &str) -> bool {
     }
 }
 
-/// Whether the failure of a command of git is over by what git reports later: an operation that is
+/// True if the failure of a command of git is over by a later report of git: an operation that is
 /// not under way any more, a commit of that subject, a branch that was pushed.
 pub(super) fn is_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
     let has = |marks: &[&str]| marks.iter().any(|mark| output.contains(mark));

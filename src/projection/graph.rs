@@ -92,7 +92,7 @@ pub struct Graph {
     entities: BTreeMap<(Arc<str>, Arc<str>), Arc<Entity>>,
     /// By id.
     relations: BTreeMap<Box<str>, Arc<Relation>>,
-    /// Where what is there no more was removed: relations by their ids, entities by [`removed_as`].
+    /// Positions of removals: relations by their ids, entities by [`removed_as`].
     removed: BTreeMap<Box<str>, Position>,
     bytes: usize,
     left: u64,
@@ -105,7 +105,7 @@ impl Graph {
         self.entities.get(&(id.into(), kind.into()))
     }
 
-    /// Whether there is an entity of that id, whatever its type.
+    /// True if there is an entity of that id, whatever its type.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
         let from = (id.into(), "".into());
@@ -128,31 +128,31 @@ impl Graph {
         self.relations.values()
     }
 
-    /// Where the entity of that type and id was removed, if it was and is not there again.
+    /// Position where the entity of that type and id was removed, if it was and is not there again.
     #[must_use]
     pub fn entity_removed(&self, kind: &str, id: &str) -> Option<Position> {
         self.removed.get(&*removed_as(kind, id)).copied()
     }
 
-    /// Where the relation of that id was removed: its id is not that of another one.
+    /// Position where the relation of that id was removed: its id is not that of another one.
     #[must_use]
     pub fn relation_removed(&self, id: &str) -> Option<Position> {
         self.removed.get(id).copied()
     }
 
-    /// Whether it takes no further entity.
+    /// True if it takes no further entity.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.entities.len() >= ENTITIES_MAX || self.bytes >= GRAPH_BYTES_MAX
     }
 
-    /// Whether it takes no further relation.
+    /// True if it takes no further relation.
     #[must_use]
     pub fn is_full_of_relations(&self) -> bool {
         self.relations.len() >= RELATIONS_MAX || self.bytes >= GRAPH_BYTES_MAX
     }
 
-    /// How many events did not fit.
+    /// Number of events that did not fit.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left

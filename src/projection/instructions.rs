@@ -24,15 +24,15 @@ const TASK_CHARS_MAX: usize = 8_000;
 /// A message of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Where it was said last.
+    /// Position where it was said last.
     pub position: Position,
     /// The words.
     pub text: String,
-    /// How often.
+    /// Number of times it was said.
     pub times: u64,
-    /// Whether they put something else in the place of the task.
+    /// True if it replaces the task.
     pub replaces: bool,
-    /// Whether it is known from the answer to a refused call alone, which the program's transcript
+    /// True if it is known from the answer to a refused call alone, which the program's transcript
     /// may repeat as a message.
     is_echo: bool,
 }
@@ -58,12 +58,12 @@ impl Word {
     }
 }
 
-/// What persons asked for. Answers that only agree ("ok", "go ahead") are left out, unless the
-/// session begins with one.
+/// Requests of persons. Answers that only agree ("ok", "go ahead") are left out, unless the session
+/// begins with one.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     task: Option<Word>,
-    /// Whether the task is an answer that only agrees: the first real one replaces it.
+    /// True if the task is an answer that only agrees: the first real one replaces it.
     task_is_trivial: bool,
     whole: Messages<Word>,
     lines: VecDeque<Word>,
@@ -82,13 +82,13 @@ impl Instructions {
         self.lines.iter()
     }
 
-    /// How many there were in all.
+    /// Number of instructions in all.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many there was no room for.
+    /// Number of instructions dropped for want of room.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.count - (self.whole.all().len() + self.lines.len()) as u64
@@ -111,22 +111,22 @@ impl Instructions {
         self.task.as_ref()
     }
 
-    /// Whether one at a position may be kept in a line, or forgotten.
+    /// True if one at a position may be kept in a line, or forgotten.
     pub(super) fn may_lack(&self, position: Position) -> bool {
         self.whole.may_lack(position)
     }
 
     /// Adds what a person typed.
     pub(super) fn add(&mut self, position: Position, text: &str, marks: &Marks) {
-        self.say(position, text, false, marks);
+        self.add_words(position, text, false, marks);
     }
 
     /// Adds what a person said to a call that was refused.
     pub(super) fn refuse(&mut self, position: Position, text: &str, marks: &Marks) {
-        self.say(position, text, true, marks);
+        self.add_words(position, text, true, marks);
     }
 
-    fn say(&mut self, position: Position, text: &str, is_echo: bool, marks: &Marks) {
+    fn add_words(&mut self, position: Position, text: &str, is_echo: bool, marks: &Marks) {
         let trivial = person::is_trivial(text);
         let says_nothing = text.is_empty() || person::is_bare_command(text);
         if says_nothing || trivial && self.task.is_some() {

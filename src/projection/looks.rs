@@ -1,4 +1,4 @@
-//! Which simple commands only look: no exit code of theirs is a failure, for it says that nothing
+//! Simple commands that only look: no exit code of theirs is a failure, for it says that nothing
 //! was found, that something differs, or that a file is not there. It must not read an output.
 
 /// Programs that only look, whatever their arguments.
@@ -87,7 +87,7 @@ const ASKED: [(&[&str], &[&str]); 12] = [
     (&["bd", "beads"], &["show", "list", "ready", "search", "stats", "blocked"]),
     (&["helm"], &["list", "status", "get", "history"]),
 ];
-/// What git is asked for when it only looks.
+/// Subcommands of git that only look.
 const GIT: [&str; 32] = [
     "diff",
     "grep",
@@ -122,10 +122,10 @@ const GIT: [&str; 32] = [
     "version",
     "help",
 ];
-/// What the second word of `gh` and `glab` is when they only look.
+/// Second words of `gh` and `glab` when they only look.
 const HOSTS: [&str; 7] = ["view", "list", "status", "diff", "checks", "watch", "search"];
 
-/// Whether a simple command only looks: its words from the program on, the name of that, and all
+/// True if a simple command only looks: its words from the program on, the name of that, and all
 /// its words.
 pub(super) fn only_looks(words: &[String], name: &str, all: &[String]) -> bool {
     let rest = words.get(1..).unwrap_or_default();
@@ -148,7 +148,7 @@ pub(super) fn only_looks(words: &[String], name: &str, all: &[String]) -> bool {
     }
 }
 
-/// What git is asked for, and the words behind it.
+/// Subcommand of git, and the words behind it.
 pub(super) fn git_words(words: &[String]) -> (&str, &[String]) {
     let mut words = words;
     loop {

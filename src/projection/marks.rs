@@ -1,4 +1,4 @@
-//! What persons and models said of single events: important, wrong, done. Bounded. It must not
+//! Marks of persons and models on single events: important, wrong, done. Bounded. It must not
 //! change what a marked event means.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -27,7 +27,7 @@ pub struct Marks {
     /// Events that a fold before this one found to be marked important, and up to where it knew.
     known: BTreeSet<Position>,
     known_to: Position,
-    /// Whether one was marked that the facts may have forgotten.
+    /// True if an event was marked that the facts may have forgotten.
     are_late: bool,
 }
 
@@ -44,8 +44,8 @@ impl Marks {
         self.at.get(&position).map(|id| self.of(id)).unwrap_or_default()
     }
 
-    /// Whether the event at a position is marked important, or will be.
-    pub(super) fn keeps(&self, position: Position) -> bool {
+    /// True if the event at a position is marked important, or will be.
+    pub(super) fn is_kept(&self, position: Position) -> bool {
         let is_important = |mark: &Mark| mark.kind == MarkKind::Important;
         self.known.contains(&position) || self.at(position).iter().any(is_important)
     }
@@ -55,14 +55,14 @@ impl Marks {
         self.are_late |= mark >= self.known_to;
     }
 
-    /// Whether facts with all marks would keep more.
+    /// True if facts with all marks would keep more.
     pub(super) fn are_late(&self) -> bool {
         self.are_late
     }
 
     /// The same before any event, with what is known at a position.
     pub(super) fn again(&self, known_to: Position) -> Self {
-        let marked = self.at.keys().filter(|at| self.keeps(**at)).copied();
+        let marked = self.at.keys().filter(|at| self.is_kept(**at)).copied();
         let mut known: BTreeSet<_> = marked.chain(self.known.iter().copied()).collect();
         while known.len() > EVENTS_MAX {
             known.pop_first();

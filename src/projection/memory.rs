@@ -1,6 +1,6 @@
-//! What a session was asked to remember: its items, with those that were superseded, forgotten or
-//! ended, so that a reader learns what became of each. Bounded; the log has what leaves the fold.
-//! It must not judge a text.
+//! Memory of a session: its items, with those that were superseded, forgotten or ended, so that a
+//! reader learns the state of each. Bounded; the log has what leaves the fold. It must not judge a
+//! text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,7 +28,7 @@ const IMPORTANCE_MAX: u8 = 10;
 const SIMILAR_MAX: usize = 5;
 const SIMILAR_PERCENT: usize = 50;
 
-/// What became of an item.
+/// State of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryState {
     /// It holds.
@@ -62,26 +62,26 @@ pub struct MemoryItem {
     pub importance: Option<u8>,
     /// Its name.
     pub name: Option<Box<str>>,
-    /// Where it was written from, when that is another session.
+    /// Place it was written from, when that is another session.
     pub from: Option<PlaceBody>,
     /// The positions of the events that it stands for.
     pub positions: Option<Range>,
-    /// What became of it.
+    /// State of the item.
     pub state: MemoryState,
-    /// How often a model was given it in this session.
+    /// Number of times a model was given it in this session.
     pub paged_in: u64,
     /// Hashes of its different words, sorted.
     words: Box<[u32]>,
 }
 
 impl MemoryItem {
-    /// Whether it holds.
+    /// True if it holds.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.state == MemoryState::Current
     }
 
-    /// What does not hold any more leaves the fold first, then what matters least.
+    /// Order of leaving the fold: first items that do not hold any more, then the least important.
     fn rank(&self) -> (u8, Position) {
         let importance = self.importance.unwrap_or(IMPORTANCE_USUAL);
         (if self.is_current() { importance } else { 0 }, self.position)
@@ -134,7 +134,7 @@ impl MemoryItems {
         Some(item)
     }
 
-    /// How many left the fold for want of room.
+    /// Number of items that left the fold for want of room.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
@@ -296,7 +296,7 @@ fn hash(word: &str) -> u32 {
     letters.fold(0x811c_9dc5, |hash, letter| (hash ^ u32::from(letter)).wrapping_mul(0x0100_0193))
 }
 
-/// How many of a hundred words that either has both have.
+/// Percentage of all words of both texts that both have.
 fn percent_shared(one: &[u32], other: &[u32]) -> usize {
     let (mut at, mut shared) = (0, 0);
     for word in one {

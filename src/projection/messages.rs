@@ -11,7 +11,7 @@ const MARKED_MAX: usize = 64;
 
 /// A message that is kept.
 pub(super) trait Message {
-    /// Where it was said.
+    /// Position where it was said.
     fn position(&self) -> Position;
 
     /// Its words.
@@ -71,7 +71,7 @@ impl<T: Message> Messages<T> {
             let Some(oldest) = self.all.get(self.marked) else { break };
             bytes -= oldest.text().len();
             self.left = Some(oldest.position());
-            if marks.keeps(oldest.position()) {
+            if marks.is_kept(oldest.position()) {
                 self.marked += 1;
             } else {
                 gone.extend(self.all.remove(self.marked));
@@ -84,7 +84,7 @@ impl<T: Message> Messages<T> {
         gone
     }
 
-    /// Whether a message at a position may have been forgotten.
+    /// True if a message at a position may have been forgotten.
     pub(super) fn may_lack(&self, position: Position) -> bool {
         let is_kept = || self.all.binary_search_by_key(&position, T::position).is_ok();
         self.left.is_some_and(|left| position <= left) && !is_kept()

@@ -97,34 +97,34 @@ pub struct Facts {
     pub research: Research,
     /// The best sentences of its steps and messages.
     pub findings: Findings,
-    /// How its tools fared.
+    /// Outcomes of its tools.
     pub outcomes: Outcomes,
     /// Everything else in it.
     pub conversation: Conversation,
-    /// How far its work is.
+    /// Progress of its work.
     pub progress: Progress,
     /// Its work: files, commands, changes.
     pub work: Work,
     /// The phases of the work.
     pub phases: Phases,
-    /// What its client's compactions took out of the context.
+    /// Events that its client's compactions took out of the context.
     pub compactions: Compactions,
-    /// What the requests of its model took.
+    /// Tokens used by the requests of its model.
     pub usage: Usage,
-    /// What its tools answered.
+    /// Answers of its tools.
     pub remembered: Remembered,
-    /// What it was asked to remember.
+    /// Items it was asked to remember.
     pub memory: MemoryItems,
-    /// What is said of single events.
+    /// Marks on single events.
     pub marks: Marks,
     /// Its entities and relations.
     pub graph: Graph,
-    /// What it was saved with.
+    /// Items it was saved with.
     pub saved: Saved,
     /// The sessions that these facts are of, where they are of several that continue one another:
     /// where the events of each begin.
     line: Vec<(Position, Box<str>)>,
-    /// What is no part of the conversation any more, for each session of the line.
+    /// Parts that left the conversation, for each session of the line.
     routes: Vec<route::Route>,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
@@ -137,7 +137,7 @@ impl Facts {
     /// The facts of a session of a workspace.
     #[must_use]
     pub fn of(workspace: Option<&str>) -> Self {
-        Self { calls: calls::Calls::of(workspace), ..Self::default() }
+        Self { calls: calls::Calls::with_workspace(workspace), ..Self::default() }
     }
 
     /// The workspace below which they name files.
@@ -154,7 +154,7 @@ impl Facts {
         let base = self.line.last().map_or(Position::ZERO, |(base, _)| *base);
         let is_left = |at: &Position| *at >= base && open.contains(at);
         let left = self.calls.open().filter(|call| is_left(&call.position));
-        left.for_each(|call| self.work.leave(call));
+        left.for_each(|call| self.work.fold_unfinished(call));
         self.line.push((self.position, session.into()));
         self.research.begin();
         self.route();
@@ -196,13 +196,13 @@ impl Facts {
         true
     }
 
-    /// Whether nothing is known of what they leave out.
+    /// True if nothing is known of what they leave out.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// What is no part of the conversation of the session that was folded last.
+    /// Parts that left the conversation of the session that was folded last.
     #[must_use]
     pub fn withdrawn(&self) -> Withdrawn {
         self.routes.last().map(route::Route::withdrawn).unwrap_or_default()
@@ -233,7 +233,7 @@ impl Facts {
         calls.map(|call| (&*call.tool, &*call.input))
     }
 
-    /// Where a position of the facts is: the number of its session in the line, from 1, unless it
+    /// Place of a position of the facts: the number of its session in the line, from 1, unless it
     /// is the last one, and the position there.
     #[must_use]
     pub fn place(&self, at: Position) -> (Option<usize>, Position) {
@@ -294,7 +294,7 @@ impl Facts {
             let mut tool_event = self.calls.fold(event);
             if let Some(tool_event) = &mut tool_event {
                 self.work.fold(tool_event);
-                made = phases::Made::of(tool_event);
+                made = phases::Made::from_event(tool_event);
             }
             self.work.fold_others(event);
             let is_refused = self
@@ -303,7 +303,7 @@ impl Facts {
                 .next_back()
                 .is_some_and(|one| one.position == event.position && !one.words.is_empty());
             self.progress.fold(event, tool_event.as_ref(), &self.marks);
-            self.hear(event.position, is_refused);
+            self.fold_refutations(event.position, is_refused);
             self.compactions.fold(event);
             self.usage.fold(event);
             self.remembered.fold(event);
@@ -315,11 +315,11 @@ impl Facts {
     }
 
     /// Takes back what a person's words at a position, or a call that was refused there, refute.
-    fn hear(&mut self, position: Position, is_refused: bool) {
+    fn fold_refutations(&mut self, position: Position, is_refused: bool) {
         let word = self.progress.instructions().whole().next_back();
         let word = word.filter(|word| word.position == position).map(|word| word.text.clone());
         let mut gone = if is_refused { self.claims.refuse() } else { Vec::new() };
-        gone.extend(word.iter().flat_map(|text| self.claims.hear(text)));
+        gone.extend(word.iter().flat_map(|text| self.claims.fold_person(text)));
         self.take_back(&gone);
     }
 

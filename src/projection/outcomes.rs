@@ -100,7 +100,7 @@ impl Trouble {
     }
 
     /// The kind that an error's text names, or that its words indicate.
-    fn of(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         /// From the surest words to the vaguest.
         const ORDER: [Trouble; 8] = [
             Trouble::RateLimited,
@@ -122,7 +122,7 @@ impl Trouble {
     }
 }
 
-/// Whether a number occurs as a whole: 404 is not in 14046.
+/// True if a number occurs as a whole: 404 is not in 14046.
 fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
     if !mark.starts_with(|c: char| c.is_ascii_digit()) {
         return true;
@@ -133,7 +133,7 @@ fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
     !digit(before) && !digit(after)
 }
 
-/// How one call ended.
+/// Outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The tool, with its server when it has one.
@@ -144,11 +144,11 @@ pub struct Outcome {
     pub url: Option<Box<str>>,
     /// When the result came.
     pub at: Timestamp,
-    /// Whether it was a command, whose failure says nothing about the tool that runs it.
+    /// True if it was a command, whose failure says nothing about the tool that runs it.
     pub is_command: bool,
 }
 
-/// How the tools of a session fared lately.
+/// Latest outcomes of the tools of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
     latest: VecDeque<Outcome>,
@@ -165,7 +165,7 @@ struct Call {
     url: Option<Box<str>>,
     is_command: bool,
     is_aside: bool,
-    /// Whether its turn ended without a result.
+    /// True if its turn ended without a result.
     is_over: bool,
 }
 
@@ -215,7 +215,7 @@ impl Outcomes {
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
         let (by, tool) = tools::split(server.as_deref(), &name);
-        let does = tools::does(by, tool, &tools::members(call.input), None);
+        let does = tools::classify(by, tool, &tools::members(call.input), None);
         let (tool, is_command) = (tool.into(), does == tools::Does::Runs);
         let provider = match server {
             Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
@@ -245,12 +245,13 @@ impl Outcomes {
         let failed = result.is_error.unwrap_or(false);
         let is_short = |content: &&RawValue| content.get().len() <= UNRUN_BYTES_MAX;
         let text = result.content.filter(|content| failed || is_short(content)).map(words);
-        let is_unrun = result.refused.is_some() || text.as_deref().and_then(Unrun::of).is_some();
+        let is_unrun =
+            result.refused.is_some() || text.as_deref().and_then(Unrun::from_text).is_some();
         if is_unrun || result.cached.is_some() {
             // The tool did not return, or was not asked: that says nothing of it.
             return Some(());
         }
-        let trouble = failed.then(|| Trouble::of(&text.unwrap_or_default()));
+        let trouble = failed.then(|| Trouble::from_text(&text.unwrap_or_default()));
         if self.latest.len() == OUTCOMES_MAX {
             self.latest.pop_front();
         }

@@ -1,4 +1,4 @@
-//! Which words of a message a person typed. Programs of agents put text of their own into the same
+//! Words of a message that a person typed. Programs of agents put text of their own into the same
 //! messages: reminders, output of local commands, summaries of compactions, rules of a directory.
 //! This is the one place that separates them; it must not keep anything.
 
@@ -63,7 +63,7 @@ const UNSAID: [&str; 7] = [
     "local-command-caveat",
 ];
 
-/// How a text begins that a program wrote.
+/// First words of texts that a program wrote.
 const BEGINNINGS: [&str; 12] = [
     "[left out:",
     "This session is being continued from a previous conversation",
@@ -186,7 +186,7 @@ const EMPTY_PHRASES: [&str; 88] = [
 /// Most words of an empty answer; a longer one has content.
 const EMPTY_WORDS_MAX: usize = 8;
 
-/// What a person typed of a content: empty when that is nothing.
+/// Text of a content that a person typed; empty when there is none.
 pub fn typed(content: &RawValue) -> String {
     let texts = texts(content);
     let typed: Vec<String> = texts.iter().filter_map(|text| typed_in(text)).collect();
@@ -235,7 +235,7 @@ const SETTINGS: [&str; 30] = [
     "usage",
     "vim",
 ];
-/// How a request begins that puts something else in the place of the task, in small letters.
+/// First words of a request that replaces the task, in small letters.
 const REPLACES: [&str; 22] = [
     "actually, let's",
     "actually let's",
@@ -261,14 +261,14 @@ const REPLACES: [&str; 22] = [
     "stop, ",
 ];
 
-/// Whether a request puts something else in the place of the task.
+/// True if a request replaces the task.
 pub(super) fn replaces(text: &str) -> bool {
     let head: String = text.trim_start().chars().take(40).collect();
     let head = head.replace('\u{2019}', "'").to_lowercase();
     REPLACES.iter().any(|begin| head.starts_with(begin))
 }
 
-/// Whether a text is a command of the agent's program that asks for nothing: `/clear`, `/mode`.
+/// True if a text is a command of the agent's program that asks for nothing: `/clear`, `/mode`.
 pub(super) fn is_bare_command(text: &str) -> bool {
     let Some(rest) = text.trim().strip_prefix('/') else { return false };
     let (name, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -276,7 +276,7 @@ pub(super) fn is_bare_command(text: &str) -> bool {
     is_name && name.contains(char::is_alphabetic) && (words.is_empty() || SETTINGS.contains(&name))
 }
 
-/// Whether an answer only agrees, like "go ahead".
+/// True if an answer only agrees, like "go ahead".
 pub(super) fn is_trivial(text: &str) -> bool {
     let lower: String = text.chars().take(120).collect::<String>().to_lowercase();
     let words: Vec<&str> =
@@ -305,7 +305,7 @@ pub(super) fn is_trivial(text: &str) -> bool {
     reached.last() == Some(&true)
 }
 
-/// What a person typed of one text.
+/// Part of one text that a person typed.
 fn typed_in(text: &str) -> Option<String> {
     let text = match text.trim_start().strip_prefix(EDITOR.0) {
         Some(rest) => rest.split_once(EDITOR.1)?.1,
@@ -373,7 +373,7 @@ fn begins(text: &str, mark: &str, name: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(|c: char| c == '>' || c == '/' || c.is_whitespace()))
 }
 
-/// What follows an element.
+/// Text behind an element.
 fn end_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let close = format!("</{name}");
     let (_, after) = text.split_once(&close)?;

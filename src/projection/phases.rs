@@ -21,7 +21,7 @@ const NAMES_MAX: usize = 8;
 /// Quiet after which the next event begins a phase, in microseconds.
 const QUIET_MICROS: i64 = 3_600_000_000;
 
-/// What ended a stretch or a phase.
+/// End of a stretch or a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The user made another request.
@@ -55,7 +55,7 @@ impl Ended {
         }
     }
 
-    /// Whether a phase ends there in any case.
+    /// True if a phase ends there in any case.
     #[must_use]
     pub fn ends_phase(self) -> bool {
         !matches!(self, Self::Instruction | Self::Step | Self::Events)
@@ -71,25 +71,25 @@ pub struct Phase {
     pub to: Position,
     /// When it began and when its last event came, by the store's clock.
     pub times: (Timestamp, Timestamp),
-    /// What ended it; `None` for the current one.
+    /// Its end; `None` for the current one.
     pub ended: Option<Ended>,
     /// Research steps recorded in it.
     pub steps: u64,
     /// The user's first requests in it, and how many there were.
     pub asked: Vec<Box<str>>,
-    /// How many requests there were.
+    /// Number of requests.
     pub requests: u64,
     /// The step of the plan that was finished with it.
     pub finished: Option<Box<str>>,
     /// The best sentences of its steps and messages, with their scores.
     pub found: Vec<(usize, Box<str>)>,
-    /// How many calls of tools there were.
+    /// Number of calls of tools.
     pub calls: u64,
     /// The tools that were called first, and how often.
     pub tools: Vec<(Box<str>, u64)>,
     /// The files that were changed first.
     pub files: Vec<Box<str>>,
-    /// What its last step or message begins with.
+    /// Beginning of its last step or message.
     pub last: Option<Box<str>>,
 }
 
@@ -158,7 +158,7 @@ impl Phase {
     }
 }
 
-/// What a tool event does to a phase.
+/// Effect of a tool event on a phase.
 #[derive(Debug)]
 pub(super) enum Made {
     /// A tool was called.
@@ -168,7 +168,7 @@ pub(super) enum Made {
 }
 
 impl Made {
-    pub(super) fn of(event: &ToolEvent<'_>) -> Option<Self> {
+    pub(super) fn from_event(event: &ToolEvent<'_>) -> Option<Self> {
         match event {
             ToolEvent::Call(call, _) => Some(Self::Call(call.tool.clone())),
             ToolEvent::Result(_, answer) if answer.failed => None,
@@ -186,17 +186,17 @@ impl Made {
 /// The meaning of one event for the phases.
 #[derive(Debug, Default)]
 pub(super) struct Mark<'a> {
-    /// Whether it is a research step.
+    /// True if it is a research step.
     pub(super) is_step: bool,
     /// A user's request.
     pub(super) asked: Option<&'a str>,
     /// The step of the plan that it finishes.
     pub(super) finished: Option<&'a str>,
-    /// Whether it is a compaction.
+    /// True if it is a compaction.
     pub(super) is_compaction: bool,
     /// Its best sentence, with its score.
     pub(super) found: Option<(usize, &'a str)>,
-    /// What was called or changed.
+    /// Call or change that it made.
     pub(super) made: Option<Made>,
     /// Its text.
     pub(super) said: Option<&'a str>,
@@ -218,13 +218,13 @@ impl Phases {
         &self.all
     }
 
-    /// How many phases were joined to the first.
+    /// Number of phases joined to the first.
     #[must_use]
     pub fn joined(&self) -> u64 {
         self.joined
     }
 
-    /// Whether a plan with so many finished steps finishes one more than the one before.
+    /// True if a plan with `done` finished steps finishes one more than the one before.
     pub(super) fn finishes(&mut self, done: usize) -> bool {
         done > std::mem::replace(&mut self.done, done)
     }
@@ -245,7 +245,7 @@ impl Phases {
             last.ended = Some(by);
         }
         if self.all.len() == STRETCHES_MAX {
-            self.thin();
+            self.join_neighbours();
         }
         self.all.push(Phase::new(position, at));
         self.add(position, at, mark);
@@ -289,7 +289,7 @@ impl Phases {
 
     /// Makes room: neighbours between which no phase ends are joined in pairs; without any, the two
     /// oldest are.
-    fn thin(&mut self) {
+    fn join_neighbours(&mut self) {
         let before = self.all.len();
         let mut kept: Vec<Phase> = Vec::with_capacity(before);
         let mut is_pair = true;

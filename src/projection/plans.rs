@@ -24,7 +24,7 @@ pub fn is_done(step: &PlanStepOut) -> bool {
     matches!(&*step.state, "done" | "completed" | "complete" | "finished" | "success")
 }
 
-/// Whether a step is in progress.
+/// True if a step is in progress.
 #[must_use]
 pub fn is_under_way(step: &PlanStepOut) -> bool {
     matches!(&*step.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
@@ -33,7 +33,7 @@ pub fn is_under_way(step: &PlanStepOut) -> bool {
 /// A plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Where it was recorded last.
+    /// Position where it was recorded last.
     pub position: Position,
     /// Its steps.
     pub steps: Vec<PlanStepOut>,
@@ -100,7 +100,7 @@ impl Plans {
                 None => self.state(&id, state.unwrap_or_default()),
             }
         }
-        self.settle(position);
+        self.set_current(position);
         Some(())
     }
 
@@ -121,7 +121,7 @@ impl Plans {
             self.ids.clear();
         }
         self.put(&id, PlanStepOut { text, state: "pending".to_owned() });
-        self.settle(position);
+        self.set_current(position);
         Some(())
     }
 
@@ -141,7 +141,7 @@ impl Plans {
                 step.state = one_line(&status, 40);
             }
         }
-        self.settle(position);
+        self.set_current(position);
         Some(())
     }
 
@@ -173,7 +173,7 @@ impl Plans {
     }
 
     /// Sets the position of the change, and the current step.
-    fn settle(&mut self, position: Position) {
+    fn set_current(&mut self, position: Position) {
         let plan = self.plan.get_or_insert_default();
         plan.position = position;
         plan.current =

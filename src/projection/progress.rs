@@ -28,10 +28,10 @@ const RESULT_CHARS_MAX: usize = 4_000;
 const LINES_MAX: usize = 50;
 const LINE_CHARS_MAX: usize = 400;
 
-/// What a call of a tool gave.
+/// Output of a call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Where the result is.
+    /// Position of the result.
     pub position: Position,
     /// The tool.
     pub tool: String,
@@ -39,23 +39,23 @@ pub struct Output {
     pub input: String,
     /// Its text, shortened; of data in JSON, without the marks that a reader does not need.
     pub text: String,
-    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted; else
+    /// End of the call, in a word, where it did not succeed: failed, refused or interrupted; else
     /// empty.
     pub ended: &'static str,
     /// The files that it shows, relative to the session's directory when below it.
     pub reads: Box<[Box<str>]>,
-    /// Whether it is of a subagent's call.
+    /// True if it is of a subagent's call.
     pub is_aside: bool,
     /// The simple commands that it is of, as runs of them are compared.
     pub(super) commands: Box<[u64]>,
 }
 
-/// How far the work is.
+/// Progress of the work.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     instructions: Instructions,
-    /// Whether a client that is no model recorded a message of a person: from then on a model does
-    /// not speak for its user.
+    /// True once a client that is no model recorded a message of a person: from then on a model
+    /// does not speak for its user.
     has_heard: bool,
     plans: Plans,
     outputs: VecDeque<Output>,
@@ -119,17 +119,17 @@ impl Progress {
         self.tried.iter()
     }
 
-    /// What worked, oldest first.
+    /// Things that worked, oldest first.
     pub fn worked(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.worked.iter()
     }
 
-    /// What failed, oldest first.
+    /// Things that failed, oldest first.
     pub fn failed(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.failed.iter()
     }
 
-    /// How many attempts, things that worked and things that failed there were beyond these lists.
+    /// Numbers of attempts, things that worked and things that failed beyond these lists.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 3] {
         self.forgotten
@@ -202,8 +202,8 @@ impl Progress {
         }
     }
 
-    /// What a subagent answered last is work that is done. One without a name is the program's own:
-    /// it wrote the summary of a compaction.
+    /// Counts the last answer of a subagent as work done. A subagent without a name is the
+    /// program's own: it wrote the summary of a compaction.
     fn fold_subagent(&mut self, event: &Event) -> Option<()> {
         let ended: EndedBody<'_> = body::read(&event.body)?;
         if ended.agent_name.as_deref() == Some("") {

@@ -31,18 +31,18 @@ pub const TOKEN_BYTES: usize = 4;
 /// An answer that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Where the call is.
+    /// Position of the call.
     pub call: Position,
-    /// Where its result is.
+    /// Position of its result.
     pub result: Position,
     /// The time of the result: the store's, or an earlier one in the event, when it was delivered
     /// late.
     pub at: Timestamp,
     /// Approximate tokens of the call and its result.
     pub tokens: usize,
-    /// Whether it may answer the same call.
+    /// True if it may answer the same call.
     pub answers: bool,
-    /// How often it did.
+    /// Number of calls it answered.
     pub hits: u64,
     server: Option<Arc<str>>,
     digest: u64,
@@ -85,19 +85,19 @@ pub struct CallBody {
 }
 
 /// Bytes of the body of a call or result, as it is given to a reader.
-fn given(event: &Event, body: &ToolBody<'_>) -> usize {
+fn given_bytes(event: &Event, body: &ToolBody<'_>) -> usize {
     let bytes = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
     let beside = body.result.filter(|_| has_words(body.content));
     event.body.len() - bytes(body.raw) - bytes(beside)
 }
 
-/// Whether a result has words: then a reader needs no other member of it.
+/// True if a result has words: then a reader needs no other member of it.
 #[must_use]
 pub fn has_words(content: Option<&RawValue>) -> bool {
     content.is_some_and(|said| said.get() != "null" && !words(said).trim().is_empty())
 }
 
-/// Whether a result is final: a server may ask for input first, or start a task.
+/// True if a result is final: a server may ask for input first, or start a task.
 fn is_complete(result: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
     struct Kind {
@@ -144,9 +144,9 @@ fn mix(value: &Value, hasher: &mut DefaultHasher) {
 }
 
 impl Remembered {
-    /// What fits a budget of tokens, the newest first, each with the tokens that it is given: whole
-    /// ones as long as they fit, without those that are larger than the budget. Where the newest is
-    /// one of these, it is cut to what the others leave, half of the budget at least.
+    /// Results that fit a budget of tokens, the newest first, each with the tokens that it is
+    /// given: whole ones as long as they fit, without those that are larger than the budget. Where
+    /// the newest is one of these, it is cut to what the others leave, half of the budget at least.
     #[must_use]
     pub fn within(&self, tokens_max: usize) -> Vec<(&Memory, usize)> {
         let cut = self.list.back().filter(|newest| newest.tokens > tokens_max);
@@ -161,19 +161,19 @@ impl Remembered {
         cut.map(|newest| (newest, of_cut + left)).into_iter().chain(whole).collect()
     }
 
-    /// How many are remembered.
+    /// Number of results remembered.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether nothing is remembered.
+    /// True if nothing is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many calls were answered from here.
+    /// Number of calls answered from here.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits
@@ -215,7 +215,8 @@ impl Remembered {
             server,
             reads: call.read_only,
             whole: call.redactions.is_none() && call.cached.is_none(),
-            bytes: body::read::<ToolBody<'_>>(&event.body).map_or(0, |call| given(event, &call)),
+            bytes: body::read::<ToolBody<'_>>(&event.body)
+                .map_or(0, |call| given_bytes(event, &call)),
         });
         Some(())
     }
@@ -248,7 +249,7 @@ impl Remembered {
             call: call.position,
             result: event.position,
             at: event.created_at.map_or(event.processed_at, |at| at.min(event.processed_at)),
-            tokens: (call.bytes + given(event, &result)).div_ceil(TOKEN_BYTES),
+            tokens: (call.bytes + given_bytes(event, &result)).div_ceil(TOKEN_BYTES),
             answers: call.reads != Some(false) && call.whole && !failed && !cut,
             hits: 0,
             server: call.server,

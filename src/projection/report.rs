@@ -51,7 +51,7 @@ const FAILURES: [&str; 9] = [
     "exception:",
     "traceback (most recent call last)",
 ];
-/// How a line begins that only a build that failed writes.
+/// First words of lines that only a failed build writes.
 const BROKEN_BUILDS: [&str; 7] = [
     "error: could not compile",
     "error: aborting due to",
@@ -61,7 +61,7 @@ const BROKEN_BUILDS: [&str; 7] = [
     "BUILD FAILURE",
     "make: ***",
 ];
-/// Whether a text begins like a failure, for results without a status.
+/// True if a text begins like a failure, for results without a status.
 pub(super) fn says_failure(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Said {
@@ -97,7 +97,7 @@ pub(super) fn still_runs(text: &str) -> Option<&str> {
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 
-/// What a shell answers when it answers JSON.
+/// Answer of a shell that answers JSON.
 #[derive(Deserialize)]
 struct Shell {
     output: Option<String>,
@@ -168,16 +168,16 @@ pub(super) struct Report<'a> {
     leaves: BTreeSet<String>,
     /// Files and packages all of whose tests passed.
     pub(super) places: BTreeSet<&'a str>,
-    /// Which kind of runner wrote it, as far as it shows.
+    /// Family of the runner that wrote it, as far as it shows.
     pub(super) family: Option<Family>,
-    /// Whether it reports failed tests.
+    /// True if it reports failed tests.
     pub(super) says_failed: bool,
-    /// Whether it reports a failed build.
+    /// True if it reports a failed build.
     pub(super) says_broken: bool,
     says_passed: bool,
-    /// Whether it says that not all tests were run.
+    /// True if it says that not all tests were run.
     is_cut: bool,
-    /// How many tests passed and failed, by its summary.
+    /// Numbers of tests that passed and failed, by its summary.
     counted: Option<(u64, u64)>,
     /// The file whose tests are listed, and the suites around them with their indents.
     place: Option<&'a str>,
@@ -193,21 +193,21 @@ pub(super) struct Report<'a> {
     /// The first line that only reports an error, for where no other line says anything.
     aside: &'a str,
     spoken: usize,
-    /// Whether the next line is part of the reason: that ends with a colon.
+    /// True if the next line is part of the reason: this line ends with a colon.
     is_open: bool,
     /// That line.
     more: Option<&'a str>,
-    /// Whether a line is there that only a program that failed writes.
+    /// True if it has a line that only a program that failed writes.
     pub(super) says_error: bool,
     /// The same, of a compiler that places its errors: `a.go:6:2: …`.
     says_placed: bool,
-    /// Whether a line has the exit code of a command that failed: the result's own, or another's.
+    /// True if a line has the exit code of a command that failed: the result's own, or another's.
     pub(super) says_code: bool,
 }
 
 impl<'a> Report<'a> {
     /// Reads the end of an output.
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn parse(text: &'a str) -> Self {
         let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
         let mut report = Self::default();
         let mut panicked = false;
@@ -234,7 +234,7 @@ impl<'a> Report<'a> {
         report
     }
 
-    /// Whether it names all tests that failed of those that were to be run.
+    /// True if it names all tests that failed of those that were to be run.
     pub(super) fn is_complete(&self) -> bool {
         let named = self.failing.len();
         let counted = self.counted.is_some_and(|(_, failed)| failed == named as u64);
@@ -249,33 +249,33 @@ impl<'a> Report<'a> {
         whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
     }
 
-    /// Whether it names a test as passed.
+    /// True if it names a test as passed.
     pub(super) fn passed(&self, name: &str) -> bool {
         self.leaves.contains(leaf(name)) && self.passing.iter().any(|one| same_test(one, name))
     }
 
-    /// How many tests passed, where the summary counts them.
+    /// Number of tests that passed, where the summary counts them.
     pub(super) fn tests_passed(&self) -> Option<u64> {
         self.counted.map(|(passed, _)| passed)
     }
 
-    /// Whether no test was run.
+    /// True if no test was run.
     pub(super) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0)) || self.says_error && !self.has_passed()
     }
 
-    /// Whether nothing is said in it.
+    /// True if it says nothing.
     pub(super) fn is_silent(&self) -> bool {
         self.spoken == 0 && self.failing.is_empty() && self.reason.is_none()
     }
 
-    /// Whether it says that tests passed.
+    /// True if it says that tests passed.
     pub(super) fn has_passed(&self) -> bool {
         let counted = self.counted.is_some_and(|(passed, _)| passed > 0);
         counted || self.says_passed || !self.passing.is_empty() || !self.places.is_empty()
     }
 
-    /// Whether it may not name all tests that failed: the run broke, or stopped before its end.
+    /// True if it may lack names of tests that failed: the run broke, or stopped before its end.
     pub(super) fn is_partial(&self) -> bool {
         self.is_cut || self.says_broken || self.failing.is_empty()
     }
@@ -314,11 +314,11 @@ impl<'a> Report<'a> {
         self.says_error |= cause::is_mark(line);
         self.says_code |= code_of(line).is_some_and(|code| code != 0);
         self.says_placed |= cause::is_placed(line);
-        let Some(line) = cause::spoken(line) else { return };
+        let Some(line) = cause::without_marks(line) else { return };
         if std::mem::take(&mut self.is_open) {
             self.more = Some(line);
         }
-        if let Some(sure) = cause::sure(line) {
+        if let Some(sure) = cause::certainty(line) {
             self.reason(sure, line.strip_prefix("E ").unwrap_or(line));
         }
         if cause::is_aside(line) || code_of(line).is_some() {
@@ -450,7 +450,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Why the first of them failed.
+    /// Reason for which the first of them failed.
     pub(super) fn why(&self) -> Option<String> {
         if let Some((_, reason)) = self.reason {
             return Some(match self.more {
@@ -466,7 +466,7 @@ impl<'a> Report<'a> {
         (self.failing.is_empty() && !line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Whether it reports an error of a build: in words that any has, or at a place.
+    /// True if it reports an error of a build: in words that any has, or at a place.
     pub(super) fn breaks_build(&self) -> bool {
         self.says_broken || self.says_error || self.says_placed
     }
@@ -494,7 +494,7 @@ pub(super) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String
     one_line(&error, ERROR_CHARS_MAX)
 }
 
-/// Whether two names in reports are of one test: one may lack its file, or the suites around it.
+/// True if two names in reports are of one test: one may lack its file, or the suites around it.
 pub(super) fn same_test(one: &str, other: &str) -> bool {
     if leaf(one) != leaf(other) {
         return false;
@@ -552,7 +552,7 @@ fn is_quiet_pytest(line: &str) -> bool {
     is_time && words.iter().any(|word| counts.contains(word))
 }
 
-/// Whether a line counts tests that failed: `2 failed`, `failures=2`, `test result: FAILED`.
+/// True if a line counts tests that failed: `2 failed`, `failures=2`, `test result: FAILED`.
 fn counts_failures(line: &str) -> bool {
     const ALONE: [&str; 7] = [
         "test result: FAILED",

@@ -40,7 +40,7 @@ pub struct Step {
     pub branch: Option<usize>,
     /// Its description in one line.
     pub line: Box<str>,
-    /// How sure the caller was.
+    /// Confidence of the caller.
     pub confidence: Option<Confidence>,
     /// Number of the latest step that revises it; derived, never stored.
     pub superseded_by: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Branch {
     pub from: Option<u64>,
     /// Its latest step.
     pub last: u64,
-    /// How many steps it has.
+    /// Number of its steps.
     pub steps: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct KnowledgeGap {
     pub description: Box<str>,
     /// The step that opened it.
     pub opened_by: Option<u64>,
-    /// Where it was closed, and by which step.
+    /// Position where it was closed, and the number of the step that closed it.
     pub closed: Option<(Position, Option<u64>)>,
 }
 
@@ -269,7 +269,7 @@ impl Research {
         at
     }
 
-    /// Where the batch of the step began, when events of it came before the step.
+    /// Range of the batch of the step, from the first event of it that came before the step.
     fn extent_of(&mut self, body: &StepBody, position: Position) -> Range {
         let from = match self.pending.take() {
             Some((step, branch, range))
@@ -332,7 +332,7 @@ impl Research {
 
 /// Questions. Each is answered without walking the steps.
 impl Research {
-    /// Whether nothing of research was ever recorded.
+    /// True if no research was ever recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.started_at.is_none()
@@ -344,7 +344,7 @@ impl Research {
         self.goal.as_deref().or(self.goal_from_step.as_deref())
     }
 
-    /// How many steps the caller last expected in all.
+    /// Number of steps the caller last expected in all.
     #[must_use]
     pub fn estimate(&self) -> Option<u64> {
         self.estimate
@@ -361,7 +361,7 @@ impl Research {
         self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
     }
 
-    /// How many steps were superseded.
+    /// Number of superseded steps.
     #[must_use]
     pub fn superseded(&self) -> u64 {
         self.superseded
@@ -456,7 +456,7 @@ impl Research {
         self.sources.list()
     }
 
-    /// Whether a source would add something.
+    /// True if a source would add something.
     #[must_use]
     pub fn wants_source(&self, found: &super::body::SourceBody) -> bool {
         self.sources.wants(found)

@@ -16,7 +16,7 @@ const RANGES_MAX: usize = 10_000;
 pub struct Withdrawn(Vec<Range>);
 
 impl Withdrawn {
-    /// Where the range ends that a position is in.
+    /// End of the range that contains a position.
     #[must_use]
     pub fn end_of(&self, position: Position) -> Option<Position> {
         let after = self.0.partition_point(|range| range.from <= position);
@@ -30,14 +30,14 @@ impl Withdrawn {
         &self.0
     }
 
-    /// Whether a position is among them.
+    /// True if a position is among them.
     #[must_use]
     pub fn has(&self, position: Position) -> bool {
         self.end_of(position).is_some()
     }
 }
 
-/// What an event says to be withdrawn, of what is before it; `None` of any other event.
+/// Ranges before an event that it withdraws; `None` of any other event.
 #[must_use]
 pub fn withdrawn(event: &Event) -> Option<Withdrawn> {
     #[derive(Deserialize)]
@@ -63,7 +63,7 @@ pub fn withdrawn(event: &Event) -> Option<Withdrawn> {
     Some(Withdrawn(joined))
 }
 
-/// What of one session is left out, and what is known to be withdrawn.
+/// Ranges of one session that are left out, and those known to be withdrawn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Route {
     left_out: Withdrawn,
@@ -71,7 +71,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Whether an event is left out. Positions in a body are those of its session, which begins at
+    /// True if an event is left out. Positions in a body are those of its session, which begins at
     /// `base`.
     pub(super) fn fold(&mut self, event: &Event, base: Position) -> bool {
         let at = Position(event.position.0 - base.0);
@@ -84,12 +84,12 @@ impl Route {
         self.left_out.has(at)
     }
 
-    /// What was withdrawn at last.
+    /// Ranges withdrawn last.
     pub(super) fn withdrawn(&self) -> Withdrawn {
         self.latest.clone()
     }
 
-    /// Whether something else is left out than what was withdrawn at last.
+    /// True if the ranges left out differ from those withdrawn last.
     pub(super) fn is_stale(&self) -> bool {
         self.left_out != self.latest
     }

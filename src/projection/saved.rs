@@ -1,5 +1,5 @@
-//! What a session was saved with: the conversation in the client's words, context items, files that
-//! it refers to, the state of its workspace. Bounded; a later item of the same name or content
+//! Items a session was saved with: the conversation in the client's words, context items, files
+//! that it refers to, the state of its workspace. Bounded; a later item of the same name or content
 //! takes the place of an earlier one. It must not judge an item or look at a file.
 
 use std::collections::VecDeque;
@@ -29,24 +29,24 @@ const STATE_BYTES_MAX: usize = 64 << 10;
 pub struct SavedItem {
     /// Id of its event.
     pub id: EventId,
-    /// Where it was saved last.
+    /// Position where it was saved last.
     pub position: Position,
     /// The client's name for it.
     pub name: Option<Box<str>>,
     /// Its category.
     pub category: Box<str>,
-    /// What it says, to 64 000 characters.
+    /// Its text, to 64 000 characters.
     pub content: Box<str>,
     /// From 1 to 10, when it was given.
     pub importance: Option<u8>,
-    /// How often it was saved.
+    /// Number of times it was saved.
     pub times: u32,
 }
 
 /// A file that a session refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReference {
-    /// Where it was named last.
+    /// Position where it was named last.
     pub position: Position,
     /// Its path.
     pub path: Box<str>,
@@ -67,7 +67,7 @@ pub struct SavedText {
     pub text: Box<str>,
 }
 
-/// What a session was saved with.
+/// Items a session was saved with.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
     items: VecDeque<SavedItem>,
@@ -113,13 +113,13 @@ impl Saved {
         self.tokens
     }
 
-    /// Where it was saved last.
+    /// Position of the last save.
     #[must_use]
     pub fn at(&self) -> Option<Position> {
         self.at
     }
 
-    /// How many items and files there was no room for.
+    /// Numbers of items and files dropped for want of room.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 2] {
         [self.items_left, self.files_left]

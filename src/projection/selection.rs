@@ -53,7 +53,7 @@ const HARMLESS: [&str; 11] = [
     "--no-fail-fast",
 ];
 
-/// What a family of runners has in common: how it selects tests.
+/// Families of runners that select tests in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Family {
     /// `pytest`.
@@ -224,14 +224,14 @@ pub(super) struct Test {
     names: Vec<Box<str>>,
     /// Restrictions that only a run with the same ones shares.
     others: Vec<Box<str>>,
-    /// Whether it may end before all of them were run.
+    /// True if it may end before all of them were run.
     stops: bool,
 }
 
 impl Test {
     /// The test run of a simple command, if it is one: its words from the program on, and the name
     /// of that.
-    pub(super) fn of(words: &[String], name: &str) -> Option<Self> {
+    pub(super) fn parse(words: &[String], name: &str) -> Option<Self> {
         let rest = words.get(1..).unwrap_or_default();
         let (runner, skip) = if RUNNERS.contains(&name) {
             (name.to_owned(), None)
@@ -284,10 +284,10 @@ impl Test {
                 _ => (word, None),
             };
             if !option.starts_with('-') || option == "-" {
-                self.plain(word);
+                self.add_word(word);
             } else if options.named.contains(&option) {
                 let value = value.or_else(|| arguments.next()).unwrap_or_default();
-                self.named(value);
+                self.add_name(value);
             } else if options.valued.contains(&option) {
                 let value = value.or_else(|| arguments.next()).unwrap_or_default();
                 self.others.push(format!("{option} {value}").into());
@@ -305,7 +305,7 @@ impl Test {
     }
 
     /// A word that is no option.
-    fn plain(&mut self, word: &str) {
+    fn add_word(&mut self, word: &str) {
         let word = word.trim_start_matches("./");
         match self.family {
             _ if matches!(word, "" | "run" | "--") => {}
@@ -331,7 +331,7 @@ impl Test {
     }
 
     /// A value that selects by name. An expression of several words is compared as a whole.
-    fn named(&mut self, value: &str) {
+    fn add_name(&mut self, value: &str) {
         let plain = |c: char| c.is_alphanumeric() || " _-./:›>,^$|".contains(c);
         let alternatives: Vec<&str> = match self.family {
             Family::Pytest => value.split(" or ").collect(),
@@ -346,7 +346,7 @@ impl Test {
         }
     }
 
-    /// Whether the success of this run covers another one: it selects all that the other selects.
+    /// True if the success of this run covers another one: it selects all that the other selects.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let narrower =
             |one: &str| self.names.iter().any(|limit| one.contains(limit.trim_matches(['^', '$'])));
@@ -357,7 +357,7 @@ impl Test {
                 || !other.names.is_empty() && other.names.iter().all(|one| narrower(one)))
     }
 
-    /// Whether it selects all tests of its runner.
+    /// True if it selects all tests of its runner.
     pub(super) fn selects_all(&self) -> bool {
         self.paths.is_empty() && self.names.is_empty() && self.others.is_empty()
     }
@@ -367,7 +367,7 @@ impl Test {
         Some(&*self.runner).filter(|runner| runner.contains('.') && !runner.contains(' '))
     }
 
-    /// Whether both run the same kind of tests.
+    /// True if both run the same kind of tests.
     fn runs_what(&self, other: &Self) -> bool {
         match (self.family, other.family) {
             (Family::Any | Family::Other, _) | (_, Family::Any | Family::Other) => {
@@ -383,7 +383,7 @@ impl Test {
             || !other.paths.is_empty() && other.paths.iter().all(|one| inside(one))
     }
 
-    /// Whether this run selects a test, of that name in a report, that failed in another run.
+    /// True if this run selects a test, of that name in a report, that failed in another run.
     pub(super) fn selects(&self, name: &str, other: &Self) -> bool {
         let same = match (self.family, other.family) {
             (Family::Other, _) | (_, Family::Other) => self.runner == other.runner,
@@ -404,7 +404,7 @@ impl Test {
             && self.fits(name)
     }
 
-    /// Whether the selection by name, if there is one, fits a test.
+    /// True if the selection by name, if there is one, fits a test.
     pub(super) fn fits(&self, name: &str) -> bool {
         let own = match place_of(name) {
             Some(place) => name.get(place.len()..).unwrap_or_default().trim_start_matches(" > "),
@@ -424,12 +424,12 @@ impl Test {
         self.names.is_empty() || self.names.iter().any(|limit| fits(limit))
     }
 
-    /// Whether all selected tests are run, whatever fails.
+    /// True if all selected tests are run, whatever fails.
     pub(super) fn runs_all(&self) -> bool {
         !self.stops
     }
 
-    /// Whether a path, a package or a test's id is inside another.
+    /// True if a path, a package or a test's id is inside another.
     fn is_within(&self, limit: &str, path: &str) -> bool {
         let limit = limit.trim_end_matches("...").trim_end_matches('/');
         let below = |limit: &str| {
@@ -474,7 +474,7 @@ fn is_stopping(options: &Options, option: &str) -> bool {
     options.stopping.contains(&option) || joined
 }
 
-/// Where the word for tests is among the arguments of a driver.
+/// Index of the word for tests among the arguments of a driver.
 fn test_word(program: &str, rest: &[String]) -> Option<usize> {
     let at = rest.iter().position(|word| {
         let word = word.split(':').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where a sentence ends, for every reader of text: findings and search. It must not depend on a
+//! Boundaries of sentences, for every reader of text: findings and search. It must not depend on a
 //! language beyond the marks that end a sentence and a short table of abbreviations.
 
 /// Abbreviations that a name or a number follows, lower case, without the last full stop. Those
@@ -42,7 +42,7 @@ pub(crate) fn end_of_sentence(text: &str, bytes_max: usize) -> usize {
     text.len()
 }
 
-/// Whether a mark between these ends a sentence: not within a number or a name, not after the
+/// True if a mark between these ends a sentence: not within a number or a name, not after the
 /// marker of a list's item, not after an abbreviation.
 fn ends_sentence(before: &str, after: &str, is_stop: bool) -> bool {
     if !after.starts_with(char::is_whitespace) {
@@ -60,7 +60,7 @@ fn ends_sentence(before: &str, after: &str, is_stop: bool) -> bool {
     !is_stop || is_answer || !is_marker(before) && !is_abbreviation(word)
 }
 
-/// Whether a text is all there is before the full stop of a list's marker.
+/// True if a text is all there is before the full stop of a list's marker.
 fn is_marker(before: &str) -> bool {
     let marker = before.trim_start().trim_start_matches(['(', '[', '-', '*', ' ']);
     let few = marker.chars().nth(MARKER_CHARS_MAX).is_none();
@@ -68,7 +68,7 @@ fn is_marker(before: &str) -> bool {
     few && (marker.chars().all(|digit| digit.is_ascii_digit() || digit == '.') || is_roman())
 }
 
-/// Whether a word that a full stop follows is an abbreviation: known as one, a letter alone, or
+/// True if a word that a full stop follows is an abbreviation: known as one, a letter alone, or
 /// letters with full stops between them.
 fn is_abbreviation(word: &str) -> bool {
     let word = word.trim_start_matches(|letter: char| !letter.is_alphanumeric());

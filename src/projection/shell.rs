@@ -29,7 +29,7 @@ const KEYWORDS: [&str; 9] = ["if", "then", "elif", "else", "while", "until", "do
 const NOT_RUN: [&str; 11] =
     ["for", "case", "select", "function", "fi", "done", "esac", "in", "}", "[[", "]]"];
 
-/// How a simple command follows the one before it.
+/// Joint between a simple command and the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Joint {
     /// Whatever that one did.
@@ -55,7 +55,7 @@ pub(super) struct Part {
 }
 
 /// The words without assignments and wrapper programs.
-pub(super) fn bare(words: &[String]) -> &[String] {
+pub(super) fn without_wrappers(words: &[String]) -> &[String] {
     let mut words = words;
     loop {
         words = match words {
@@ -102,7 +102,7 @@ pub(super) fn parts(text: &str) -> Vec<Part> {
     reader.parts
 }
 
-/// What the next word is.
+/// Meaning of the next word.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Next {
     #[default]
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
                     _ => Some(Joint::Then),
                 });
                 if character == '\n' {
-                    self.given();
+                    self.take_here_documents();
                 }
             }
             character if character.is_whitespace() => self.end_word(),
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes the here-documents of the previous line.
-    fn given(&mut self) {
+    fn take_here_documents(&mut self) {
         for (at, end) in std::mem::take(&mut self.ends) {
             let mut length = 0;
             for line in self.rest.split_inclusive('\n') {

@@ -4,7 +4,7 @@
 
 /// Bytes of a sentence of narration at most: a longer one says something besides.
 const NARRATION_BYTES: usize = 300;
-/// How such sentences begin, in small letters.
+/// First words of such sentences, in small letters.
 const OPENINGS: &[&str] = &[
     "additionally, please",
     "can i help",
@@ -91,7 +91,7 @@ const LEADS: [&str; 24] = [
     "hmm",
     "wait",
 ];
-/// How it says who acts.
+/// Words by which it says who acts.
 const ACTS: [&str; 19] = [
     "let me ",
     "let's ",
@@ -215,9 +215,9 @@ const APPLAUSE: [&str; 26] = [
 /// Characters up to which a polite word is a whole sentence.
 const EXCLAMATION_CHARS_MAX: usize = 24;
 
-/// Whether a sentence of an agent's message is small talk or narration.
+/// True if a sentence of an agent's message is small talk or narration.
 pub(super) fn is_small_talk(sentence: &str) -> bool {
-    if narrates(sentence) {
+    if is_narrating(sentence) {
         return true;
     }
     if sentence.contains(|character: char| character.is_numeric()) {
@@ -239,7 +239,7 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
         || OPENINGS.iter().any(|opening| is_word(opening))
 }
 
-/// Whether a sentence is a courtesy or narration: one that asks or offers something is none.
+/// True if a sentence is a courtesy or narration: one that asks or offers something is none.
 pub(super) fn is_courtesy(sentence: &str) -> bool {
     const COURTESIES: [&str; 16] = [
         "you're welcome",
@@ -262,12 +262,12 @@ pub(super) fn is_courtesy(sentence: &str) -> bool {
     let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
     let is_polite = COURTESIES.iter().any(|begin| lower.starts_with(begin));
     let is_polite = is_polite || lower.contains("feel free");
-    is_polite && !lower.contains(|c: char| c.is_numeric()) || narrates(sentence)
+    is_polite && !lower.contains(|c: char| c.is_numeric()) || is_narrating(sentence)
 }
 
-/// Whether a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
+/// True if a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
 /// "Perfect!".
-fn narrates(sentence: &str) -> bool {
+fn is_narrating(sentence: &str) -> bool {
     let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
     let bare = lower.trim_end_matches(['.', '!', ':', ',', ' ']);
     if APPLAUSE.contains(&bare) {
@@ -307,16 +307,16 @@ fn narrates(sentence: &str) -> bool {
     is_act && !rest.contains("let me add that") && !rest.contains("let me note")
 }
 
-/// Whether a sentence only says what the agent is about to do, or applauds.
+/// True if a sentence only says what the agent is about to do, or applauds.
 #[must_use]
 pub fn is_narration(sentence: &str) -> bool {
     let text = sentence.trim().trim_matches(['*', '_', '-', '\u{2022}', '>', '#', ' ']);
-    !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
+    !text.is_empty() && text.len() <= NARRATION_BYTES && is_narrating(text)
 }
 
-/// Whether a sentence tells how far the work is at its moment, which the next one changes: "nothing
-/// is pushed yet", "the tax is still rounded down", "still to be done". "It still rewrites the row"
-/// is what lasts.
+/// True if a sentence reports the progress of its moment, which the next one changes: "nothing is
+/// pushed yet", "the tax is still rounded down", "still to be done". "It still rewrites the row" is
+/// what lasts.
 #[must_use]
 pub(super) fn is_of_its_moment(sentence: &str) -> bool {
     const PHRASES: [&str; 4] = [" so far ", " for now ", " right now ", " at the moment "];
@@ -337,7 +337,7 @@ pub(super) fn is_of_its_moment(sentence: &str) -> bool {
         || PHRASES.iter().any(|phrase| padded.contains(phrase))
 }
 
-/// Whether a sentence asks or guesses: it is nothing that is known.
+/// True if a sentence asks or guesses: it is nothing that is known.
 #[must_use]
 pub(super) fn is_musing(sentence: &str) -> bool {
     const GUESSES: [&str; 4] = ["maybe ", "perhaps ", "but maybe ", "but perhaps "];

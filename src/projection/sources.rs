@@ -26,11 +26,11 @@ pub struct Source {
     pub kind: Option<Box<str>>,
     /// The step that met it first.
     pub step: Option<u64>,
-    /// Whether the server recorded it itself, rather than a model reporting it.
+    /// True if the server recorded it itself, rather than a model reporting it.
     pub by_server: bool,
     /// The tool whose result contained it.
     pub tool: Option<Box<str>>,
-    /// Where it was recorded first.
+    /// Position where it was recorded first.
     pub position: Position,
 }
 
@@ -48,7 +48,7 @@ impl Sources {
         &self.list
     }
 
-    /// Whether it would add to the log: a new page, or a missing member of a known one.
+    /// True if it would add to the log: a new page, or a missing member of a known one.
     #[must_use]
     pub fn wants(&self, found: &SourceBody) -> bool {
         let Some(name) = normalised(&found.url) else { return false };

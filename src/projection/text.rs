@@ -3,7 +3,7 @@
 
 use unicode_segmentation::GraphemeCursor;
 
-/// What marks left-out text.
+/// Mark of left-out text.
 pub const ELLIPSIS: char = '…';
 
 /// The text on one line of at most `chars_max` characters: white space and control characters

@@ -1,4 +1,4 @@
-//! What a tool does, by its name and the names of its input's members: it is one of this program's
+//! Classes of tools, by their names and the names of their input's members: one is this program's
 //! own, keeps a plan, changes files, runs commands or changes anything else. It must not read a
 //! result.
 
@@ -282,7 +282,7 @@ pub(super) const PATHS: [&str; 15] = [
 /// Further ones of a tool that moves a file; elsewhere they name a city, a branch or a system.
 pub(super) const MOVES: [&str; 4] = ["source", "destination", "old_path", "new_path"];
 
-/// What a tool does.
+/// Effect of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     /// One of this program's own: its result is in the log already.
@@ -324,7 +324,7 @@ pub(super) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a s
     }
 }
 
-/// Whether a tool is one of this program's own: its arguments are in the log already. A name
+/// True if a tool is one of this program's own: its arguments are in the log already. A name
 /// without a server may be one that a wrapped server offers.
 #[must_use]
 pub fn is_own(server: Option<&str>, name: &str) -> bool {
@@ -332,8 +332,8 @@ pub fn is_own(server: Option<&str>, name: &str) -> bool {
     server.map_or_else(|| OWN_TOOLS.contains(&name), |server| server == OWN_SERVER)
 }
 
-/// What a tool does. `read_only` is the server's declaration.
-pub(super) fn does(
+/// Classifies a tool. `read_only` is the server's declaration.
+pub(super) fn classify(
     server: Option<&str>,
     name: &str,
     input: &Members<'_>,
@@ -366,7 +366,7 @@ pub(super) fn does(
     }
 }
 
-/// Whether a tool keeps the agent's plan: `TodoWrite`, `write_todos`, `update_plan`, `TaskCreate`.
+/// True if a tool keeps the agent's plan: `TodoWrite`, `write_todos`, `update_plan`, `TaskCreate`.
 fn keeps_plan(words: &[String]) -> bool {
     let has = |word: &str| words.iter().any(|one| one == word);
     let todo = ["todo", "todos", "todowrite", "todoread"].iter().any(|word| has(word));
@@ -383,14 +383,14 @@ fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
     is_editor || has(&["file", "files", "notebook"]) && has(&FILE_VERBS) && names_path()
 }
 
-/// Whether an editor is only used to show a file.
+/// True if an editor is only used to show a file.
 fn views(input: &Members<'_>) -> bool {
     let command = input.get("command").and_then(|value| text(value));
     command.is_some_and(|command| command == "view")
 }
 
-/// Whether the words of a name mean a change or a read: the first certain one decides; `None` where
-/// none means either.
+/// True if the words of a name mean a change, false if a read: the first certain one decides;
+/// `None` where none means either.
 fn says_change(words: &[String]) -> Option<bool> {
     let sure = |word: &&String| !UNSURE.contains(&&***word);
     let direction = |word: &String| {
@@ -429,7 +429,7 @@ mod tests {
     fn does(name: &str, input: &str) -> Does {
         let input: Box<RawValue> = serde_json::from_str(input).expect("JSON");
         let (server, tool) = split(None, name);
-        super::does(server, tool, &members(Some(&input)), None)
+        super::classify(server, tool, &members(Some(&input)), None)
     }
 
     #[test]
@@ -481,9 +481,9 @@ mod tests {
             assert_eq!(does(name, input), expected, "{name} {input}");
         }
         let none = Members::default();
-        assert_eq!(super::does(None, "web_search", &none, Some(false)), Does::Reads);
-        assert_eq!(super::does(None, "tariff", &none, Some(false)), Does::Changes);
-        assert_eq!(super::does(None, "tariff", &none, None), Does::Reads);
-        assert_eq!(super::does(None, "create_x", &none, Some(true)), Does::Reads);
+        assert_eq!(super::classify(None, "web_search", &none, Some(false)), Does::Reads);
+        assert_eq!(super::classify(None, "tariff", &none, Some(false)), Does::Changes);
+        assert_eq!(super::classify(None, "tariff", &none, None), Does::Reads);
+        assert_eq!(super::classify(None, "create_x", &none, Some(true)), Does::Reads);
     }
 }

@@ -1,9 +1,9 @@
-//! What a simple command plainly does to files: it writes, moves or removes them, or git takes
-//! their changes back. It must not read an output.
+//! Plain effects of a simple command on files: it writes, moves or removes them, or git takes their
+//! changes back. It must not read an output.
 
-use super::shell::{Part, bare, program};
+use super::shell::{Part, program, without_wrappers};
 
-/// What happens to a file. Without a path, to all of the repository.
+/// Effect on a file. Without a path, on all of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
     /// It is changed.
@@ -25,7 +25,7 @@ pub(super) enum Touch {
 
 /// The files that a simple command plainly changes, and whether all of each is written.
 fn files(part: &Part) -> Vec<(bool, String)> {
-    let words = bare(&part.words);
+    let words = without_wrappers(&part.words);
     let name = program(words);
     let rest = words.get(1..).unwrap_or_default();
     let (name, rest) = match (name, rest) {
@@ -109,12 +109,12 @@ fn copied(words: &[&String]) -> Option<String> {
     }
 }
 
-/// What a simple command does to files.
+/// Effects of a simple command on files.
 pub(super) fn touched(part: &Part) -> Vec<(Touch, String)> {
     let touch = |whole: bool| if whole { Touch::Written } else { Touch::Changed };
     let changed = files(part).into_iter().map(|(whole, file)| (touch(whole), file));
     let mut made: Vec<(Touch, String)> = changed.collect();
-    let words = bare(&part.words);
+    let words = without_wrappers(&part.words);
     let rest = words.get(1..).unwrap_or_default();
     let is_path = |word: &&String| is_file(word.trim_end_matches('/')) && !word.starts_with('-');
     let paths = |touch: Touch, words: &[String]| -> Vec<(Touch, String)> {
@@ -188,7 +188,7 @@ fn moved(words: &[&String]) -> Vec<String> {
     }
 }
 
-/// Whether a word names one file of the work: no pattern, no variable, no device.
+/// True if a word names one file of the work: no pattern, no variable, no device.
 pub(super) fn is_file(word: &str) -> bool {
     let special = |c: char| matches!(c, '*' | '?' | '$' | '`' | '{' | '[' | '~' | '(' | '&');
     let aside = ["/dev/", "/tmp/", "/proc/"].iter().any(|place| word.starts_with(place));

@@ -1,4 +1,4 @@
-//! Where a turn of an agent ends. A call that has no result by then gets none: it was refused, or
+//! Ends of turns of an agent. A call that has no result by then gets none: it was refused, or
 //! interrupted. It must not count a message that an agent's client queues: the turn continues.
 
 use serde::{Deserialize, de::IgnoredAny};
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::body;
 use crate::event::{Event, kinds};
 
-/// What ends.
+/// Scope of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     /// The turn of the session's agent, and of none of its subagents.
@@ -26,7 +26,7 @@ struct TurnBody<'a> {
     raw: Option<&'a RawValue>,
 }
 
-/// What ends with an event.
+/// Scope of the end that an event marks.
 pub(super) fn ends(event: &Event) -> Option<Ends> {
     #[derive(Deserialize)]
     struct Raw {

@@ -4,7 +4,7 @@
 const USER: &str = Refused::USER;
 const RULE: &str = Refused::RULE;
 
-/// How the text of a call begins that was refused, and who refused it.
+/// First words of the results of refused calls, and who refused them.
 const REFUSALS: [(&str, &str); 18] = [
     ("The user doesn't want to proceed with this tool use", USER),
     ("The user doesn't want to take this action", USER),
@@ -25,35 +25,35 @@ const REFUSALS: [(&str, &str); 18] = [
     ("Tool call was rejected by the user", USER),
     ("This action was rejected due to unacceptable risk", RULE),
 ];
-/// How a refusal by a rule begins that no beginning alone tells, and what it has: of a tool by its
-/// name, of what a person would have had to allow.
+/// Parts of refusals by a rule that no beginning alone identifies: the beginning, and words that
+/// follow the name of a tool or the permission that was missing.
 const RULES: [(&str, &str); 3] = [
     ("Permission to use ", "denied"),
     ("approval required by policy", ""),
     ("approval policy is ", "; reject command"),
 ];
-/// How the text of a call begins that ended without its result.
+/// First words of the results of calls that were interrupted.
 const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 
-/// How Codex begins the answer of a command that it did not start. It quotes why it refused one:
-/// the `Debug` form of an error within that of another. What it quotes otherwise is of the system.
+/// First words of Codex's answer for a command that it did not start. It quotes why it refused one:
+/// the `Debug` form of an error within that of another. Its other quotes are of the system.
 const NOT_STARTED: &str = "exec_command failed";
 const QUOTED: (&str, &str) = ("Rejected(\\\"", "\\\")");
-/// What stands between a command in backquotes and why Codex's policy refused it.
+/// Text between a command in backquotes and the reason of Codex's policy.
 const REJECTED: &str = "` rejected: ";
 
-/// What stands before and behind the words of a person.
+/// Text before and behind the words of a person.
 const BEFORE: [&str; 3] = [" user said:", "user feedback:", "provided the following feedback:"];
 const BEHIND: &str = "\n\nNote: The user's next message may contain";
-/// How words begin that the program wrote for a person.
+/// First words of texts that the program wrote for a person.
 const MADE: [&str; 2] = ["The user wants to clarify these questions", "[Request interrupted"];
-/// What stands before the words of a rule.
+/// Text before the words of a rule.
 const REASON: &str = "eason:";
 
 /// A call that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Who refused it: [`Self::USER`] or [`Self::RULE`].
+    /// Author of the refusal: [`Self::USER`] or [`Self::RULE`].
     pub by: &'static str,
     /// The reason, where the text does not begin with it.
     pub reason: Option<String>,
@@ -66,10 +66,10 @@ impl Refused {
     pub const RULE: &'static str = "rule";
 }
 
-/// Who refused a call, by the text of its result; `None` where the tool ran.
+/// Reads a refusal from the text of a result; `None` where the tool ran.
 #[must_use]
 pub fn refused(text: &str) -> Option<Refused> {
-    let text = untimed(text);
+    let text = without_timing(text);
     let (open, close) = QUOTED;
     let quoted = text.starts_with(NOT_STARTED).then(|| text.split_once(open)).flatten();
     if let Some((_, quoted)) = quoted {
@@ -93,7 +93,7 @@ fn reason_of_policy(text: &str) -> Option<&str> {
     Some(command.split_once(REJECTED)?.1.trim())
 }
 
-/// Why a rule refused a call, where a refusal says it.
+/// Reason of a rule for refusing a call, where a refusal says it.
 fn reason(text: &str) -> Option<&str> {
     let named = || Some(text.split_once(REASON)?.1.trim());
     reason_of_policy(text).or_else(named)
@@ -115,13 +115,13 @@ fn unescaped(text: &str) -> String {
 }
 
 /// A text without the line in which Codex writes first how long it took.
-fn untimed(text: &str) -> &str {
+fn without_timing(text: &str) -> &str {
     let text = text.trim_start();
     let timed = text.starts_with("Wall time").then(|| text.split_once('\n')).flatten();
     timed.map_or(text, |(_, rest)| rest)
 }
 
-/// What a person typed when they refused a call.
+/// Text a person typed when they refused a call.
 #[must_use]
 pub fn said_with_refusal(text: &str) -> Option<&str> {
     let (_, words) = BEFORE.iter().find_map(|mark| text.split_once(mark))?;
@@ -135,7 +135,7 @@ pub fn said_with_refusal(text: &str) -> Option<&str> {
     (!words.is_empty() && !is_made).then_some(words)
 }
 
-/// Why a tool returned nothing.
+/// Reason for which a tool returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unrun {
     /// The call was not let happen.
@@ -145,10 +145,10 @@ pub(super) enum Unrun {
 }
 
 impl Unrun {
-    /// What the text of a result reports of its call; `None` where the tool returned.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    /// Reads the reason from the text of a result; `None` where the tool returned.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
         let interrupted = || {
-            let text = untimed(text);
+            let text = without_timing(text);
             INTERRUPTIONS.iter().any(|begins| text.starts_with(begins))
         };
         let refused = refused(text).map(|_| Self::Refused);
@@ -156,7 +156,7 @@ impl Unrun {
     }
 }
 
-/// What a person or a rule said to a call that was refused; empty where nothing.
+/// Words of a person or a rule about a refused call; empty where there are none.
 pub(super) fn words_of_refusal(text: &str) -> String {
     let said = said_with_refusal(text).map(str::to_owned);
     said.or_else(|| refused(text)?.reason).unwrap_or_default()

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::body::{self, ThresholdBody};
 use crate::event::{Event, Position, Timestamp, kinds};
 
-/// How full a context window is.
+/// Level of a context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// It should be made smaller.
@@ -26,10 +26,10 @@ impl Level {
     }
 }
 
-/// What one request took.
+/// Tokens of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Where it was reported.
+    /// Position of the report.
     pub position: Position,
     /// When.
     pub at: Timestamp,
@@ -37,7 +37,7 @@ pub struct Report {
     pub tokens: u64,
 }
 
-/// What the requests of a session took.
+/// Tokens of the requests of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Requests that were reported.

@@ -27,20 +27,20 @@ const WORDS_CHARS_MAX: usize = 400;
 pub struct FileFact {
     /// Its path, relative to the session's directory when below it.
     pub path: Box<str>,
-    /// How often it was changed.
+    /// Number of changes.
     pub times: u64,
     /// The result of the latest change, or of what took it back.
     pub last: Position,
-    /// What became of it.
+    /// State of the file.
     pub state: FileState,
-    /// Whether a call made it, so that no commit has it.
+    /// True if a call made it, so that no commit has it.
     is_new: bool,
     is_committed: bool,
-    /// Whether a call wrote all of it.
+    /// True if a call wrote all of it.
     is_whole: bool,
 }
 
-/// What became of a file that was changed.
+/// State of a file that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
     /// It is changed.
@@ -56,13 +56,13 @@ pub enum FileState {
 /// A call that was refused or rejected: it never ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where the answer is.
+    /// Position of the answer.
     pub position: Position,
     /// The tool.
     pub tool: Box<str>,
     /// Its command or input, up to 300 characters in a line.
     pub input: Box<str>,
-    /// What the person or the rule said to it, up to 400 characters in a line; empty where nothing.
+    /// Words of the person or the rule about it, up to 400 characters in a line; may be empty.
     pub words: Box<str>,
 }
 
@@ -78,7 +78,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// How many files, failing commands and effects there were beyond those that are kept.
+    /// Numbers of files, failing commands and effects beyond those that are kept.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 3] {
         [self.forgotten, self.failures.forgotten(), self.changes.forgotten()]
@@ -121,14 +121,14 @@ impl Work {
         self.refusals.iter()
     }
 
-    /// Whether a failed result is of a command that succeeded later.
+    /// True if a failed result is of a command that succeeded later.
     #[must_use]
     pub fn has_mended(&self, output: &Output) -> bool {
         let since = || self.failures.mended_since(&output.commands, output.position);
         !output.ended.is_empty() && since().is_some()
     }
 
-    /// Where the last run of a command succeeded whose failed run an event reports, of the events
+    /// Position of the last success of a command whose failed run an event reports, of the events
     /// that end with it and contain the call; `None` of any other event.
     #[must_use]
     pub fn mended_after(&self, events: &[Event]) -> Option<Position> {
@@ -138,7 +138,7 @@ impl Work {
         let Some(ToolEvent::Result(call, answer)) = calls.fold(last) else { return None };
         let (_, command) = call.command.as_deref()?;
         let output = report::plain(&answer.text);
-        let failed = failed_run(command, &answer, &Report::of(&output))?;
+        let failed = failed_run(command, &answer, &Report::parse(&output))?;
         if answer.unrun.is_some() {
             return None;
         }
@@ -180,10 +180,10 @@ impl Work {
 
     /// Folds that a call was under way when the next session of the line began. One that only looks
     /// left nothing behind.
-    pub(super) fn leave(&mut self, call: &Call) {
+    pub(super) fn fold_unfinished(&mut self, call: &Call) {
         let runs = call.command.iter().flat_map(|command| &command.1.runs);
-        if !call.is_aside && (changes(call) || runs.into_iter().any(|run| !run.looks())) {
-            self.changes.leave(call);
+        if !call.is_aside && (changes(call) || runs.into_iter().any(|run| !run.only_looks())) {
+            self.changes.fold_unfinished(call);
         }
     }
 
@@ -193,7 +193,7 @@ impl Work {
         self.changes.fold_end(event);
         self.changes.fold_branch(event);
         if event.kind.as_str() == kinds::USER_MESSAGE {
-            self.failures.heard();
+            self.failures.fold_message();
         }
     }
 
@@ -219,7 +219,7 @@ impl Work {
                     let is_whole = is_whole && (makes || *touch == Touch::Written);
                     self.files.back_mut().into_iter().for_each(|file| file.is_whole |= is_whole);
                 }
-                touch => self.touched(*touch, path, answer.position),
+                touch => self.fold_undone(*touch, path, answer.position),
             }
         }
     }
@@ -260,7 +260,7 @@ impl Work {
     }
 
     /// Folds what undoes changes: of a file, of all below a directory, or of all of the repository.
-    fn touched(&mut self, touch: Touch, path: &str, position: Position) {
+    fn fold_undone(&mut self, touch: Touch, path: &str, position: Position) {
         if touch == Touch::Deleted {
             self.failures.removed(path);
         }
@@ -286,7 +286,7 @@ impl Work {
 }
 
 impl FileFact {
-    /// Whether the session wrote all of it, and no commit has it.
+    /// True if the session wrote all of it, and no commit has it.
     fn is_written(&self, path: &str) -> bool {
         let is_it = *self.path == *path || self.path.ends_with(path) && path.contains('.');
         is_it && self.is_whole && !self.is_committed
@@ -318,7 +318,7 @@ impl FileFact {
     }
 }
 
-/// Whether a call changes something besides files.
+/// True if a call changes something besides files.
 fn changes(call: &Call) -> bool {
     call.does == Does::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
 }

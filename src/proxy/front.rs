@@ -30,7 +30,7 @@ use super::{
     lines::LINE_BYTES_MAX,
     message,
     sse::Events,
-    upstream::{Upstream, is_stream, whole},
+    upstream::{Upstream, is_stream, read_body},
 };
 use crate::{
     client::Client,
@@ -166,13 +166,13 @@ async fn pass(
         }
     };
     if parts.method == Method::DELETE && response.status().is_success() {
-        front.desk.over(&channel);
+        front.desk.end_channel(&channel);
     }
     if lasts && is_stream(&response) {
         // Another request of the session may resume it.
         expected.keys.clear();
     }
-    front.back(response, channel, expected).await
+    front.forward_answer(response, channel, expected).await
 }
 
 /// Identifies the caller: a digest of all parts of a request but its content, because an answer may
@@ -191,7 +191,7 @@ fn caller(parts: &Parts) -> u64 {
     hasher.finish()
 }
 
-/// Whether a header names this machine, or is not there.
+/// True if a header names this machine, or is not there.
 fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
     headers.get_all(name).iter().all(|value| {
         let text = value.to_str().unwrap_or_default();
@@ -223,7 +223,7 @@ impl Front {
             *method = header::HeaderValue::from_static("tools/list");
         }
         if let Ok(response) = self.forward(&parts, ask.clone().into()).send().await {
-            let (body, _) = whole(response).await.unwrap_or_default();
+            let (body, _) = read_body(response).await.unwrap_or_default();
             let body = String::from_utf8_lossy(&body).into_owned();
             let mut events = Events::default();
             let mut answers = vec![body.clone()];
@@ -238,8 +238,8 @@ impl Front {
         self.desk.given_up(&keys);
     }
 
-    /// What the server answers, on its way to the client.
-    async fn back(
+    /// Answer of the server, on its way to the client.
+    async fn forward_answer(
         self: &Arc<Self>,
         response: reqwest::Response,
         channel: String,
@@ -253,11 +253,11 @@ impl Front {
         let body = if is_stream(&response) {
             stream(response, channel, expected)
         } else {
-            match whole(response).await {
+            match read_body(response).await {
                 Err(_) => return StatusCode::BAD_GATEWAY.into_response(),
-                Ok((begin, Some(rest))) => long(begin, rest, channel, expected),
+                Ok((begin, Some(rest))) => stream_long_answer(begin, rest, channel, expected),
                 Ok((body, None)) => {
-                    let changed = self.look(&channel, &body).await;
+                    let changed = self.inspect(&channel, &body).await;
                     Body::from(changed.map_or(body, String::into_bytes))
                 }
             }
@@ -266,7 +266,7 @@ impl Front {
     }
 
     /// Inspects a message of the server; returns what is forwarded instead of it.
-    async fn look(&self, channel: &str, message: &[u8]) -> Option<String> {
+    async fn inspect(&self, channel: &str, message: &[u8]) -> Option<String> {
         let back = self.desk.server_says(channel, &String::from_utf8_lossy(message));
         for record in back.records.iter().filter(|_| self.durable) {
             self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
@@ -276,7 +276,12 @@ impl Front {
 }
 
 /// An answer that is too long to be inspected, from its beginning on, as it comes.
-fn long(begin: Vec<u8>, rest: reqwest::Response, channel: String, expected: Expected) -> Body {
+fn stream_long_answer(
+    begin: Vec<u8>,
+    rest: reqwest::Response,
+    channel: String,
+    expected: Expected,
+) -> Body {
     let mut outline = Outline::default();
     let begin = futures_util::stream::once(std::future::ready(Ok(Bytes::from(begin))));
     let chunks = begin.chain(rest.bytes_stream()).inspect(move |chunk| {
@@ -310,15 +315,15 @@ fn stream(response: reqwest::Response, channel: String, expected: Expected) -> B
                         continue;
                     }
                     long = Outline::default();
-                    match expected.front.look(&channel, event.data.as_bytes()).await {
-                        Some(changed) => out.extend(event.with(&changed)),
+                    match expected.front.inspect(&channel, event.data.as_bytes()).await {
+                        Some(changed) => out.extend(event.with_data(&changed)),
                         None => out.extend(&event.raw),
                     }
                 }
                 Some((Ok(Bytes::from(out)), Some(((expected, channel, bytes, events), long))))
             }
             Some(Err(error)) => Some((Err(io::Error::other(error)), None)),
-            None => Some((Ok(Bytes::from(events.rest())), None)),
+            None => Some((Ok(Bytes::from(events.take_rest())), None)),
         }
     });
     Body::from_stream(chunks)

@@ -47,7 +47,7 @@ pub(super) struct CallParams<'a> {
 }
 
 impl CallParams<'_> {
-    /// Whether it starts a task or continues an earlier call: no earlier result may answer it.
+    /// True if it starts a task or continues an earlier call: no earlier result may answer it.
     pub(super) fn is_more_than_a_call(&self) -> bool {
         self.task.is_some() || self.responses.is_some() || self.state.is_some()
     }
@@ -105,7 +105,7 @@ impl Message<'_> {
         serde_json::from_str(self.method?.get()).ok()
     }
 
-    /// Whether it has a method.
+    /// True if it has a method.
     pub(super) fn has_method(&self) -> bool {
         self.method.is_some()
     }
@@ -148,7 +148,7 @@ pub(super) struct Insertion {
     pub(super) text: String,
 }
 
-/// What adds elements to an array that is a part of `text`.
+/// Insertion that adds elements to an array that is a part of `text`.
 pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Option<Insertion> {
     let inside = array.get().strip_prefix('[')?.strip_suffix(']')?;
     if elements.is_empty() {
@@ -161,7 +161,7 @@ pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Op
 }
 
 /// The text with everything added.
-pub(super) fn with(text: &str, mut insertions: Vec<Insertion>) -> String {
+pub(super) fn apply_insertions(text: &str, mut insertions: Vec<Insertion>) -> String {
     insertions.sort_by_key(|one| one.at);
     let mut out = String::with_capacity(text.len() + 1_024);
     let mut done = 0;
@@ -205,7 +205,7 @@ mod tests {
             let list: ListResult<'_> =
                 serde_json::from_str(message.result.expect("a result").get()).expect("a list");
             let more = at_end_of(text, list.tools, &["{\"name\":\"x\"}".to_owned()]);
-            with(text, more.into_iter().collect())
+            apply_insertions(text, more.into_iter().collect())
         };
         for (text, expected) in [
             (

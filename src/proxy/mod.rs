@@ -40,7 +40,7 @@ pub enum Context {
     Append,
 }
 
-/// How a call may be answered from the log.
+/// Rules for answering a call from the log.
 #[derive(Clone, Debug)]
 pub struct Repeats {
     /// Maximum age of a result that is reused; `None`: no result is.
@@ -52,11 +52,12 @@ pub struct Repeats {
     pub tokens_max: usize,
 }
 
-/// What of the calls the user lets be recorded.
+/// Rules of the user for recording calls.
 pub trait Gate: Send + Sync {
-    /// Whether an event of a session is recorded now; with the error that tells of a gap before it.
+    /// Decides if an event of a session is recorded now; with the error that reports a gap before
+    /// it.
     fn admits(&self, session: &SessionId) -> Option<Option<Value>>;
-    /// Whether a call with that input, or with one that is too much for a tree, is recorded without
+    /// True if a call with that input, or with one that is too much for a tree, is recorded without
     /// its input and its result.
     fn withholds(&self, input: Option<&Value>) -> bool;
 }
@@ -71,21 +72,21 @@ pub struct Options {
     pub process: Vec<String>,
     /// Random text: what makes this proxy's names differ from every other's.
     pub name: String,
-    /// What the wrapped server is called in the log.
+    /// Name of the wrapped server in the log.
     pub server: String,
     /// The working directory.
     pub directory: Option<String>,
-    /// How a call may be answered from the log.
+    /// Rules for answering a call from the log.
     pub repeats: Repeats,
-    /// How long a call waits for the log before it goes to the server.
+    /// Time for which a call waits for the log before it goes to the server.
     pub patience: Duration,
     /// When earlier outputs are sent to the client.
     pub context: Context,
-    /// Whether an answer waits until its record is durable.
+    /// True if an answer waits until its record is durable.
     pub durable: bool,
     /// Rules for removing secrets before an event is recorded.
     pub secrets: Arc<Recogniser>,
-    /// What may be recorded.
+    /// Rules for recording.
     pub gate: Arc<dyn Gate>,
     /// Receives reports of trouble.
     pub notify: Notify,

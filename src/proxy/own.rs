@@ -29,7 +29,7 @@ impl Own {
     }
 
     /// Its name, distinct from the server's tools.
-    fn beside<T>(self, theirs: &BTreeMap<String, T>) -> String {
+    fn distinct_name<T>(self, theirs: &BTreeMap<String, T>) -> String {
         let mut name = self.name().to_owned();
         while theirs.contains_key(&name) {
             name = format!("sessionlog_{name}");
@@ -39,11 +39,11 @@ impl Own {
 
     /// The tool of a name, given the server's tools.
     pub(super) fn called<T>(name: &str, theirs: &BTreeMap<String, T>) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.beside(theirs) == name)
+        Self::ALL.into_iter().find(|own| own.distinct_name(theirs) == name)
     }
 
-    /// Whether a name could be one, whatever the server's tools are.
-    pub(super) fn perhaps(name: &str) -> bool {
+    /// True if a name could be one, whatever the server's tools are.
+    pub(super) fn may_be_own(name: &str) -> bool {
         Self::ALL.into_iter().any(|own| name.trim_start_matches("sessionlog_") == own.name())
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
             Own::Recover => (tool.about, Value::Object(tool.input_schema())),
         };
         let tool = json!({
-            "name": own.beside(theirs),
+            "name": own.distinct_name(theirs),
             "title": tool.title,
             "description": description,
             "inputSchema": schema,
@@ -130,10 +130,10 @@ mod tests {
             assert_eq!(tools.iter().map(|tool| &tool["name"]).collect::<Vec<_>>(), expected);
             for (name, own) in expected.into_iter().zip(Own::ALL) {
                 assert_eq!(Own::called(name, &theirs), Some(own));
-                assert!(Own::perhaps(name));
+                assert!(Own::may_be_own(name));
             }
             assert!(names.iter().all(|name| Own::called(name, &theirs).is_none()));
         }
-        assert!(!Own::perhaps("echo"));
+        assert!(!Own::may_be_own("echo"));
     }
 }

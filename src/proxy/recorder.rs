@@ -37,10 +37,10 @@ const SENT_MAX: usize = 8;
 const SESSIONS_MAX: usize = 10_000;
 /// Most bytes of one part of a body; a longer one is not stored.
 const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
-/// How long to wait before a batch is sent again: at first, and at most.
+/// Pauses before a batch is sent again: the first, and the longest.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(10);
-/// How long a session without a given id is kept after its last use.
+/// Time for which a session without a given id is kept after its last use.
 pub(super) const TEMPORARY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The session something is recorded in.
@@ -92,11 +92,11 @@ pub(super) fn too_long(bytes: u64) -> String {
 pub(super) struct Record {
     pub(super) session: SessionId,
     pub(super) number: u64,
-    /// Whether it may be recorded.
+    /// True if it may be recorded.
     pub(super) is_kept: bool,
 }
 
-/// What waits for one session; an entry stays until the store has it, or will not have it.
+/// Queue of one session; an entry stays until the store has it, or will not have it.
 #[derive(Default)]
 struct Lane {
     queue: VecDeque<(u64, Entry)>,
@@ -197,7 +197,7 @@ impl Recorder {
     /// it was lost.
     pub(super) async fn durable(&self, record: &Record, patience: Duration) -> bool {
         let Record { session, number, .. } = record;
-        self.waits(patience, |lanes| {
+        self.wait_until(patience, |lanes| {
             let first = lanes.waiting.get(session).and_then(|lane| lane.queue.front());
             first.is_none_or(|(first, _)| first > number)
         })
@@ -210,7 +210,7 @@ impl Recorder {
         self.durable(&all, patience).await;
     }
 
-    async fn waits(&self, patience: Duration, until: impl Fn(&Lanes) -> bool) -> bool {
+    async fn wait_until(&self, patience: Duration, until: impl Fn(&Lanes) -> bool) -> bool {
         let mut shorter = self.shared.shorter.subscribe();
         let wait = async {
             while !until(&self.shared.lanes()) {
@@ -224,7 +224,7 @@ impl Recorder {
     /// Closes the queue, and waits until it is durable, or for the time limit.
     pub(super) async fn close(&self, patience: Duration) {
         self.shared.lanes().closed = true;
-        self.waits(patience, |lanes| lanes.waiting.is_empty()).await;
+        self.wait_until(patience, |lanes| lanes.waiting.is_empty()).await;
         let lost = {
             let mut lanes = self.shared.lanes();
             lanes.tasks.abort_all();
@@ -252,7 +252,7 @@ impl Lanes {
     }
 }
 
-/// Whether a retry may succeed.
+/// True if a retry may succeed.
 fn later(error: &ClientError) -> bool {
     match error {
         // A damaged session is repaired by a person.
@@ -274,7 +274,7 @@ impl Shared {
         while let Some(events) = self.batch(home) {
             let count = events.len();
             self.deliver(home, events).await;
-            self.done(home, count);
+            self.remove_sent(home, count);
         }
     }
 
@@ -300,7 +300,7 @@ impl Shared {
         Some(entries.iter().map(|entry| event_text(entry, secrets)).collect())
     }
 
-    fn done(&self, home: &Home, count: usize) {
+    fn remove_sent(&self, home: &Home, count: usize) {
         let mut lanes = self.lanes();
         if let Some(lane) = lanes.waiting.get_mut(&home.session) {
             let bytes = lane.queue.drain(..count).map(|(_, entry)| entry.bytes()).sum::<usize>();
@@ -361,7 +361,7 @@ impl Shared {
             ttl_seconds: home.temporary.then_some(TEMPORARY_SECONDS),
             ..CreateSession::default()
         };
-        let request = Request::of::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new);
+        let request = Request::from_verb::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new);
         match self.client.send(request).await {
             Err(ClientError::Refused(refusal)) if refusal.code == "session_exists" => Ok(()),
             other => other.map(|_| ()),

@@ -16,7 +16,7 @@ pub(super) struct Event {
 
 impl Event {
     /// The same event with other data.
-    pub(super) fn with(&self, data: &str) -> Vec<u8> {
+    pub(super) fn with_data(&self, data: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(&self.raw);
         let mut out = String::with_capacity(self.raw.len() + data.len());
         let mut said = false;
@@ -44,14 +44,14 @@ impl Event {
 #[derive(Debug)]
 pub(super) struct Events {
     buffer: Vec<u8>,
-    /// Where the unfinished line begins, and how far it was scanned.
+    /// Byte offsets of the start of the unfinished line, and of the end of the scan.
     line: usize,
     seen: usize,
-    /// Whether a part of the event was handed out, and whether that ended within a line.
+    /// Set if a part of the event was handed out: true if that ended within a line.
     within: Option<bool>,
     /// The id of the latest event that had one.
     pub(super) last_id: Option<String>,
-    /// How long to wait before the stream is opened again, as the server asked.
+    /// Time to wait before the stream is opened again, as the server asked.
     pub(super) retry: Option<Duration>,
     bytes_max: usize,
 }
@@ -80,15 +80,15 @@ impl Events {
             });
         }
         if self.buffer.len() > self.bytes_max {
-            let raw = self.rest();
+            let raw = self.take_rest();
             self.within = Some(raw.last() != Some(&b'\n'));
             events.push(Event { data: String::new(), raw });
         }
         events
     }
 
-    /// What came after the last whole event.
-    pub(super) fn rest(&mut self) -> Vec<u8> {
+    /// Bytes behind the last whole event.
+    pub(super) fn take_rest(&mut self) -> Vec<u8> {
         (self.line, self.seen) = (0, 0);
         std::mem::take(&mut self.buffer)
     }
@@ -157,10 +157,10 @@ mod tests {
             assert_eq!(events.last_id.as_deref(), Some("7"));
             assert_eq!(events.retry, Some(Duration::from_millis(50)));
             let all: Vec<u8> =
-                read.iter().flat_map(|event| event.raw.clone()).chain(events.rest()).collect();
+                read.iter().flat_map(|event| event.raw.clone()).chain(events.take_rest()).collect();
             assert_eq!(all, text.as_bytes(), "every byte, in order");
-            assert_eq!(read[0].with("new"), b"event: message\nid: 7\ndata: new\n\n");
-            let lines = read[0].with("{\"a\":\n2}");
+            assert_eq!(read[0].with_data("new"), b"event: message\nid: 7\ndata: new\n\n");
+            let lines = read[0].with_data("{\"a\":\n2}");
             assert_eq!(lines, b"event: message\nid: 7\ndata: {\"a\":\ndata: 2}\n\n");
             assert_eq!(Events::default().push(&lines)[0].data, "{\"a\":\n2}");
         }

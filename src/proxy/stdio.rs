@@ -28,12 +28,12 @@ const GRACE: Duration = Duration::from_secs(3);
 const END: Duration = Duration::from_secs(1);
 /// Time limit for recorded events to become durable at the end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long an answer waits for its record, where answers wait.
+/// Longest time for which an answer waits for its record, where answers wait.
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
 /// All there is on a pair of streams.
 const CHANNEL: &str = "stdio";
 
-/// How a wrapped program ended.
+/// End of a wrapped program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its client left first.
@@ -107,11 +107,11 @@ where
         to_server: Mutex::new(Some(server_side.1)),
     });
     let mut stop = std::pin::pin!(stop.fuse());
-    let mut downward = std::pin::pin!(relay.downward(Lines::new(server_side.0)));
+    let mut downward = std::pin::pin!(relay.forward_from_server(Lines::new(server_side.0)));
     let mut deciding = JoinSet::new();
     // Whatever breaks, earlier messages are recorded.
     let (left, read) = tokio::select! {
-        read = relay.upward(Lines::new(client_side.0), &mut deciding) => (true, read),
+        read = relay.forward_from_client(Lines::new(client_side.0), &mut deciding) => (true, read),
         read = &mut downward => (false, read),
         () = &mut stop => (true, Ok(())),
     };
@@ -151,7 +151,7 @@ where
 {
     /// Forwards the client's lines until it closes its side; calls still in `deciding` then
     /// continue.
-    async fn upward<R: AsyncRead + Unpin>(
+    async fn forward_from_client<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
         mut lines: Lines<R>,
         deciding: &mut JoinSet<()>,
@@ -165,7 +165,8 @@ where
                     match self.desk.client_says(&from, &text).decide {
                         Some(call) => {
                             let relay = Arc::clone(self);
-                            deciding.spawn(async move { relay.settle(call, &line).await });
+                            deciding
+                                .spawn(async move { relay.answer_or_forward(call, &line).await });
                         }
                         None => self.tell_server(&line).await,
                     }
@@ -185,7 +186,7 @@ where
     }
 
     /// Answers a call, or forwards it to the server.
-    async fn settle(&self, call: Box<Call>, line: &[u8]) {
+    async fn answer_or_forward(&self, call: Box<Call>, line: &[u8]) {
         let ask =
             |ask: String| async move { self.tell_server(format!("{ask}\n").as_bytes()).await };
         match self.desk.decide(call, ask).await {
@@ -205,7 +206,10 @@ where
         }
     }
 
-    async fn downward<S: AsyncRead + Unpin>(&self, mut lines: Lines<S>) -> io::Result<()> {
+    async fn forward_from_server<S: AsyncRead + Unpin>(
+        &self,
+        mut lines: Lines<S>,
+    ) -> io::Result<()> {
         while let Some(piece) = lines.next().await? {
             match piece {
                 Piece::Line(line) => {

@@ -47,7 +47,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Time limit of calls under way after the client has left, and then of the last request to the
 /// server.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long a message that must not be overtaken may hold up the next.
+/// Longest time for which a message that must not be overtaken holds up the next.
 const ORDER: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -116,7 +116,7 @@ where
         async move { link.listen().await }
     });
     let read = tokio::select! {
-        read = link.upward(Lines::new(streams.0), &mut under_way) => read,
+        read = link.forward_from_client(Lines::new(streams.0), &mut under_way) => read,
         () = &mut stop => Ok(()),
     };
     let answered = async { while under_way.join_next().await.is_some() {} };
@@ -127,7 +127,7 @@ where
     }
     under_way.shutdown().await;
     listening.abort();
-    link.goodbye().await;
+    link.end_connection().await;
     link.desk.end();
     link.desk.recorder.close(LAST_WORDS).await;
     read
@@ -145,7 +145,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn of(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let mut messages = message::read(text);
         let message = messages.pop().filter(|_| !text.trim_start().starts_with('['));
         let Some(message) = message else { return Self::default() };
@@ -162,20 +162,20 @@ impl Exchange {
     }
 
     fn without_sender() -> Self {
-        Self::of("")
+        Self::parse("")
     }
 
-    /// Whether it opens a connection: later messages must name that connection.
+    /// True if it opens a connection: later messages must name that connection.
     fn opens(&self) -> bool {
         self.method.as_deref() == Some("initialize")
     }
 
-    /// Whether the server is to answer it.
+    /// True if the server is to answer it.
     fn is_answered(&self) -> bool {
         self.id.is_some() && self.method.is_some()
     }
 
-    /// Whether later messages must wait for it.
+    /// True if later messages must wait for it.
     fn waits(&self) -> bool {
         self.opens() || !self.is_answered()
     }
@@ -211,7 +211,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Forwards the client's messages until it closes its side.
-    async fn upward<R: AsyncRead + Unpin>(
+    async fn forward_from_client<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
         mut lines: Lines<R>,
         under_way: &mut JoinSet<()>,
@@ -233,17 +233,17 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
                 && let Outline { id: Some(id), is_answer: false, .. } = Outline::of(cut)
             {
                 let said = "a message that is no JSON was not sent";
-                self.tell(&rpc::refusal(Some(&id), rpc::NOT_JSON, said)).await;
+                self.write_line(&rpc::refusal(Some(&id), rpc::NOT_JSON, said)).await;
                 continue;
             }
             let (gate, through) = oneshot::channel();
-            let exchange = Exchange { gate: Some(gate), ..Exchange::of(&text) };
+            let exchange = Exchange { gate: Some(gate), ..Exchange::parse(&text) };
             let waits = exchange.waits();
             let link = Arc::clone(self);
             // In order: a read after a write must not see the state before it.
             let from = Whence { channel: CHANNEL, ..Whence::default() };
             let call = self.desk.client_says(&from, &text).decide;
-            under_way.spawn(async move { link.say(&text, call, exchange).await });
+            under_way.spawn(async move { link.send_message(&text, call, exchange).await });
             if waits {
                 let _ = tokio::time::timeout(ORDER, through).await;
             }
@@ -268,7 +268,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         let said = format!("a message of more than {LINE_BYTES_MAX} bytes was not sent");
         match outline.id {
             Some(id) if outline.has_method => {
-                self.tell(&rpc::refusal(Some(&id), rpc::NO_REQUEST, &said)).await;
+                self.write_line(&rpc::refusal(Some(&id), rpc::NO_REQUEST, &said)).await;
             }
             _ => (self.notify)(&said),
         }
@@ -276,11 +276,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Sends one message of the client, and handles its response.
-    async fn say(&self, text: &str, call: Option<Box<Call>>, mut exchange: Exchange) {
+    async fn send_message(&self, text: &str, call: Option<Box<Call>>, mut exchange: Exchange) {
         if let Some(call) = call {
-            let ask = |ask: String| async move { self.post(&ask, &mut Exchange::of(&ask)).await };
+            let ask =
+                |ask: String| async move { self.post(&ask, &mut Exchange::parse(&ask)).await };
             match self.desk.decide(call, ask).await {
-                Decision::Answer(answer) => return self.tell(&answer).await,
+                Decision::Answer(answer) => return self.write_line(&answer).await,
                 Decision::Nobody => return,
                 Decision::Server => {}
             }
@@ -334,7 +335,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         if is_stream(&response) {
             return self.follow(response, exchange).await;
         }
-        let (body, rest) = whole(response).await.unwrap_or_default();
+        let (body, rest) = read_body(response).await.unwrap_or_default();
         if rest.is_some() {
             let said = format!("the server's answer is longer than {LINE_BYTES_MAX} bytes");
             return self.failed(exchange, &said).await;
@@ -343,7 +344,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         let says = |one: &Message<'_>| one.result.is_some() || one.error.is_some();
         let answers = body.trim_start().starts_with('[') || message::read(&body).iter().any(says);
         if answers && exchange.id.is_some() {
-            self.hear(&body, exchange).await;
+            self.forward_message(&body, exchange).await;
         } else if exchange.is_answered() || !status.is_success() {
             let said = format!("the server answered with HTTP status {status}");
             self.failed(exchange, &said).await;
@@ -380,7 +381,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         while let Some(Ok(chunk)) = bytes.next().await {
             for event in events.push(&chunk) {
                 if !event.data.is_empty() {
-                    answered |= self.hear(&event.data, exchange).await;
+                    answered |= self.forward_message(&event.data, exchange).await;
                 }
             }
         }
@@ -407,7 +408,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Forwards a message of the server; whether it answers the request.
-    async fn hear(&self, text: &str, exchange: &mut Exchange) -> bool {
+    async fn forward_message(&self, text: &str, exchange: &mut Exchange) -> bool {
         let text = text.replace(['\n', '\r'], " ");
         let is_answer = |one: &Message<'_>| !one.has_method() && one.id() == exchange.id;
         let answer = message::read(&text).into_iter().next().filter(is_answer);
@@ -421,7 +422,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             self.desk.recorder.durable(record, LAST_WORDS).await;
         }
         if !back.ours {
-            self.tell(back.changed.as_deref().unwrap_or(&text)).await;
+            self.write_line(back.changed.as_deref().unwrap_or(&text)).await;
         }
         if answers {
             exchange.is_through();
@@ -437,17 +438,17 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         let Some(id) = exchange.id.clone().filter(|_| exchange.is_answered()) else { return };
         let error = json!({ "code": -32000, "message": reason });
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-        self.hear(&answer.to_string(), exchange).await;
+        self.forward_message(&answer.to_string(), exchange).await;
     }
 
-    async fn tell(&self, line: &str) {
+    async fn write_line(&self, line: &str) {
         let mut to = self.to_client.lock().await;
         // A write error is ignored: the loss of the client ends the read of its input.
         let _ = to.write_all(format!("{line}\n").as_bytes()).await;
         let _ = to.flush().await;
     }
 
-    async fn goodbye(&self) {
+    async fn end_connection(&self) {
         if self.known().session.is_some() {
             let leave = self.request(Method::DELETE, None).send();
             let _ = tokio::time::timeout(GRACE, leave).await;
@@ -455,14 +456,16 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 }
 
-/// How long to wait before a stream is opened again, where the server asked for a wait or not.
+/// Wait before a stream is opened again, where the server asked for a wait or not.
 fn pause(asked: Option<Duration>) -> Duration {
     asked.unwrap_or(RETRY).clamp(RETRY_MIN, RETRY_MAX)
 }
 
 /// The body of an answer; of one that is longer than a message may be its beginning, and the answer
 /// to read the rest from.
-pub(super) async fn whole(mut response: Response) -> reqwest::Result<(Vec<u8>, Option<Response>)> {
+pub(super) async fn read_body(
+    mut response: Response,
+) -> reqwest::Result<(Vec<u8>, Option<Response>)> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         body.extend_from_slice(&chunk);

@@ -5,13 +5,13 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use super::part::Row;
 use crate::api::search::Why;
 
-/// What comes first.
+/// Order of the hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// What fits best.
+    /// Best fit first.
     #[default]
     Score,
-    /// What is newest.
+    /// Newest first.
     Time,
 }
 
@@ -95,7 +95,7 @@ impl Best {
         Self { order, limit, heap: BinaryHeap::new(), least: i64::MIN }
     }
 
-    /// Whether a score of `most` at the most cannot be among the first.
+    /// True if a score of at most `most` cannot be among the first.
     pub(super) fn is_beyond(&self, most: f32) -> bool {
         self.order == Order::Score && bits(most) < self.least
     }

@@ -94,13 +94,13 @@ impl PartBuilder {
         Self::default()
     }
 
-    /// How many passages it has.
+    /// Number of its passages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether it has no passage.
+    /// True if it has no passage.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -151,7 +151,7 @@ impl PartBuilder {
             origin: number_of(event.origin),
             words: 0,
         };
-        let mut named = named(&said, at);
+        let mut named = names_in(&said, at);
         let mut named = named.drain(..).peekable();
         let mut found = Vec::new();
         let mut piece = 0;
@@ -170,7 +170,7 @@ impl PartBuilder {
                 words = words.saturating_add(u16::from(!term.whole));
             }
             // A character of a pair may be a word alone; it is in two pairs, and counts once.
-            for (at, one) in singles(term) {
+            for (at, one) in single_characters(term) {
                 if at >= alone {
                     found.push(self.terms.number(one));
                     alone = at + one.len();
@@ -300,9 +300,9 @@ impl PartBuilder {
     }
 }
 
-/// What an event names beside its words, each with the byte where it does, ascending: days, files,
+/// Names in an event beside its words, each with its byte offset, ascending: days, files,
 /// addresses. A time of the event itself is with its first piece.
-fn named(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
+fn names_in(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
     let mut named = Vec::new();
     if let Some(day) = dates::day_of(at) {
         dates::Span::Day(day).terms(day, &mut |term| named.push((0, term.to_owned())));
@@ -321,7 +321,7 @@ fn named(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
     named
 }
 
-/// How an origin stands in a part.
+/// Number of an origin in a part.
 pub(super) fn number_of(origin: Origin) -> u8 {
     match origin {
         Origin::User => 1,
@@ -356,7 +356,7 @@ fn cover(ranges: &mut Vec<Range>, range: Range) {
 /// nothing is kept are not in it.
 #[must_use]
 pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
-    let all = Runs::of(parts, keep);
+    let all = Runs::new(parts, keep);
     let mut held: BTreeMap<usize, Kept<'_>> = BTreeMap::new();
     let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
     // Passages, each with its session and the part that it is in.
@@ -439,7 +439,7 @@ fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
     }
 }
 
-/// What a part holds of a session.
+/// Positions of a session that a part holds.
 struct Kept<'a> {
     session: SessionRef<'a>,
     /// Ascending and apart.
@@ -517,7 +517,7 @@ impl Writer {
 }
 
 /// The characters of a pair in a script without spaces, each with its place in the text.
-fn singles<'t>(term: &'t Term<'_>) -> impl Iterator<Item = (usize, &'t str)> {
+fn single_characters<'t>(term: &'t Term<'_>) -> impl Iterator<Item = (usize, &'t str)> {
     let is_pair = !term.whole && term.word.starts_with(is_unspaced) && !is_unspaced_one(term.word);
     let pair = if is_pair { term.word } else { "" };
     let start = term.range.start;

@@ -57,7 +57,7 @@ pub(super) enum Span {
 pub(super) struct Found {
     pub(super) bytes: Range<usize>,
     pub(super) span: Span,
-    /// Whether its words are a date and nothing else.
+    /// True if its words are a date and nothing else.
     pub(super) is_whole: bool,
 }
 
@@ -260,7 +260,7 @@ struct Words<'t> {
     ranges: Vec<Range<usize>>,
 }
 
-/// Which words, what they name, and whether they are nothing else.
+/// Range of the words, the span they name, and true if they are nothing else.
 type Read = (Range<usize>, Span, bool);
 
 impl Words<'_> {
@@ -274,7 +274,7 @@ impl Words<'_> {
         place.checked_sub(back).map_or("", |place| self.word(place))
     }
 
-    /// What stands between a word and the next.
+    /// Text between a word and the next.
     fn mark(&self, place: usize) -> &str {
         let from = self.ranges.get(place).map(|range| range.end);
         let to = self.ranges.get(place + 1).map(|range| range.start);
@@ -368,7 +368,7 @@ impl Words<'_> {
                 4 if word.eq_ignore_ascii_case("this") => 0,
                 _ => -1,
             };
-            let span = beside(self.word(place + 1), step, now)?;
+            let span = relative_span(self.word(place + 1), step, now)?;
             return Some((place..place + 2, span, false));
         }
         if !is_one(self.word(place + 2), &["ago"]) {
@@ -392,7 +392,7 @@ impl Words<'_> {
 }
 
 /// The last, this or the next of a unit.
-fn beside(unit: &str, step: i64, now: Date) -> Option<Span> {
+fn relative_span(unit: &str, step: i64, now: Date) -> Option<Span> {
     if let Some(place) = WEEKDAYS.iter().position(|name| name.eq_ignore_ascii_case(unit)) {
         let weekday = Weekday::from_monday_zero_offset(i8::try_from(place).ok()?).ok()?;
         let nth = if step < 0 { -1 } else { 1 };

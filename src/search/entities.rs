@@ -64,7 +64,7 @@ impl EntityKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// What its terms begin with.
+    /// Prefix of its terms.
     pub(super) fn prefix(self) -> String {
         format!("{}:", self.as_str())
     }
@@ -150,7 +150,7 @@ pub(super) fn find(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     places(text, visit);
     symbols(text, visit);
     errors(text, visit);
-    people(text, visit);
+    visit_people(text, visit);
     packages(text, visit);
 }
 
@@ -192,7 +192,7 @@ fn places(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     }
 }
 
-/// Whether it looks like a path: it begins like one, ends in a name with an ending, or has three
+/// True if it looks like a path: it begins like one, ends in a name with an ending, or has three
 /// names.
 fn is_path(path: &str) -> bool {
     let known = |c: char| c.is_alphanumeric() || "/._-+@~\\".contains(c);
@@ -227,7 +227,7 @@ const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile lic
 const PRODUCTS: &str = " node.js next.js vue.js nuxt.js react.js express.js d3.js three.js chart.js \
      socket.io asp.net docs.rs ";
 
-/// Whether a path is certainly that of a file.
+/// True if a path is certainly that of a file.
 fn is_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_in = |list: &str, word: &str| !word.is_empty() && list.contains(&format!(" {word} "));
@@ -240,7 +240,7 @@ fn is_file(path: &str) -> bool {
         || path.contains('/') && is_in(ENDINGS_BELOW, ending)
 }
 
-/// Whether a name is that of an agent's own transcript, which is no file of the work.
+/// True if a name is that of an agent's own transcript, which is no file of the work.
 fn is_transcript(name: &str) -> bool {
     let stem = name.strip_suffix(".jsonl").unwrap_or_default();
     let id = stem.len().checked_sub(36).and_then(|at| stem.get(at..)).unwrap_or_default();
@@ -360,7 +360,7 @@ pattern!(INTRODUCED, r"\b[Nn]ame is (\p{Lu}\p{Ll}+(?: \p{Lu}\p{Ll}+){1,2})\b");
 const NO_PEOPLE: [&str; 6] = ["git", "noreply", "no-reply", "npm", "root", "postmaster"];
 const NO_HOSTS: [&str; 8] = ["png", "jpg", "svg", "gif", "webp", "js", "ts", "css"];
 
-fn people(text: &str, visit: &mut dyn FnMut(usize, &str)) {
+fn visit_people(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut send = |at: usize, name: &str| visit(at, &EntityKind::Person.term(name));
     if text.contains('@') {
         each(&NAMED, text, &mut send);

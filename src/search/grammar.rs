@@ -1,4 +1,4 @@
-//! What a person or a model asks of the index, as one line: words that rank, `"exact text"`, `+must`,
+//! Grammar of a query of a person or a model, one line: words that rank, `"exact text"`, `+must`,
 //! `-must not`, `begin*`, and members such as `type:` and `after:`. It must not know what is
 //! indexed.
 
@@ -33,9 +33,9 @@ enum Member {
     Session,
     /// A workspace, by the last names of its path: a person need not write it whole.
     Workspace,
-    /// Who speaks.
+    /// The speaker.
     Who,
-    /// Who caused the event.
+    /// The origin of the event.
     Origin,
     /// The `kind` of the body, such as a memory's.
     Kind,
@@ -82,7 +82,7 @@ const MEMBERS: [(&str, Member); 16] = [
 
 pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness", "import"];
 
-/// What a caller limits an answer to beside the words of the query, all of it at once.
+/// Filters of a caller beside the words of the query; all of them apply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside<'a> {
     /// Types of events, or their domains.
@@ -91,7 +91,7 @@ pub struct Beside<'a> {
     pub workspace: Option<&'a str>,
     /// The speaker.
     pub who: Option<&'a str>,
-    /// Who caused the event.
+    /// The origin of the event.
     pub origin: Option<&'a str>,
 }
 
@@ -103,7 +103,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether something may be shown, `fits` being whether a value describes it.
+    /// True if an item may be shown; `fits` tests a value against it.
     pub fn admits(&self, fits: impl Fn(&str) -> bool) -> bool {
         (self.any.is_empty() || self.any.iter().any(|value| fits(value)))
             && !self.none.iter().any(|value| fits(value))
@@ -120,7 +120,7 @@ impl Choice {
     }
 }
 
-/// What limits an answer, beside the words.
+/// Filters of an answer, beside the words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     /// Types of events.
@@ -142,13 +142,13 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Whether events of a session may be shown: the caller knows its workspace.
+    /// True if events of a session may be shown: the caller knows its workspace.
     #[must_use]
     pub fn admits_session(&self, id: &str, workspace: Option<&str>) -> bool {
         self.sessions.admits(|value| value == id) && self.admits_workspace(workspace)
     }
 
-    /// Whether events of sessions of a workspace may be shown.
+    /// True if events of sessions of a workspace may be shown.
     #[must_use]
     pub fn admits_workspace(&self, workspace: Option<&str>) -> bool {
         // A path is one workspace; a name is the last of a path.
@@ -161,7 +161,7 @@ impl Filters {
         !is_other && self.workspace_ends.admits(ends)
     }
 
-    /// Whether the words of the query name workspaces, so that several may be meant.
+    /// True if the words of the query name workspaces, so that several may be meant.
     #[must_use]
     pub fn names_workspaces(&self) -> bool {
         !self.workspace_ends.any.is_empty()
@@ -203,14 +203,14 @@ pub(super) enum Pattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) patterns: Vec<Pattern>,
-    /// Whether a passage lacks a word of the query without it.
+    /// True if a passage lacks a word of the query without it.
     pub(super) is_needed: bool,
 }
 
 /// A parsed query.
 #[derive(Clone, Debug)]
 pub struct SearchQuery {
-    /// What limits the answer; a caller may add to it.
+    /// Filters of the answer; a caller may add to them.
     pub filters: Filters,
     pub(super) ranked: Vec<Word>,
     pub(super) must: Vec<Word>,
@@ -219,7 +219,7 @@ pub struct SearchQuery {
     words: Query,
     /// Phrases that must not be found.
     excluded: Query,
-    /// How many words and members it has.
+    /// Number of its words and members.
     count: usize,
 }
 
@@ -246,7 +246,7 @@ impl SearchQuery {
         let (mut at, mut plain) = (0, String::new());
         while let Some(token) = Token::next(text, &mut at)? {
             match token.member {
-                Some(member) => query.narrow(member, token.text, token.is_not, now),
+                Some(member) => query.add_filter(member, token.text, token.is_not, now),
                 None => query.add(&token, &mut plain),
             }
             .map_err(|fault| fault.at(token.place))?;
@@ -283,33 +283,33 @@ impl SearchQuery {
         &self.words
     }
 
-    /// What a passage gets for words that stand in it side by side as in the query, for
+    /// Bonus of a passage whose words stand side by side as in the query, for
     /// [`Why::row`](crate::api::search::Why::row): 1 for all, nothing for less than half. The
     /// square of their share, since a few stand so by chance, in a question most of all.
     #[must_use]
     pub fn row(&self, passage: &str) -> f32 {
-        let share = self.words.run(passage);
+        let share = self.words.run_share(passage);
         if share >= ROW_MIN { share.powi(2) as f32 } else { 0.0 }
     }
 
-    /// Whether a passage that lacks that many words of the query may get something for a row.
+    /// True if a passage that lacks that many words of the query may get a bonus for a row.
     pub(super) fn may_have_row(&self, lacking: usize) -> bool {
-        self.words.run_most(lacking) >= ROW_MIN
+        self.words.run_share_max(lacking) >= ROW_MIN
     }
 
-    /// Whether a hit is one only if [`fits`](Self::fits) says so: the index has no phrases.
+    /// True if a hit must be tested with [`fits`](Self::fits): the index has no phrases.
     #[must_use]
     pub fn needs_text(&self) -> bool {
         !self.words.phrases().is_empty() || !self.excluded.phrases().is_empty()
     }
 
-    /// Whether the text of an event has the phrases it must have, and none that it must not.
+    /// True if the text of an event has the phrases it must have, and none that it must not.
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         self.words.has_phrases(text, false) && !self.excluded.has_phrases(text, true)
     }
 
-    /// Whether an event that was not found by its words may be a hit: the filters admit it, and no
+    /// True if an event that was not found by its words may be a hit: the filters admit it, and no
     /// word is needed or excluded.
     #[must_use]
     pub fn admits(&self, event: &Event, speaker: Option<&str>) -> bool {
@@ -335,11 +335,11 @@ impl SearchQuery {
         let who = who.map(|value| (Member::Who, value));
         let origin = origin.map(|value| (Member::Origin, value));
         let mut all = types.chain(who).chain(origin);
-        all.try_for_each(|(member, value)| self.narrow(member, value, false, now))
+        all.try_for_each(|(member, value)| self.add_filter(member, value, false, now))
     }
 
     /// Limits the answer by the value of a member; with `is_not` to what it does not describe.
-    fn narrow(
+    fn add_filter(
         &mut self,
         member: Member,
         value: &str,
@@ -368,10 +368,10 @@ impl SearchQuery {
                 let patterns = vec![entity(member, value)];
                 let word = Word { patterns, is_needed: true };
                 if is_not {
-                    put(&mut self.must_not, word);
+                    add_unique(&mut self.must_not, word);
                 } else {
-                    put(&mut self.must, word.clone());
-                    put(&mut self.ranked, word);
+                    add_unique(&mut self.must, word.clone());
+                    add_unique(&mut self.ranked, word);
                 }
                 return Ok(());
             }
@@ -391,7 +391,7 @@ impl SearchQuery {
                 let day = dates::stretch(value, now, &TimeZone::UTC).filter(|_| !is_not);
                 let (from, to) = day.ok_or(Fault::Value { field: "day", takes })?;
                 let patterns = vec![Pattern::Within(from, to)];
-                put(&mut self.ranked, Word { patterns, is_needed: false });
+                add_unique(&mut self.ranked, Word { patterns, is_needed: false });
                 return Ok(());
             }
         };
@@ -427,10 +427,12 @@ impl SearchQuery {
         match (token.is_not, many) {
             (true, true) => self.excluded.add_text(token.text, true),
             (true, false) if needed.is_empty() && is_common => return Err(Fault::Common),
-            (true, false) => needed.into_iter().for_each(|word| put(&mut self.must_not, word)),
+            (true, false) => {
+                needed.into_iter().for_each(|word| add_unique(&mut self.must_not, word))
+            }
             (false, many) => {
                 self.words.add_text(token.text, many && token.is_quoted);
-                needed.into_iter().for_each(|word| put(&mut self.must, word));
+                needed.into_iter().for_each(|word| add_unique(&mut self.must, word));
             }
         }
         Ok(())
@@ -452,14 +454,14 @@ impl SearchQuery {
         }
         let word = Word { patterns, is_needed: true };
         if token.is_not {
-            put(&mut self.must_not, word);
+            add_unique(&mut self.must_not, word);
             return;
         }
         if token.is_must {
-            put(&mut self.must, word.clone());
+            add_unique(&mut self.must, word.clone());
         }
         self.words.add_text(text, false);
-        put(&mut self.ranked, word);
+        add_unique(&mut self.ranked, word);
     }
 
     /// Ranks by the words of a text, dates among them; where a member says which time is meant, by
@@ -473,7 +475,7 @@ impl SearchQuery {
         let mut add = |patterns: Vec<Pattern>, is_needed: bool| {
             let word = Word { patterns, is_needed };
             if self.ranked.len() <= WORDS_MAX {
-                put(&mut self.ranked, word);
+                add_unique(&mut self.ranked, word);
             }
         };
         terms(text, |term| {
@@ -499,7 +501,7 @@ impl SearchQuery {
 }
 
 /// Adds a word that is not there yet: the same word twice would be looked up twice.
-fn put(words: &mut Vec<Word>, word: Word) {
+fn add_unique(words: &mut Vec<Word>, word: Word) {
     if !words.contains(&word) {
         words.push(word);
     }
@@ -575,7 +577,7 @@ pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
             Some(Member::After | Member::Before) => {
                 dates::start(token.text, now, zone).map(|start| start.to_string())
             }
-            Some(Member::Day) => dates::stretch(token.text, now, zone).map(within),
+            Some(Member::Day) => dates::stretch(token.text, now, zone).map(day_filter),
             None if !token.is_not => {
                 plain.push_str(token.text);
                 plain.push(' ');
@@ -592,13 +594,13 @@ pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     out.push_str(text.get(done..).unwrap_or_default());
     for stretch in dates::seen_from(&plain, now, zone) {
         out.push_str(" day:");
-        out.push_str(&within(stretch));
+        out.push_str(&day_filter(stretch));
     }
     out
 }
 
 /// A stretch of time as `day:` takes it.
-fn within((from, to): (Timestamp, Timestamp)) -> String {
+fn day_filter((from, to): (Timestamp, Timestamp)) -> String {
     format!("{from}/{to}")
 }
 

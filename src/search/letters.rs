@@ -3,7 +3,7 @@
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// Whether the character is part of a word.
+/// True if the character is part of a word.
 pub(super) fn is_word(character: char) -> bool {
     match character.is_ascii() {
         true => character.is_ascii_alphanumeric(),
@@ -11,7 +11,7 @@ pub(super) fn is_word(character: char) -> bool {
     }
 }
 
-/// Whether the character belongs to a script that writes words without spaces: Thai, Lao, Burmese,
+/// True if the character belongs to a script that writes words without spaces: Thai, Lao, Burmese,
 /// Khmer, kana, Han, and Hangul, whose words are too long to be compared whole.
 pub(super) fn is_unspaced(character: char) -> bool {
     matches!(character,
@@ -19,7 +19,7 @@ pub(super) fn is_unspaced(character: char) -> bool {
         | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Whether the text is one character of such a script: a word where words are that short.
+/// True if the text is one character of such a script: a word where words are that short.
 pub(super) fn is_unspaced_one(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(is_unspaced) && characters.next().is_none()

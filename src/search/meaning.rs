@@ -70,9 +70,9 @@ pub struct Near {
     pub hash: SessionHash,
     /// The id of its session.
     pub session: SessionId,
-    /// Where in the session.
+    /// Position in the session.
     pub position: Position,
-    /// Which of its pieces.
+    /// Number of the piece.
     pub piece: u16,
     /// The cosine of the two.
     pub cosine: f32,
@@ -94,7 +94,7 @@ impl MeaningBuilder {
     /// Adds the vector of a piece; one of another length is left out.
     pub fn add(&mut self, session: SessionRef<'_>, at: Position, piece: u16, vector: &[f32]) {
         if vector.len() == self.numbers {
-            self.session(session).rows.insert((at.0, piece), small(vector));
+            self.session(session).rows.insert((at.0, piece), quantized(vector));
         }
     }
 
@@ -177,7 +177,7 @@ fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
 }
 
 /// The numbers in a byte each, the largest as 127.
-fn small(vector: &[f32]) -> Vec<i8> {
+fn quantized(vector: &[f32]) -> Vec<i8> {
     let most = vector.iter().fold(0_f32, |most, number| most.max(number.abs()));
     let scale = if most > 0.0 && most.is_finite() { 127.0 / most } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, reason = "at most 127, and what is none becomes 0")]
@@ -277,19 +277,19 @@ impl<'a> Meaning<'a> {
         std::str::from_utf8(self.model).unwrap_or_default()
     }
 
-    /// How many numbers each vector has.
+    /// Length of each vector.
     #[must_use]
     pub fn numbers(&self) -> usize {
         self.numbers
     }
 
-    /// How many vectors it has.
+    /// Number of its vectors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether it has none; it may hold ranges all the same.
+    /// True if it has none; it may hold ranges all the same.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -314,7 +314,7 @@ impl<'a> Meaning<'a> {
         (0..self.sessions.len()).filter_map(of)
     }
 
-    /// Where the rows, the ranges and the name of a session begin.
+    /// First row, first range and first byte of the name of a session.
     fn session(&self, index: usize) -> [usize; 3] {
         let Some(row) = self.sessions.get(index) else {
             return [self.rows.len(), self.ranges.len(), self.names.len()];
@@ -342,7 +342,7 @@ impl<'a> Meaning<'a> {
     }
 
     /// Numbers of opposite signs in a row and in these signs.
-    fn apart(&self, row: usize, signs: &[u8]) -> u32 {
+    fn hamming_distance(&self, row: usize, signs: &[u8]) -> u32 {
         let from = row * signs.len();
         let own = self.signs.get(from..from + signs.len()).unwrap_or_default();
         own.iter().zip(signs).map(|(own, sign)| (own ^ sign).count_ones()).sum()
@@ -353,7 +353,7 @@ impl<'a> Meaning<'a> {
 /// first: at most 1 000. Parts with vectors of another length have none.
 #[must_use]
 pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
-    let wanted = small(vector);
+    let wanted = quantized(vector);
     let signs: Vec<u8> = signs(&wanted).collect();
     let mut chosen: BinaryHeap<(u32, usize, usize, usize)> = BinaryHeap::new();
     let of_length = |part: &&Meaning<'_>| part.numbers == vector.len();
@@ -367,7 +367,7 @@ pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Ne
                 pace::step();
                 let position = part.row(row).map(|(position, _)| position);
                 if position.is_some_and(|at| kept.iter().any(|range| range.contains(at))) {
-                    chosen.push((part.apart(row, &signs), at, session, row));
+                    chosen.push((part.hamming_distance(row, &signs), at, session, row));
                 }
                 if chosen.len() > CHOSEN_MAX {
                     chosen.pop();
@@ -485,9 +485,9 @@ mod tests {
 
     #[test]
     fn a_vector_of_nothing_or_of_what_is_no_number_is_near_to_nothing() {
-        assert_eq!(small(&[0.0, 0.0]), [0, 0]);
-        assert_eq!(small(&[f32::NAN, 1.0]), [0, 127]);
-        assert_eq!(small(&[f32::INFINITY, 1.0]), [0, 0]);
+        assert_eq!(quantized(&[0.0, 0.0]), [0, 0]);
+        assert_eq!(quantized(&[f32::NAN, 1.0]), [0, 127]);
+        assert_eq!(quantized(&[f32::INFINITY, 1.0]), [0, 0]);
         assert_eq!(cosine(&[0, 0], [1, 2].into_iter()), 0.0);
     }
 }

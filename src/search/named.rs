@@ -1,5 +1,5 @@
-//! What the passages of an index name, counted: files, symbols, errors and the other kinds, each
-//! with how often and when. It must not read a text or judge a name.
+//! Names in the passages of an index, counted: files, symbols, errors and the other kinds, each
+//! with its count and times. It must not read a text or judge a name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -44,12 +44,12 @@ pub struct Named {
     pub last_at: Timestamp,
 }
 
-/// What events of some sessions name.
+/// Names in events of some sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedIn {
     /// By kind and name.
     pub named: Vec<Named>,
-    /// Whether there are more.
+    /// True if there are more.
     pub limited: bool,
 }
 
@@ -87,8 +87,8 @@ struct Kept<'a, 'p> {
 const NONE: u32 = u32::MAX;
 
 impl<'a, 'p> Kept<'a, 'p> {
-    fn of(parts: &'p [Part<'a>], keep: &Keep<'_>, since: Option<Timestamp>) -> Self {
-        let runs = Runs::of(parts, keep);
+    fn new(parts: &'p [Part<'a>], keep: &Keep<'_>, since: Option<Timestamp>) -> Self {
+        let runs = Runs::new(parts, keep);
         let mut sessions: Vec<Vec<u32>> = parts.iter().map(|part| vec![NONE; part.len()]).collect();
         for run in &runs.runs {
             pace::step();
@@ -154,7 +154,7 @@ impl Kept<'_, '_> {
     }
 }
 
-/// What is counted of a name.
+/// Counts of a name.
 struct Tally {
     sessions: HashSet<u32>,
     count: u64,
@@ -162,8 +162,8 @@ struct Tally {
     last: Timestamp,
 }
 
-/// What the kept passages name of these kinds, since a time. `same` says under which name one is
-/// counted.
+/// Names of these kinds in the kept passages, since a time. `same` maps a name to the one it is
+/// counted under.
 #[must_use]
 pub fn named(
     parts: &[Part<'_>],
@@ -172,7 +172,7 @@ pub fn named(
     since: Option<Timestamp>,
     same: &dyn Fn(EntityKind, String) -> String,
 ) -> NamedIn {
-    let kept = Kept::of(parts, keep, since);
+    let kept = Kept::new(parts, keep, since);
     let mut found: BTreeMap<(EntityKind, String), Tally> = BTreeMap::new();
     let (mut limited, mut pairs) = (false, 0);
     for kind in kinds {
@@ -232,7 +232,7 @@ fn add(found: &mut BTreeMap<(EntityKind, String), Tally>, key: (EntityKind, Stri
     }
 }
 
-/// How many names are counted at most of so many passages, and bytes that this takes.
+/// Bounds of counting in so many passages: the number of names, and their bytes.
 #[must_use]
 pub fn named_weight(passages: usize) -> (usize, usize) {
     let all = passages.saturating_mul(NAMES_OF_A_PASSAGE);
@@ -249,7 +249,7 @@ pub fn naming(
     keep: &Keep<'_>,
     most: usize,
 ) -> Vec<Vec<NamedInSession>> {
-    let kept = Kept::of(parts, keep, None);
+    let kept = Kept::new(parts, keep, None);
     let naming = |(kind, names): &(EntityKind, Vec<String>)| {
         let mut found = kept.naming(*kind, names);
         found.truncate(most);
@@ -262,7 +262,7 @@ pub fn naming(
 /// The kept passages by the day of their time, since a time.
 #[must_use]
 pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> Counted {
-    let kept = Kept::of(parts, keep, since);
+    let kept = Kept::new(parts, keep, since);
     let mut all: HashSet<u32> = HashSet::new();
     let mut days: BTreeMap<i64, (HashSet<u32>, OfDay)> = BTreeMap::new();
     let mut before_them = OfDay::default();

@@ -1,4 +1,4 @@
-//! Which passages have a term, and how often, in few bits: the distance of each from the one before
+//! Passages of a term, and its count in each, in few bits: the distance of each from the one before
 //! in Golomb-Rice code, which is short where distances differ as they do between random places. It
 //! must not know what a passage is. Bytes that were damaged make a wrong list and never a panic.
 //!
@@ -24,7 +24,7 @@ const WHOLE: u32 = ONES + u32::BITS;
 /// The passages that have a term.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Postings<'a> {
-    /// How many.
+    /// Number of passages.
     pub(super) passages: u32,
     /// Begins with the list.
     bytes: &'a [u8],

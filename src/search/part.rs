@@ -40,7 +40,7 @@ pub(super) const NIBBLE: usize = 15;
 /// In place of a speaker: there is none.
 pub(super) const NONE: u16 = u16::MAX;
 
-/// Why bytes are no part.
+/// Reason for which bytes are no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartError {
     /// Something else.
@@ -49,7 +49,7 @@ pub enum PartError {
     /// Another version of this program wrote it.
     #[error("the part has format {format} and lexicon {lexicon}")]
     Version {
-        /// How it is laid out.
+        /// Version of its layout.
         format: u16,
         /// By which rules its terms were made.
         lexicon: u16,
@@ -85,7 +85,7 @@ pub(super) const SESSION_BYTES: usize = 48;
 const COLUMNS: usize = 7;
 /// The column of words, which has a byte of each passage at least: so many are there.
 const WORDS: usize = 6;
-/// What makes the order of numbers that may be negative that of their bits.
+/// Bit that gives signed numbers the order of their bits.
 const SIGN: u64 = 1 << 63;
 
 impl Row {
@@ -96,7 +96,7 @@ impl Row {
         [self.position, at, piece, kind, speaker, u64::from(self.origin), words]
     }
 
-    fn of([position, at, piece, kind, speaker, origin, words]: [u64; COLUMNS]) -> Self {
+    fn from_columns([position, at, piece, kind, speaker, origin, words]: [u64; COLUMNS]) -> Self {
         let (piece, kind, speaker) = (piece as u16, kind as u16, speaker as u16);
         let (at_ms, origin, words) = ((at ^ SIGN).cast_signed(), origin as u8, words as u16);
         Self { position, at_ms, piece, kind, speaker, origin, words }
@@ -168,7 +168,7 @@ pub struct Part<'a> {
     speakers: usize,
 }
 
-/// What a part is made of, ready to be written.
+/// Sections of a part, ready to be written.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
     pub(super) sessions: Vec<u8>,
@@ -285,13 +285,13 @@ impl<'a> Part<'a> {
         fits.then_some(part)
     }
 
-    /// How many passages it has.
+    /// Number of its passages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.passages
     }
 
-    /// Whether it has no passage; it may hold ranges all the same.
+    /// True if it has no passage; it may hold ranges all the same.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.passages == 0
@@ -330,7 +330,7 @@ impl<'a> Part<'a> {
         Position(row.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
     }
 
-    /// Where the passages, and where the ranges of a session begin.
+    /// First passage and first range of a session.
     fn starts(&self, session: usize) -> [usize; 2] {
         let Some(row) = self.sessions.get(session) else {
             return [self.passages, self.ranges.len()];
@@ -372,7 +372,8 @@ impl<'a> Part<'a> {
     }
 
     pub(super) fn row(&self, passage: usize) -> Option<Row> {
-        (passage < self.len()).then(|| Row::of(self.columns.map(|column| column.get(passage))))
+        (passage < self.len())
+            .then(|| Row::from_columns(self.columns.map(|column| column.get(passage))))
     }
 
     /// Words of a passage.
@@ -388,7 +389,7 @@ impl<'a> Part<'a> {
         (0..part.kinds).map(move |kind| part.name(kind))
     }
 
-    /// Who speaks in it.
+    /// Speakers in it.
     pub(super) fn speakers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let part = *self;
         (0..part.speakers).map(move |speaker| part.name(part.kinds + speaker))

@@ -19,12 +19,12 @@ const PRINTED_BYTES_MIN: usize = 160;
 /// Members whose text needs no name before it.
 const NOT_NAMED: [&str; 3] = ["content", "text", "name"];
 
-/// What a passage is part of.
+/// Source of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// Description of a step.
     Step,
-    /// Why a step was made.
+    /// Reason of a step.
     Reason,
     /// An approach that a step ruled out.
     Rejected,
@@ -34,7 +34,7 @@ pub enum Field {
     Source,
     /// A call of a tool: its name and arguments.
     Call,
-    /// What a tool answered.
+    /// Answer of a tool.
     Result,
     /// A user's message.
     Instruction,
@@ -62,7 +62,7 @@ impl Field {
         }
     }
 
-    /// Whether it is prose, which is cut into sentences.
+    /// True if it is prose, which is cut into sentences.
     fn is_prose(self) -> bool {
         !matches!(self, Self::Call | Self::Result | Self::Event)
     }
@@ -75,7 +75,7 @@ pub struct Passage<'a> {
     pub field: Field,
     /// Its place among the passages of the event, from 0.
     pub ordinal: u32,
-    /// Whether it is the first piece of a text.
+    /// True if it is the first piece of a text.
     pub is_first: bool,
     /// Its text: one sentence, or some lines.
     pub text: &'a str,

@@ -15,17 +15,17 @@ pub(super) const WORDS_MAX: usize = 64;
 /// Fewest common letters when one word counts as the beginning of the other.
 const BEGINNING_MIN: usize = 4;
 
-/// Why a text is no query.
+/// Fault of a text that is no query, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {place}: {fault}")]
 pub struct QueryError {
     /// The byte of the query.
     pub place: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub fault: Fault,
 }
 
-/// What is wrong with a query.
+/// Fault of a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// No letter and no digit, or stop words alone.
@@ -42,7 +42,7 @@ pub enum Fault {
     Value {
         /// The member.
         field: &'static str,
-        /// What it takes.
+        /// Values it takes.
         takes: &'static str,
     },
     /// A word without which nothing can be found is to be left out.
@@ -76,16 +76,16 @@ pub struct Query {
 #[derive(Clone, Debug)]
 struct Word {
     stem: String,
-    /// Whether it counts for the ranking; a stop word is only part of a phrase.
+    /// True if it counts for the ranking; a stop word is only part of a phrase.
     ranks: bool,
 }
 
-/// How a word of a text matches one of the query.
+/// Match of a word of a text with one of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Likeness {
     /// The place of the query's word.
     pub(super) word: usize,
-    /// Whether their stems are the same; else one begins the other.
+    /// True if their stems are the same; else one begins the other.
     pub(super) same: bool,
 }
 
@@ -164,12 +164,12 @@ impl Query {
         }
     }
 
-    /// How many words it has.
+    /// Number of its words.
     pub(super) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether the word at that index counts for the ranking.
+    /// True if the word at that index counts for the ranking.
     pub(super) fn ranks(&self, word: usize) -> bool {
         self.words.get(word).is_some_and(|word| word.ranks)
     }
@@ -195,18 +195,18 @@ impl Query {
         row
     }
 
-    /// How much of the query stands in the text side by side and in the given order, from 0 to 1.
-    pub(super) fn run(&self, text: &str) -> f64 {
+    /// Share of the query that stands in the text side by side and in the given order, from 0 to 1.
+    pub(super) fn run_share(&self, text: &str) -> f64 {
         share_of(longest_run(&self.row(text), &self.given), self.given.len())
     }
 
-    /// How much of the query may so stand in a text that lacks that many of its words.
-    pub(super) fn run_most(&self, lacking: usize) -> f64 {
+    /// Upper bound of that share for a text that lacks `lacking` of its words.
+    pub(super) fn run_share_max(&self, lacking: usize) -> f64 {
         let run = self.given.len().saturating_sub(lacking.saturating_sub(self.wholes));
         share_of(u32::try_from(run).unwrap_or(u32::MAX), self.given.len())
     }
 
-    /// Whether each phrase, or with `any` one of them, is in the text.
+    /// True if each phrase, or with `any` one of them, is in the text.
     pub(super) fn has_phrases(&self, text: &str, any: bool) -> bool {
         let row = if self.phrases.is_empty() { Vec::new() } else { self.row(text) };
         let has = |phrase: &Vec<usize>| is_in(&row, phrase);
@@ -252,7 +252,7 @@ pub(super) fn is_quote(character: char) -> bool {
     matches!(character, '"' | '“' | '”' | '„')
 }
 
-/// Whether the words of a phrase are in a text, one after the other.
+/// True if the words of a phrase are in a text, one after the other.
 pub(super) fn is_in(row: &[Option<usize>], phrase: &[usize]) -> bool {
     row.windows(phrase.len().max(1)).any(|part| part.iter().flatten().eq(phrase))
 }
@@ -278,7 +278,7 @@ pub(super) fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
     longest
 }
 
-/// Whether one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.
+/// True if one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.
 fn is_beginning(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     short.chars().take(BEGINNING_MIN).filter(|letter| letter.is_alphabetic()).count()

@@ -22,7 +22,7 @@ const NEAR: usize = 2;
 const WHOLE_NEAR: f64 = 0.25;
 /// Bonus of a passage with the words in the given order.
 const ROW: f64 = 0.5;
-/// What a word counts for, and one that only begins like it.
+/// Weight of a word, and of one that only begins like it.
 const SAME: u8 = 4;
 const BEGINS: u8 = 2;
 /// Passages returned of one event; for more the reader reads the event.
@@ -50,11 +50,11 @@ pub fn weight(field: Field, is_superseded: bool) -> f64 {
 pub struct Match {
     /// The position of the event.
     pub position: Position,
-    /// What of it.
+    /// Field of the text.
     pub field: Field,
-    /// Which of its passages.
+    /// Index of the passage in it.
     pub ordinal: u32,
-    /// How well it fits: more is better; comparable within one ranking alone.
+    /// Score: more is better; comparable within one ranking alone.
     pub score: f64,
 }
 
@@ -63,7 +63,7 @@ pub struct Match {
 pub struct Best {
     /// The passages, the best first.
     pub matches: Vec<Match>,
-    /// Whether no other text matches.
+    /// True if no other text matches.
     pub is_all: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Ranking {
     /// By word of the query: passages that have it.
     holding: Vec<u32>,
     candidates: Vec<Candidate>,
-    /// Whether candidates were dropped.
+    /// True if candidates were dropped.
     is_full: bool,
 }
 
@@ -96,7 +96,7 @@ struct Candidate {
     run: u32,
 }
 
-/// Which words of the query some text has.
+/// Words of the query that some text has.
 #[derive(Clone, Debug, Default)]
 struct Held {
     words: u32,
@@ -122,7 +122,7 @@ impl Ranking {
     /// Adds the passages of an event. Each event is added once.
     pub fn add_event(&mut self, event: &Event) {
         let mut scans: Vec<Scan> = Vec::new();
-        passages(event, |passage| scans.push(Scan::of(&self.query, passage)));
+        passages(event, |passage| scans.push(Scan::new(&self.query, passage)));
         let mut scans = scans.as_slice();
         while let Some((_, rest)) = scans.split_first() {
             let length =
@@ -207,7 +207,7 @@ impl Ranking {
         matches
     }
 
-    /// What a passage gets beyond its words: for having all of them, and for having them in a row.
+    /// Bonus of a passage: for having all words, and for having them in a row.
     fn extra(&self, scale: &Scale, one: &Candidate) -> f64 {
         let whole = if scale.is_whole(&one.own) { WHOLE } else { 0.0 };
         let nearly = if scale.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
@@ -227,7 +227,7 @@ impl Ranking {
         self.is_full = true;
     }
 
-    /// What the words of the query are worth among the passages so far.
+    /// Weights of the words of the query among the passages so far.
     fn scale(&self) -> Scale {
         let passages = u64::from(self.passages);
         let worth = |(word, holding): (usize, &u32)| {
@@ -264,7 +264,7 @@ impl Scale {
         held.counts.iter().map(count).sum()
     }
 
-    /// Whether it has every weighted word that any passage has.
+    /// True if it has every weighted word that any passage has.
     fn is_whole(&self, held: &Held) -> bool {
         let has = |word: usize| held.counts.iter().any(|(held, _)| usize::from(*held) == word);
         self.worth.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
@@ -285,7 +285,7 @@ impl Held {
     }
 }
 
-/// What a passage has of a query.
+/// Words of a query found in a passage.
 struct Scan {
     field: Field,
     ordinal: u32,
@@ -297,7 +297,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn of(query: &Query, passage: Passage<'_>) -> Self {
+    fn new(query: &Query, passage: Passage<'_>) -> Self {
         pace::steps(1 + passage.text.len() / BYTES_OF_A_STEP);
         let mut held = Held::default();
         // The words of the passage as the query gave them.

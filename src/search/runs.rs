@@ -1,10 +1,10 @@
-//! What several parts hold of each session, in order and each event once: runs of passages that
-//! stand together in one part. It must not look at a term.
+//! Positions that several parts hold of each session, in order and each event once: runs of
+//! passages that stand together in one part. It must not look at a term.
 
 use super::part::{Part, SessionRef};
 use crate::event::{Position, Range, pace};
 
-/// Which positions of a range that a part holds are to be used: none of a session that is hidden or
+/// Selects the positions to use of a range that a part holds: none of a session that is hidden or
 /// foreign, all but those that were redacted, those below a fork.
 pub type Keep<'k> = dyn Fn(SessionRef<'_>, Range) -> Vec<Range> + 'k;
 
@@ -13,7 +13,7 @@ pub type Keep<'k> = dyn Fn(SessionRef<'_>, Range) -> Vec<Range> + 'k;
 pub(super) struct Run {
     /// Index in [`Runs::sessions`].
     pub(super) session: usize,
-    /// Which part, by its index.
+    /// Index of the part.
     pub(super) part: usize,
     /// The session's index in the part.
     pub(super) of_part: usize,
@@ -30,8 +30,9 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// What the parts hold and `keep` keeps; of what two parts hold the earlier one's.
-    pub(super) fn of(parts: &[Part<'a>], keep: &Keep<'_>) -> Self {
+    /// Runs that the parts hold and `keep` keeps; where two parts overlap, those of the earlier
+    /// one.
+    pub(super) fn new(parts: &[Part<'a>], keep: &Keep<'_>) -> Self {
         let mut held: Vec<(SessionRef<'a>, Range, usize, usize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             for (index, session) in part.sessions().enumerate() {

@@ -24,7 +24,7 @@ const NEAR: [f32; 2] = [0.5, 0.2];
 const SESSION: f32 = 0.4;
 const SESSION_K1: f64 = 1.2;
 const SESSION_B: f64 = 0.75;
-/// What a passage gets when the query names its speaker.
+/// Bonus of a passage when the query names its speaker.
 const WHO: f32 = 0.1;
 /// Terms that the beginnings of a query stand for, all together.
 const EXPANSIONS_MAX: usize = 1_000;
@@ -44,32 +44,32 @@ pub struct Hit {
     pub hash: SessionHash,
     /// The id of its session.
     pub session: SessionId,
-    /// Where in the session.
+    /// Position in the session.
     pub position: Position,
-    /// Which of its pieces: see [`EventText::piece`](super::EventText::piece).
+    /// Number of the piece: see [`EventText::piece`](super::EventText::piece).
     pub piece: u16,
     /// When, in milliseconds.
     pub at: Timestamp,
-    /// What type of event.
+    /// Type of the event.
     pub kind: EventType,
-    /// Who caused it.
+    /// Origin of the event.
     pub origin: Option<Origin>,
-    /// Who speaks.
+    /// Speaker.
     pub who: Option<String>,
-    /// How well it fits; comparable within one answer alone.
+    /// Score; comparable within one answer alone.
     pub score: f32,
-    /// What makes the score.
+    /// Parts of the score.
     pub why: Why,
-    /// Whether its text may have words in a row as in the query: see [`SearchQuery::row`].
+    /// True if its text may have words in a row as in the query: see [`SearchQuery::row`].
     pub may_have_row: bool,
 }
 
-/// What a query finds.
+/// Result of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranked {
     /// The hits, the first first.
     pub hits: Vec<Hit>,
-    /// Whether a beginning stands for more terms, or the words for more postings, than are read.
+    /// True if a beginning stands for more terms, or the words for more postings, than are read.
     pub limited: bool,
     /// Passages that the query could have found.
     pub passages: u64,
@@ -88,7 +88,7 @@ pub fn rank(
     limit: usize,
 ) -> Ranked {
     let times = times(parts, query);
-    let mut scope = Scope::of(parts, &query.filters, keep, &times);
+    let mut scope = Scope::new(parts, &query.filters, keep, &times);
     let mut ranked = Ranked { passages: scope.passages, ..Ranked::default() };
     let (words, all) = scope.look_up(&query.ranked, EXPANSIONS_MAX);
     let (must, all_of_must) = scope.look_up(&query.must, EXPANSIONS_MAX);
@@ -136,7 +136,7 @@ fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
     patterns.filter_map(list).collect()
 }
 
-/// What may be found.
+/// Passages that may be found.
 struct Scope<'a, 'p> {
     parts: &'p [Part<'a>],
     times: &'a Times,
@@ -145,7 +145,7 @@ struct Scope<'a, 'p> {
     spans: Vec<Vec<usize>>,
     /// By part and passage: whether the filters leave it out; nothing where none is.
     hidden: Vec<Vec<bool>>,
-    /// Whether no passage of a part is hidden.
+    /// True for each part without a hidden passage.
     is_open: Vec<bool>,
     passages: u64,
     words: u64,
@@ -155,7 +155,7 @@ struct Scope<'a, 'p> {
     read: u64,
 }
 
-/// What the words of a query add up to.
+/// Sums of the words of a query.
 #[derive(Default)]
 struct Sums {
     /// By part and passage.
@@ -168,8 +168,8 @@ struct Sums {
 }
 
 impl<'a, 'p> Scope<'a, 'p> {
-    fn of(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>, times: &'a Times) -> Self {
-        let all = Runs::of(parts, keep);
+    fn new(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>, times: &'a Times) -> Self {
+        let all = Runs::new(parts, keep);
         let mut spans = vec![Vec::new(); parts.len()];
         for (index, run) in all.runs.iter().enumerate() {
             if let Some(spans) = spans.get_mut(run.part).filter(|_| !run.passages.is_empty()) {
@@ -354,7 +354,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         held.for_each(|(passage, count)| see(passage, *count));
     }
 
-    /// How many passages that may be found have the word.
+    /// Number of passages that have the word and may be found.
     fn holding(&mut self, found: &Found<'a>) -> u64 {
         let is_counted = |(postings, is_open): (&Vec<Postings<'_>>, &bool)| {
             postings.is_empty() || postings.len() == 1 && *is_open
@@ -369,7 +369,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         holding
     }
 
-    /// Which events have what they must have; `None` when nothing is asked of them.
+    /// Events that have what they must have; `None` when nothing is asked of them.
     fn allowed(&mut self, must: &[Found<'a>], must_not: &[Found<'a>]) -> Option<Allowed> {
         if must.is_empty() && must_not.is_empty() {
             return None;
@@ -475,7 +475,8 @@ impl<'a, 'p> Scope<'a, 'p> {
         let most = |sums: &[f32]| sums.iter().copied().fold(0.0, f32::max);
         let words_most = sums.words.iter().map(|part| most(part)).fold(0.0, f32::max);
         let sessions_most = most(&sums.sessions);
-        let named: Vec<Vec<bool>> = self.parts.iter().map(|part| named(part, query)).collect();
+        let named: Vec<Vec<bool>> =
+            self.parts.iter().map(|part| named_speakers(part, query)).collect();
         let who = if named.iter().flatten().any(|named| *named) { WHO } else { 0.0 };
         let every = query.ranked.is_empty();
         let of_most = |sum: f32, most: f32| if most > 0.0 { sum / most } else { 0.0 };
@@ -494,7 +495,7 @@ impl<'a, 'p> Scope<'a, 'p> {
             let mut event: Option<Candidate> = None;
             let windows = beside.windows(5).filter_map(<[f32]>::first_chunk::<5>);
             for (at, window) in windows.enumerate() {
-                let near = if order == Order::Score { near(window) } else { 0.0 };
+                let near = if order == Order::Score { neighbour_bonus(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
                 // What stands beside a match is shown with it, and is none.
                 if !(every || words > 0.0) {
@@ -584,8 +585,8 @@ impl<'a, 'p> Scope<'a, 'p> {
     }
 }
 
-/// What the passages on either side of the one in the middle add to it.
-fn near([far_before, before, _, after, far_after]: &[f32; 5]) -> f32 {
+/// Bonus of the passage in the middle for those on either side of it.
+fn neighbour_bonus([far_before, before, _, after, far_after]: &[f32; 5]) -> f32 {
     let [beside, behind] = NEAR;
     beside * (before + after) + behind * (far_before + far_after)
 }
@@ -626,7 +627,7 @@ fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
 }
 
 /// By speaker: whether the query names it.
-fn named(part: &Part<'_>, query: &SearchQuery) -> Vec<bool> {
+fn named_speakers(part: &Part<'_>, query: &SearchQuery) -> Vec<bool> {
     let is_asked = |term: String| {
         let term = Pattern::Term(term);
         query.ranked.iter().any(|word| word.patterns.contains(&term))

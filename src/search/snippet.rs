@@ -24,7 +24,7 @@ pub struct Snippet {
     pub text: String,
     /// The words that matched, as written there, each once.
     pub matched: Vec<String>,
-    /// Where words that matched are in `text`, in bytes, ascending and apart.
+    /// Byte ranges of the matched words in `text`, ascending and apart.
     pub marks: Vec<Range<usize>>,
 }
 

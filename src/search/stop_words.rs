@@ -11,7 +11,7 @@ const STOP_WORDS: [&str; 86] = [
     "with", "would", "you", "your", "yours",
 ];
 
-/// Whether the folded word is a stop word.
+/// True if the folded word is a stop word.
 pub(super) fn is_stop_word(word: &str) -> bool {
     word.len() <= 6 && STOP_WORDS.binary_search(&word).is_ok()
 }

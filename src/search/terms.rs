@@ -24,7 +24,7 @@ pub(super) struct Term<'a> {
     pub(super) word: &'a str,
     /// Its byte range in the text.
     pub(super) range: Range<usize>,
-    /// Whether it is a whole identifier, after the terms of its parts. One whose parts are all too
+    /// True if it is a whole identifier, after the terms of its parts. One whose parts are all too
     /// short to be terms is a word like any other.
     pub(super) whole: bool,
 }
@@ -47,7 +47,7 @@ fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&T
     let mut at = 0;
     while let Some(rest) = text.get(at..) {
         if seeks_plain && before.is_none() {
-            let plain = plain(rest.as_bytes());
+            let plain = plain_word_bytes(rest.as_bytes());
             if plain > 0 {
                 let word = rest.get(..plain).unwrap_or_default();
                 lower.clear();
@@ -65,10 +65,10 @@ fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&T
         let Some(character) = characters.next() else { break };
         let next = characters.next();
         if is_word(character) {
-            let starts = before.is_none_or(|before| begins(before, character, next, &chunk));
+            let starts = before.is_none_or(|before| begins_part(before, character, next, &chunk));
             chunk.push(at, character, starts);
             before = Some(character);
-        } else if before.zip(next).is_some_and(|(from, to)| joins(from, character, to)) {
+        } else if before.zip(next).is_some_and(|(from, to)| joins_name(from, character, to)) {
             chunk.join(character);
             before = Some(character);
         } else {
@@ -82,7 +82,7 @@ fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&T
 
 /// Bytes of the word that the text begins with, where it is a word as most are: letters of ASCII,
 /// small but for the first, and nothing that may join it to what follows. 0 for any other.
-fn plain(text: &[u8]) -> usize {
+fn plain_word_bytes(text: &[u8]) -> usize {
     if !text.first().is_some_and(u8::is_ascii_alphabetic) {
         return 0;
     }
@@ -97,8 +97,8 @@ fn plain(text: &[u8]) -> usize {
     if is_joined { 0 } else { end }
 }
 
-/// Whether the mark between these two makes one name of them.
-fn joins(from: char, mark: char, to: char) -> bool {
+/// True if the mark between these two makes one name of them.
+fn joins_name(from: char, mark: char, to: char) -> bool {
     let digits = from.is_numeric() && to.is_numeric();
     match mark {
         '_' | '-' | '.' | '/' | '@' => is_word(from) && is_word(to),
@@ -107,9 +107,9 @@ fn joins(from: char, mark: char, to: char) -> bool {
     }
 }
 
-/// Whether a new part begins with `character`: after a mark, where a capital follows a small
+/// True if a new part begins with `character`: after a mark, where a capital follows a small
 /// letter, where the last capital of several begins a word, where a unit follows a number.
-fn begins(before: char, character: char, next: Option<char>, chunk: &Chunk) -> bool {
+fn begins_part(before: char, character: char, next: Option<char>, chunk: &Chunk) -> bool {
     match before {
         '.' | ',' => !(chunk.is_number && character.is_numeric()),
         _ if !is_word(before) => true,
@@ -133,7 +133,7 @@ struct Chunk {
     /// Of each part: where it begins in `folded`, its byte range in the text, whether it is written
     /// without spaces.
     parts: Vec<(usize, Range<usize>, bool)>,
-    /// Whether the last part is made of digits and their marks alone.
+    /// True if the last part is made of digits and their marks alone.
     is_number: bool,
     /// Marks that are part of the whole name, each with the index of the part after it.
     joins: Vec<(usize, char)>,
@@ -292,7 +292,7 @@ pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Whether the word is made of digits.
+/// True if the word is made of digits.
 pub(super) fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,6 +1,6 @@
-//! What was said or done by an event: the strings and numbers of its body, without names of other
-//! things and what cannot be read; and its pieces, each of which is found alone. Which types have
-//! words is a table of theirs (`kinds::words`). It must not know what a query is.
+//! Text of an event: the strings and numbers of its body, without names of other things and what
+//! cannot be read; and its pieces, each of which is found alone. The types with words are in a
+//! table of theirs (`kinds::words`). It must not know what a query is.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -79,21 +79,21 @@ const ROLES: [&str; 7] = ["user", "agent", "assistant", "system", "tool", "human
 /// Characters of a speaker's name.
 const SPEAKER_CHARS_MAX: usize = 64;
 
-/// What an event says.
+/// Searchable text of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventText {
     /// Its strings and numbers, a line each.
     pub text: String,
-    /// Who says it, where the event names a speaker or is a message.
+    /// Speaker, where the event names one or is a message.
     pub speaker: Option<String>,
     /// The `kind` that its body names.
     pub kind: Option<String>,
-    /// What it names by its form: commands of a call, a speaker, an entity that is written.
+    /// Names by its form: commands of a call, a speaker, an entity that is written.
     pub named: Vec<(EntityKind, String)>,
 }
 
 impl EventText {
-    /// What the event says; an empty text for a type without words, for a call of one of this
+    /// Reads the text of the event; empty for a type without words, for a call of one of this
     /// program's own tools, whose arguments are in the log already, and where the body is no JSON.
     #[must_use]
     pub fn of(event: &Event) -> Self {
@@ -137,7 +137,7 @@ impl EventText {
     }
 }
 
-/// What the form of an event names: the commands of a call, an entity that is written.
+/// Names by the form of an event: the commands of a call, an entity that is written.
 fn by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     if kind == kinds::GRAPH_ENTITY_UPSERTED {
@@ -280,7 +280,7 @@ fn is_read(name: &str, members: &Map<String, Value>) -> bool {
     !is_binary && !NOT_READ.contains(&name) && !name.ends_with("tool_use_id")
 }
 
-/// Whether the text is bytes written as text, which have no words.
+/// True if the text is encoded bytes, which have no words.
 fn is_encoded(text: &str) -> bool {
     let digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte);
     text.len() >= ENCODED_BYTES_MIN

@@ -12,13 +12,13 @@ use super::{
 
 /// Numbers of a vector.
 pub const DIMENSIONS: usize = 512;
-/// What a word counts beside three of its letters.
+/// Weight of a word beside three of its letters.
 const WORD_WEIGHT: i64 = 3;
-/// What a word counts that no text is known to have; a stop word counts a quarter of that.
+/// Weight of a word that no text is known to have; a stop word has a quarter of that.
 const WEIGHT: i64 = 4;
 const STOP_WEIGHT: i64 = 1;
 
-/// How rare words are among some texts. Without any all words but stop words are alike.
+/// Rarity of words among some texts. Without any all words but stop words are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rarity {
     texts: u64,
@@ -81,7 +81,7 @@ impl Vector {
         }))
     }
 
-    /// How alike two texts are: 1 for the same words, about 0 for none of the same; 0 for an empty
+    /// Similarity of two texts: 1 for the same words, about 0 for none of the same; 0 for an empty
     /// text.
     #[must_use]
     pub fn cosine(&self, other: &Self) -> f64 {

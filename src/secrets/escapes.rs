@@ -18,7 +18,7 @@ pub(super) struct Resolved {
 
 impl Resolved {
     /// The text without its escapes; `None` when it has none.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let marks = |byte: &u8| matches!(byte, b'\\' | b'%' | b'&');
         let mut resolved = Self { text: String::new(), ends: Vec::new() };
@@ -53,7 +53,7 @@ impl Resolved {
     }
 
     /// The parts of this text that are so near to an escape that was resolved, in order.
-    pub(super) fn near(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn parts_near_escapes(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> {
         let around = move |here: u32| {
             let here = here as usize;
             let from = self.text.floor_char_boundary(here.saturating_sub(bytes));
@@ -159,24 +159,24 @@ mod tests {
             ("a=1&amp;b", "a=1&b"),
             ("100%25 é", "100% é"),
         ] {
-            let resolved = Resolved::of(text).map(|one| one.text);
+            let resolved = Resolved::parse(text).map(|one| one.text);
             assert_eq!(resolved.as_deref(), Some(expected), "{text}");
         }
         for text in
             ["", "plain", "50% of a & b", r"C:\Dir\é", r"\u00e9 \ud83d", "%c3%a9", r"\", "&x;"]
         {
-            assert_eq!(Resolved::of(text).map(|one| one.text), None, "{text}");
+            assert_eq!(Resolved::parse(text).map(|one| one.text), None, "{text}");
         }
     }
 
     #[test]
     fn every_place_has_its_place_in_the_original() {
         let text = r"é\n\u002dab%3Dc";
-        let resolved = Resolved::of(text).expect("it has escapes");
+        let resolved = Resolved::parse(text).expect("it has escapes");
         assert_eq!(resolved.text, "é\n-ab=c");
         let places: Vec<usize> = [0, 2, 3, 4, 5, 6, 7, 8].map(|at| resolved.source(at)).into();
         assert_eq!(places, [0, 2, 4, 10, 11, 12, 15, 16]);
-        assert_eq!(resolved.near(1).collect::<Vec<_>>(), [2..5, 6..8]);
-        assert!(resolved.near(9).eq(std::iter::once(0..8)));
+        assert_eq!(resolved.parts_near_escapes(1).collect::<Vec<_>>(), [2..5, 6..8]);
+        assert!(resolved.parts_near_escapes(9).eq(std::iter::once(0..8)));
     }
 }

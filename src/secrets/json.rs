@@ -19,7 +19,7 @@ struct StringSpan {
 /// The name that the next string may be the value of, or of the list of.
 struct Name {
     said: String,
-    /// Where it ends, or the last one of its values.
+    /// Byte offset of its end, or of the last of its values.
     to: usize,
     listed: bool,
 }
@@ -28,7 +28,7 @@ struct Name {
 struct Line<'a> {
     place: StringSpan,
     said: Cow<'a, str>,
-    /// Whether its name says that it is a secret.
+    /// True if its name says that it is a secret.
     is_named: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
         let said = decoded(text.get(place.from..place.to)?);
         let rest = text.get(place.to..).unwrap_or_default();
         let is_name = rest.trim_start().starts_with(':');
-        let of = name.take().and_then(|name| name.of(text, &place));
+        let of = name.take().and_then(|name| name.for_value(text, &place));
         let follows = list.last().is_some_and(|last| {
             let between = text.get(last.place.to..place.from).unwrap_or_default();
             !is_name && between.trim() == ","
@@ -71,7 +71,7 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
             end(rules, &mut list, &mut written, report);
         }
         if is_name {
-            if let Some(clean) = within(rules, &said, report) {
+            if let Some(clean) = redact_string(rules, &said, report) {
                 written.put(&place, &clean);
             }
             name = Some(Name { said: said.into_owned(), to: place.to, listed: false });
@@ -104,7 +104,7 @@ fn end(
         let rule = rules.by_name().filter(|_| line.is_named);
         let clean = match rule {
             Some(rule) => Some(rules.mark(Some(rule), report)),
-            None => within(rules, &line.said, report),
+            None => redact_string(rules, &line.said, report),
         };
         let is_changed = changed.binary_search(&at).is_ok();
         if let Some(clean) = clean.or_else(|| is_changed.then(|| line.said.into_owned())) {
@@ -149,7 +149,7 @@ fn lines(rules: &Recogniser, list: &mut [Line<'_>], report: &mut Report) -> Vec<
 
 /// A string's secrets, with JSON inside strings: results of tools are JSON written as text. Each
 /// level of nesting doubles the backslashes, so there are few.
-fn within(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String> {
+fn redact_string(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String> {
     let inner = match said.trim_start().starts_with(['{', '[']) {
         true => redact(rules, said, report),
         false => None,
@@ -159,7 +159,7 @@ fn within(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String>
 
 impl Name {
     /// Itself, when the string at a place is its value, or one of its list.
-    fn of(self, text: &str, place: &StringSpan) -> Option<Self> {
+    fn for_value(self, text: &str, place: &StringSpan) -> Option<Self> {
         let between = text.get(self.to..place.from)?.split_whitespace().collect::<String>();
         match (&*between, self.listed) {
             (":", false) | (",", true) => Some(self),

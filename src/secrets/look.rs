@@ -11,7 +11,7 @@ use super::{
 /// Fewest letters and digits of a value.
 const ALNUM_MIN: usize = 3;
 
-/// What a rule requires of its match besides the pattern.
+/// Test of a rule's match besides the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::secrets) enum Look {
     /// Nothing: its form is enough.
@@ -35,18 +35,20 @@ pub(in crate::secrets) enum Look {
 }
 
 impl Look {
-    /// Whether a match has that shape; `before` is the part of the match before the secret.
+    /// True if a match passes the test; `before` is the part of the match before the secret.
     pub(super) fn fits(self, before: &str, text: &str) -> bool {
         match self {
-            Self::Named => !names::denies(named(before).0) && Self::Random.fits("", text),
+            Self::Named => {
+                !names::is_public_name(split_name(before).0) && Self::Random.fits("", text)
+            }
             Self::Given => {
                 let option = before.starts_with('-');
                 let usage = text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-                let denied = option && (usage || names::denies(named(before).0));
+                let denied = option && (usage || names::is_public_name(split_name(before).0));
                 !denied && !is_placeholder(text) && !is_prose(text)
             }
             Self::Line => {
-                let (_, operator) = named(before);
+                let (_, operator) = split_name(before);
                 let is_set = operator == "=" || operator.starts_with(':');
                 let is_word = |part: &str| {
                     !part.is_empty()
@@ -59,7 +61,7 @@ impl Look {
                 meant && (Self::Mixed.fits(before, text) || words)
             }
             Self::Assigned => {
-                let (name, operator) = named(before);
+                let (name, operator) = split_name(before);
                 let quoted = operator.ends_with(['"', '\'']);
                 let code = !quoted && is_code(text);
                 let alnum = text.chars().filter(|c| c.is_alphanumeric()).count();
@@ -71,7 +73,7 @@ impl Look {
                     "=" => names::Form::Set,
                     _ => names::Form::Bare,
                 };
-                enough && !directory() && names::assigns(name, text, form)
+                enough && !directory() && names::is_secret_assignment(name, text, form)
             }
             Self::Spoken => {
                 let digits = text.chars().any(|c| c.is_ascii_digit());
@@ -93,7 +95,7 @@ impl Look {
 impl Look {
     /// The range of the secret in a match of the pattern: without the quotes around it, and for a
     /// value without quotes without the next value and the end of a sentence or a call.
-    pub(super) fn extent(self, text: &str) -> Range<usize> {
+    pub(super) fn secret_range(self, text: &str) -> Range<usize> {
         let whole = 0..text.len();
         let loose = matches!(self, Self::Given | Self::Assigned | Self::Spoken | Self::Line);
         if !loose {
@@ -124,7 +126,7 @@ impl Look {
 }
 
 /// The name that comes first, and all between it and the secret.
-fn named(before: &str) -> (&str, &str) {
+fn split_name(before: &str) -> (&str, &str) {
     let start = before.find(is_of_name).unwrap_or(0);
     let text = before.get(start..).unwrap_or_default();
     text.split_at(text.find(|c| !is_of_name(c)).unwrap_or(text.len()))
@@ -134,7 +136,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 
-/// Whether a value without quotes is a call, an index, a type or a comparison.
+/// True if a value without quotes is a call, an index, a type or a comparison.
 pub(super) fn is_code(text: &str) -> bool {
     let of_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':');
     let head = text.trim_start_matches(of_path);

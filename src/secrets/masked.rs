@@ -14,7 +14,7 @@ pub struct Masked {
 }
 
 impl Masked {
-    pub(super) fn by(rules: &Recogniser, text: &str) -> Self {
+    pub(super) fn new(rules: &Recogniser, text: &str) -> Self {
         let mut report = Report::default();
         let clean = rules.json(text, &mut report);
         Self { text: clean.unwrap_or_else(|| text.to_owned()), report }
@@ -26,7 +26,7 @@ impl Masked {
         &self.text
     }
 
-    /// What was removed.
+    /// Counts of the secrets removed.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report

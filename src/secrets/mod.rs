@@ -29,7 +29,7 @@ pub use rules::{RULES, Rule};
 
 /// Bytes that a compiled pattern from the configuration may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// How often the escapes of a text are resolved: escapes of one kind may hide those of another.
+/// Rounds of resolving the escapes of a text: escapes of one kind may hide those of another.
 const LAYERS_MAX: usize = 3;
 /// Bytes around the word of a rule in which an escape may change what the rule finds.
 const NEAR_BYTES: usize = 256;
@@ -37,7 +37,7 @@ const NEAR_BYTES: usize = 256;
 const MARK: &str = "[redacted:";
 const MARK_END: &str = "]";
 
-/// Why rules cannot be used as they are written.
+/// Reason for which rules cannot be used as they are written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulesError {
     /// A rule is left out that there is not.
@@ -62,12 +62,12 @@ pub enum RulesError {
     },
 }
 
-/// How often each rule matched.
+/// Number of matches of each rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report(BTreeMap<String, u64>);
 
 impl Report {
-    /// Whether nothing was removed.
+    /// True if nothing was removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -106,7 +106,7 @@ type Found = (usize, usize, Option<usize>);
 /// The rule of a word; none of the one that private spans have.
 struct Owner {
     rule: Option<usize>,
-    /// Whether its match begins with the word, and where a word begins.
+    /// True if its match begins with the word, and where a word begins.
     begins: bool,
 }
 
@@ -114,7 +114,7 @@ struct Ready {
     name: Cow<'static, str>,
     pattern: Cow<'static, str>,
     look: Look,
-    /// Whether it runs on every text, because the words it needs are not known.
+    /// True if it runs on every text, because the words it needs are not known.
     always: bool,
     compiled: OnceLock<Regex>,
 }
@@ -241,7 +241,7 @@ impl Recogniser {
     /// cut, split or stripped is masked before.
     #[must_use]
     pub fn masked(&self, text: &str) -> Masked {
-        Masked::by(self, text)
+        Masked::new(self, text)
     }
 
     /// Replaces the secrets of a text; `None` when there are none.
@@ -278,7 +278,7 @@ impl Recogniser {
     fn find(&self, text: &str) -> Vec<Found> {
         let (mut found, mut is_private) = self.matches(text, None);
         let mut layers: Vec<Resolved> = Vec::new();
-        while let Some(layer) = Resolved::of(layers.last().map_or(text, |layer| &layer.text)) {
+        while let Some(layer) = Resolved::parse(layers.last().map_or(text, |layer| &layer.text)) {
             let (more, has_private) = self.matches(&layer.text, Some(&layer));
             is_private |= has_private;
             layers.push(layer);
@@ -306,7 +306,7 @@ impl Recogniser {
         joined
     }
 
-    /// What the rules match in a text, and whether it may have a private span. Without its escapes
+    /// Matches of the rules in a text, and true if it may have a private span. Without its escapes
     /// a text differs near those alone.
     fn matches(&self, text: &str, resolved: Option<&Resolved>) -> (Vec<Found>, bool) {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
@@ -329,7 +329,7 @@ impl Recogniser {
             }
         };
         match resolved {
-            Some(resolved) => resolved.near(NEAR_BYTES).for_each(search),
+            Some(resolved) => resolved.parts_near_escapes(NEAR_BYTES).for_each(search),
             None => search(0..text.len()),
         }
         let mut found = Vec::new();
@@ -338,7 +338,7 @@ impl Recogniser {
             for captures in rule.regex().captures_iter(text) {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = captures.name("s").unwrap_or(all);
-                let said = rule.look.extent(secret.as_str());
+                let said = rule.look.secret_range(secret.as_str());
                 let from = secret.start() + said.start;
                 let to = secret.start() + said.end;
                 let said = text.get(from..to).unwrap_or_default();
@@ -369,7 +369,7 @@ impl Recogniser {
         format!("{MARK}{name}{MARK_END}")
     }
 
-    /// Whether a user has rules of their own, of which nothing is known.
+    /// True if a user has rules of their own, of which nothing is known.
     fn has_own(&self) -> bool {
         self.rules.iter().any(|rule| rule.always)
     }

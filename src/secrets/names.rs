@@ -1,16 +1,16 @@
-//! What a member's name says about its value: `password`, `apiKey` and `x-auth-token` hold secrets,
+//! Meaning of a member's name for its value: `password`, `apiKey` and `x-auth-token` hold secrets,
 //! `max_tokens`, `token_count` and `next_page_token` do not. It must not depend on a rule.
 
 use super::value::{is_placeholder, is_prose, is_random};
 
-/// What is expected after a name.
+/// Kind of value expected after a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Anything.
     Any,
     /// Something a person made up, of several words as well.
     Phrase,
-    /// What a header carries.
+    /// Value of a header.
     Header,
     /// A secret of one word, or few.
     Secret,
@@ -27,7 +27,7 @@ const TOKEN_CHARS_MIN: usize = 8;
 /// Fewest characters of a secret that a text assigns to a name.
 const WORD_CHARS_MIN: usize = 4;
 
-/// How names of secrets end, written together however they are written.
+/// Last words of names of secrets, written together however they are written.
 const PHRASES: [&str; 4] = ["password", "passwd", "passphrase", "passcode"];
 const SECRETS: [&str; 12] = [
     "apikey",
@@ -117,7 +117,7 @@ const NO_SECRET: [&str; 27] = [
 const PASSES: [&str; 10] =
     ["boarding", "first", "last", "multi", "next", "one", "render", "second", "single", "two"];
 
-/// Whether a value, or an element of a list, in a member of that name is a secret.
+/// True if a value, or an element of a list, in a member of that name is a secret.
 pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     let kind = kind(&words(name));
     if kind == Kind::Any || value.trim().is_empty() || is_placeholder(value) {
@@ -141,7 +141,7 @@ pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     }
 }
 
-/// How a text assigns a value to a name.
+/// Form in which a text assigns a value to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Quoted,
@@ -151,8 +151,8 @@ pub(super) enum Form {
     Bare,
 }
 
-/// Whether the value that a text assigns to a name is a secret.
-pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
+/// True if the value that a text assigns to a name is a secret.
+pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool {
     let words = words(name);
     let kind = match &*words {
         [one] if one == "pwd" => Kind::Phrase,
@@ -193,9 +193,9 @@ pub(super) fn assigns(name: &str, value: &str, form: Form) -> bool {
     }
 }
 
-/// Whether a name says that its value is no secret, however random it looks: the token of the next
-/// page of a list must stay usable.
-pub(super) fn denies(name: &str) -> bool {
+/// True if a name marks its value as no secret, however random it looks: the token of the next page
+/// of a list must stay usable.
+pub(super) fn is_public_name(name: &str) -> bool {
     let words = words(name);
     let plain = words.concat();
     let opens = plain.contains("secret")
@@ -287,9 +287,13 @@ mod tests {
 
     #[test]
     fn names_of_pages_open_nothing() {
-        assert!(denies("nextPageToken") && denies("page_token") && !denies("MY_TOKEN"));
+        assert!(
+            is_public_name("nextPageToken")
+                && is_public_name("page_token")
+                && !is_public_name("MY_TOKEN")
+        );
         for name in ["PAGE_ACCESS_TOKEN", "SYNC_API_KEY_V2", "END_USER_SECRET"] {
-            assert!(!denies(name), "{name} opens something");
+            assert!(!is_public_name(name), "{name} opens something");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a person marked as private: `<private>…</private>`. It must not judge what is in it.
+//! Spans a person marked as private: `<private>…</private>`. It must not judge what is in it.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -8,13 +8,13 @@ use regex::Regex;
 pub(super) const NAME: &str = "private";
 pub(super) const MARK: &str = "[private]";
 
-/// Where a tag begins, in any case.
+/// First bytes of a tag, in any case.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?i)<(?P<end>/?)private(?:[\s/>]|\z)";
     Regex::new(pattern).expect("a pattern that is tested")
 });
 
-/// Whether a text says `private`: without it there is neither a span nor the head of a key.
+/// True if a text says `private`: without it there is neither a span nor the head of a key.
 pub(super) fn is_named(text: &str) -> bool {
     static WORD: LazyLock<Regex> =
         LazyLock::new(|| Regex::new("(?i)private").expect("a pattern that is tested"));
@@ -47,7 +47,7 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     spans
 }
 
-/// Where a tag ends whose name ends at a place: behind the first `>` that is in no quoted value, or
+/// End of a tag whose name ends at a place: behind the first `>` that is in no quoted value, or
 /// with the text. A quote that is not closed is a character like any other.
 fn end_of_tag(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();

@@ -15,7 +15,7 @@ pub(super) const MEMBER: &str = "secret-member";
 pub struct Rule {
     /// The name of the rule, written in place of the secret.
     pub name: &'static str,
-    /// What it finds, for people; empty for another form of the previous rule.
+    /// Name of the secrets it finds, for people; empty for another form of the previous rule.
     pub finds: &'static str,
     pub(super) words: &'static [&'static str],
     pub(super) pattern: &'static str,
@@ -32,13 +32,17 @@ const fn form(
 }
 
 impl Rule {
-    const fn looking(self, look: Look) -> Self {
+    const fn with_look(self, look: Look) -> Self {
         Self { look, ..self }
     }
 }
 
 /// Another form of the rule before.
-const fn also(name: &'static str, words: &'static [&'static str], pattern: &'static str) -> Rule {
+const fn variant(
+    name: &'static str,
+    words: &'static [&'static str],
+    pattern: &'static str,
+) -> Rule {
     form(name, "", words, pattern)
 }
 
@@ -52,7 +56,7 @@ pub const RULES: &[Rule] = &[
         &["private key"],
         r#"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@→|>"'\[\]]){8,}?-?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:[\s"',]|\\[nr"]){0,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?[A-Za-z0-9+/=]{16,})+)"#,
     ),
-    also(
+    variant(
         "private-key",
         &["private key"],
         r#"(?:[A-Za-z0-9+/=]{16,76}(?:[\s"',]|\\[nr"]){1,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"#,
@@ -151,41 +155,41 @@ pub const RULES: &[Rule] = &[
         &["v1.0-"],
         r"\bv1\.0-[a-f0-9]{24}-[a-f0-9]{146}",
     ),
-    also("cloud-token", &["dapi"], r"\bdapi[a-f0-9]{32}\b"),
-    also("cloud-token", &["doo_v1_", "dop_v1_", "dor_v1_"], r"\bdo[opr]_v1_[a-f0-9]{64}"),
-    also("cloud-token", &["dp."], r"\bdp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9_.-]{40,}"),
-    also("cloud-token", &["flyv1"], r"\bFlyV1 [A-Za-z0-9+/=_,-]{40,}"),
-    also("cloud-token", &["fo1_"], r"\bfo1_[A-Za-z0-9_-]{43}"),
-    also("cloud-token", &["hrku-"], r"\bHRKU-[A-Za-z0-9_-]{36,}"),
-    also("cloud-token", &["pul-"], r"\bpul-[a-f0-9]{40}\b"),
-    also("cloud-token", &["rnd_"], r"\brnd_[A-Za-z0-9]{28,}"),
-    also("cloud-token", &["sbp_", "sb_secret_"], r"\bsbp_[a-f0-9]{40}\b|\bsb_secret_[A-Za-z0-9_-]{20,}"),
-    also("cloud-token", &["tskey-"], r"\btskey-[a-z]+-[A-Za-z0-9-]{20,}"),
-    also("cloud-token", &["atlasv1"], r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}"),
-    also("cloud-token", &["hvs.", "hvb.", "hvr."], r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
-    also("cloud-token", &["vcp_"], r"\bvcp_[A-Za-z0-9]{24,}"),
+    variant("cloud-token", &["dapi"], r"\bdapi[a-f0-9]{32}\b"),
+    variant("cloud-token", &["doo_v1_", "dop_v1_", "dor_v1_"], r"\bdo[opr]_v1_[a-f0-9]{64}"),
+    variant("cloud-token", &["dp."], r"\bdp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9_.-]{40,}"),
+    variant("cloud-token", &["flyv1"], r"\bFlyV1 [A-Za-z0-9+/=_,-]{40,}"),
+    variant("cloud-token", &["fo1_"], r"\bfo1_[A-Za-z0-9_-]{43}"),
+    variant("cloud-token", &["hrku-"], r"\bHRKU-[A-Za-z0-9_-]{36,}"),
+    variant("cloud-token", &["pul-"], r"\bpul-[a-f0-9]{40}\b"),
+    variant("cloud-token", &["rnd_"], r"\brnd_[A-Za-z0-9]{28,}"),
+    variant("cloud-token", &["sbp_", "sb_secret_"], r"\bsbp_[a-f0-9]{40}\b|\bsb_secret_[A-Za-z0-9_-]{20,}"),
+    variant("cloud-token", &["tskey-"], r"\btskey-[a-z]+-[A-Za-z0-9-]{20,}"),
+    variant("cloud-token", &["atlasv1"], r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}"),
+    variant("cloud-token", &["hvs.", "hvb.", "hvr."], r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    variant("cloud-token", &["vcp_"], r"\bvcp_[A-Za-z0-9]{24,}"),
     form(
         "service-token",
         "tokens of Airtable, Asana, Atlassian, Figma, Grafana, Linear, Mailgun, New Relic, Notion, PlanetScale, Postman, SendGrid, Sentry, Shopify, Square, Telegram, Typeform",
         &["pat"],
         r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b",
     ),
-    also("service-token", &["atatt3", "atctt3"], r"\bAT[AC]TT3[A-Za-z0-9_=.-]{60,}"),
-    also("service-token", &["figd_"], r"\bfigd_[A-Za-z0-9_-]{38,}"),
-    also("service-token", &["glc_", "glsa_"], r"\bglc_[A-Za-z0-9+/=]{32,}|\bglsa_[A-Za-z0-9]{32}_[a-f0-9]{8}"),
-    also("service-token", &["lin_api_", "lin_oauth_"], r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
-    also("service-token", &["key-"], r"\bkey-[a-f0-9]{32}\b"),
-    also("service-token", &["nrak-"], r"\bNRAK-[A-Z0-9]{27}"),
-    also("service-token", &["ntn_"], r"\bntn_[A-Za-z0-9]{40,}"),
-    also("service-token", &["secret_"], r"\bsecret_[A-Za-z0-9]{43}\b"),
-    also("service-token", &["pscale_"], r"\bpscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}"),
-    also("service-token", &["pmak-"], r"\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
-    also("service-token", &["sg."], r"\bSG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
-    also("service-token", &["sntrys_", "sntryu_"], r"\bsntry[su]_[A-Za-z0-9+/=_-]{40,}"),
-    also("service-token", &["shpat_", "shpca_", "shppa_", "shpss_"], r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
-    also("service-token", &["sq0"], r"\bsq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}"),
-    also("service-token", &[":aa"], r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}"),
-    also("service-token", &["tfp_"], r"\btfp_[A-Za-z0-9_.=-]{40,}"),
+    variant("service-token", &["atatt3", "atctt3"], r"\bAT[AC]TT3[A-Za-z0-9_=.-]{60,}"),
+    variant("service-token", &["figd_"], r"\bfigd_[A-Za-z0-9_-]{38,}"),
+    variant("service-token", &["glc_", "glsa_"], r"\bglc_[A-Za-z0-9+/=]{32,}|\bglsa_[A-Za-z0-9]{32}_[a-f0-9]{8}"),
+    variant("service-token", &["lin_api_", "lin_oauth_"], r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    variant("service-token", &["key-"], r"\bkey-[a-f0-9]{32}\b"),
+    variant("service-token", &["nrak-"], r"\bNRAK-[A-Z0-9]{27}"),
+    variant("service-token", &["ntn_"], r"\bntn_[A-Za-z0-9]{40,}"),
+    variant("service-token", &["secret_"], r"\bsecret_[A-Za-z0-9]{43}\b"),
+    variant("service-token", &["pscale_"], r"\bpscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}"),
+    variant("service-token", &["pmak-"], r"\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    variant("service-token", &["sg."], r"\bSG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
+    variant("service-token", &["sntrys_", "sntryu_"], r"\bsntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    variant("service-token", &["shpat_", "shpca_", "shppa_", "shpss_"], r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    variant("service-token", &["sq0"], r"\bsq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}"),
+    variant("service-token", &[":aa"], r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}"),
+    variant("service-token", &["tfp_"], r"\btfp_[A-Za-z0-9_.=-]{40,}"),
     form(
         "sessionlog-token",
         "tokens of sessionlog",
@@ -204,125 +208,125 @@ pub const RULES: &[Rule] = &[
         &["$apr1$", "$1$", "$5$", "$6$", "$y$", "$gy$", "$7$", "$2a$", "$2b$", "$2x$", "$2y$", "$argon2"],
         r"\${1,2}(?:(?:apr1|1)\${1,2}[./A-Za-z0-9]{1,8}\${1,2}[./A-Za-z0-9]{22}|[56]\${1,2}(?:rounds=[0-9]{1,9}\${1,2})?[./A-Za-z0-9]{1,16}\${1,2}[./A-Za-z0-9]{43,86}|(?:g?y|7)\${1,2}[./A-Za-z0-9]{1,24}\${1,2}[./A-Za-z0-9]{1,86}\${1,2}[./A-Za-z0-9]{43}|2[abxy]\${1,2}[0-9]{2}\${1,2}[./A-Za-z0-9]{53}|argon2[a-z]{1,2}\${1,2}(?:v=[0-9]{1,3}\${1,2})?m=[0-9,tp=]{5,40}\${1,2}[A-Za-z0-9+/]{8,88}\${1,2}[A-Za-z0-9+/]{16,88})",
     ),
-    also("password-hash", &["{sha", "{ssha"], r"(?i-u:\{S?SHA(?:256|384|512)?\})(?P<s>[A-Za-z0-9+/]{27,}={0,2})"),
+    variant("password-hash", &["{sha", "{ssha"], r"(?i-u:\{S?SHA(?:256|384|512)?\})(?P<s>[A-Za-z0-9+/]{27,}={0,2})"),
     form(
         "url-password",
         "passwords and tokens in addresses: scheme://user:password@host",
         &["://"],
         r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\\[]*:(?P<s>[^\s/@"'<>\\]+)@"#,
     )
-    .looking(Look::Meant),
-    also("url-password", &["://"], r"\bhttps?://(?P<s>[A-Za-z0-9_-]{20,})@").looking(Look::Random),
+    .with_look(Look::Meant),
+    variant("url-password", &["://"], r"\bhttps?://(?P<s>[A-Za-z0-9_-]{20,})@").with_look(Look::Random),
     form(
         "authorization",
         "credentials in headers: Authorization, Bearer, X-Api-Key, private tokens",
         &["authorization", "bearer", "x-api-key", "private-token", "x-auth-token"],
         r#"(?i)(?:\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?(?:basic|bearer|digest|token|apikey)\s{1,5}|\bbearer\s{1,5}|\b(?:x-api-key|private-token|x-auth-token)\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?)(?P<s>[A-Za-z0-9._~+/=-]{12,})"#,
     )
-    .looking(Look::Random),
-    also(
+    .with_look(Look::Random),
+    variant(
         "authorization",
         &["basic "],
         r#"(?i)\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?basic\s{1,5}(?P<s>[A-Za-z0-9+/]{8,}={0,2})"#,
     )
-    .looking(Look::Spoken),
+    .with_look(Look::Spoken),
     form(
         "cookie",
         "cookies in headers",
         &["cookie:"],
         r"(?i)\b(?:set-)?cookie:[ \t]{0,5}(?P<s>[A-Za-z0-9_.-]+=[^\s;]{12,}(?:; ?[A-Za-z0-9_.-]+=[^\s;]*)*)",
     )
-    .looking(Look::Random),
+    .with_look(Look::Random),
     form(
         "netrc",
         "passwords in .netrc",
         &["machine ", "default login"],
         r"\b(?:machine\s{1,9}\S+|default)\s{1,9}login\s{1,9}\S+\s{1,9}password\s{1,9}(?P<s>\S+)",
     )
-    .looking(Look::Meant),
+    .with_look(Look::Meant),
     form(
         "command-password",
         "passwords and tokens given to a command: --password x, curl -u user:x, mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, --from-literal=name=x; in PowerShell -Password \"x\", ConvertTo-SecureString \"x\", $env:TOKEN = \"x\"",
         &["-pass", "-token", "-api", "-secret", "-pwd", "-access-key"],
         r#"--(?:[a-z0-9]+-){0,4}(?:password|passphrase|passwd|pass|pwd|token|api-?key|secret|secret-key|access-key)[= ](?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#,
     )
-    .looking(Look::Given),
-    also(
+    .with_look(Look::Given),
+    variant(
         "command-password",
         &["curl"],
         r#"\bcurl\b[^\n|;]*?\s(?:-u|--user)[= ]?["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{4,})"#,
     )
-    .looking(Look::Meant),
-    also("command-password", &["http -a", "https -a"], r#"\bhttps? -a ["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["mysql", "mariadb"], r#"\b(?:mysql[a-z]*|mariadb(?:-[a-z]+)?)\s(?:[^\n|;]*?\s)?-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["sshpass"], r#"\bsshpass\s{1,5}(?:-v\s{1,5})?-p\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["login"], r#"\b(?:docker|podman|buildah|nerdctl|skopeo|helm|oras|crane|oc|az)(?:\s{1,5}[a-z]+){0,2}\s{1,5}login\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["redis-cli"], r#"\bredis-cli\b[^\n|;]*?\s-a\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["ldap"], r#"\bldap[a-z]+\b[^\n|;]*?\s-w\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["mongo"], r#"\bmongo[a-z]*\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["sqlcmd", "mosquitto_", "zip "], r#"\b(?:sqlcmd|mosquitto_[a-z]+|(?:un)?zip)\b[^\n|;]*?\s-P\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["7z "], r#"\b7z\s[^\n|;]*?\s-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["smbclient", "rpcclient"], r#"\b(?:smb|rpc)client\b[^\n|;]*?\s-U\s{0,5}["']?[^\s"'%]+%(?P<s>[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["storepass", "keypass"], r#"-(?:src|dest)?(?:store|key)pass\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["pass:"], r#"-pass(?:in|out)?\s{1,5}["']?pass:(?P<s>[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["chpasswd"], r#"\becho\s{1,5}["']?[^\s:"'|]+:(?P<s>[^\s"'|;&<>]{3,})["']?\s{0,5}\|\s{0,5}(?:sudo\s{1,5})?chpasswd"#)
-        .looking(Look::Given),
-    also("command-password", &["sudo -s"], r#"\becho\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})\s{0,5}\|\s{0,5}sudo -S"#)
-        .looking(Look::Given),
-    also("command-password", &["htpasswd"], r#"\bhtpasswd\s{1,5}-[A-Za-z]*b[A-Za-z]*\s{1,5}\S+\s{1,5}\S+\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["from-literal"], r#"--from-literal[= ]["']?[A-Za-z0-9_.-]+=(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["configure set"], r#"\bconfigure set \S*(?:secret_access_key|session_token)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["requirepass", "masterauth"], r#"\b(?:requirepass|masterauth)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .looking(Look::Given),
-    also("command-password", &["-password", "-passphrase", "-token", "-api", "-secret", "-access"], r#"(?i)\B-[a-z]{0,20}(?:password|passphrase|token|api-?key|secret(?:-?key)?|access-?key)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*")"#)
-        .looking(Look::Given),
-    also("command-password", &["securestring"], r#"(?i)\bConvertTo-SecureString\s{1,5}(?:-(?:AsPlainText|Force|String)\s{1,5}){0,3}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>()-][^\s"'|;&<>()]{2,})"#)
-        .looking(Look::Given),
-    also("command-password", &["$env:"], r#"(?i)\$env:(?:[a-z0-9]{1,30}_){0,5}(?:token|secret|password|passphrase|passwd|pwd|pass|api_?key|(?:access|secret|private)_?key|credential)\s{0,5}=\s{0,5}(?P<s>'[^'\n]{4,}'|\\*"[^"\\\n]{4,}\\*")"#)
-        .looking(Look::Given),
+    .with_look(Look::Meant),
+    variant("command-password", &["http -a", "https -a"], r#"\bhttps? -a ["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["mysql", "mariadb"], r#"\b(?:mysql[a-z]*|mariadb(?:-[a-z]+)?)\s(?:[^\n|;]*?\s)?-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["sshpass"], r#"\bsshpass\s{1,5}(?:-v\s{1,5})?-p\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["login"], r#"\b(?:docker|podman|buildah|nerdctl|skopeo|helm|oras|crane|oc|az)(?:\s{1,5}[a-z]+){0,2}\s{1,5}login\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["redis-cli"], r#"\bredis-cli\b[^\n|;]*?\s-a\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["ldap"], r#"\bldap[a-z]+\b[^\n|;]*?\s-w\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["mongo"], r#"\bmongo[a-z]*\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["sqlcmd", "mosquitto_", "zip "], r#"\b(?:sqlcmd|mosquitto_[a-z]+|(?:un)?zip)\b[^\n|;]*?\s-P\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["7z "], r#"\b7z\s[^\n|;]*?\s-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["smbclient", "rpcclient"], r#"\b(?:smb|rpc)client\b[^\n|;]*?\s-U\s{0,5}["']?[^\s"'%]+%(?P<s>[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["storepass", "keypass"], r#"-(?:src|dest)?(?:store|key)pass\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["pass:"], r#"-pass(?:in|out)?\s{1,5}["']?pass:(?P<s>[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["chpasswd"], r#"\becho\s{1,5}["']?[^\s:"'|]+:(?P<s>[^\s"'|;&<>]{3,})["']?\s{0,5}\|\s{0,5}(?:sudo\s{1,5})?chpasswd"#)
+        .with_look(Look::Given),
+    variant("command-password", &["sudo -s"], r#"\becho\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})\s{0,5}\|\s{0,5}sudo -S"#)
+        .with_look(Look::Given),
+    variant("command-password", &["htpasswd"], r#"\bhtpasswd\s{1,5}-[A-Za-z]*b[A-Za-z]*\s{1,5}\S+\s{1,5}\S+\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["from-literal"], r#"--from-literal[= ]["']?[A-Za-z0-9_.-]+=(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["configure set"], r#"\bconfigure set \S*(?:secret_access_key|session_token)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["requirepass", "masterauth"], r#"\b(?:requirepass|masterauth)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["-password", "-passphrase", "-token", "-api", "-secret", "-access"], r#"(?i)\B-[a-z]{0,20}(?:password|passphrase|token|api-?key|secret(?:-?key)?|access-?key)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*")"#)
+        .with_look(Look::Given),
+    variant("command-password", &["securestring"], r#"(?i)\bConvertTo-SecureString\s{1,5}(?:-(?:AsPlainText|Force|String)\s{1,5}){0,3}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>()-][^\s"'|;&<>()]{2,})"#)
+        .with_look(Look::Given),
+    variant("command-password", &["$env:"], r#"(?i)\$env:(?:[a-z0-9]{1,30}_){0,5}(?:token|secret|password|passphrase|passwd|pwd|pass|api_?key|(?:access|secret|private)_?key|credential)\s{0,5}=\s{0,5}(?P<s>'[^'\n]{4,}'|\\*"[^"\\\n]{4,}\\*")"#)
+        .with_look(Look::Given),
     form(
         "password",
         "quoted values that a password's name stands before, in code and settings",
         &["password", "passwd", "passphrase", "pwd"],
         r#"(?i)(?:password|passwd|passphrase|pwd)\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["'](?P<s>[^\s"'\\]{4,})\\*["']"#,
     )
-    .looking(Look::Meant),
+    .with_look(Look::Meant),
     form(
         "environment",
         "variables of an environment that are called a password",
         &["password", "passwd", "passphrase", "_pwd", "_pass"],
         r#"(?m)(?:^|[\s;])(?:export\s{1,5})?[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS)=(?P<s>[^\s"';]{4,})"#,
     )
-    .looking(Look::Meant),
+    .with_look(Look::Meant),
     form(
         "password-line",
         "lines of settings that are called a password",
         &["password", "passwd", "passphrase"],
         r#"(?im)^[ \t]*[a-z0-9_.-]*(?:password|passwd|passphrase)[ \t]{0,5}[=:][ \t]{0,5}(?P<s>[^\s"']{4,})[ \t]*\r?$"#,
     )
-    .looking(Look::Line),
+    .with_look(Look::Line),
     form(
         "secret",
         "random values that a key's, token's or secret's name stands before",
         &["secret", "token", "api_key", "apikey", "api-key", "access_key", "private_key", "credential"],
         r#"(?i)\b[A-Za-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["']?(?P<s>[A-Za-z0-9_.~+/=-]{12,})"#,
     )
-    .looking(Look::Named),
+    .with_look(Look::Named),
     form(
         "assignment",
         "values that a secret's name is given in text: password=x, ?token=x, api_key: x, Pwd=x; quoted or not; the api key is x",
@@ -333,8 +337,8 @@ pub const RULES: &[Rule] = &[
         ],
         r#"(?i)[A-Za-z0-9_.-]{0,40}(?:passw(?:or)?d|passphrase|passcode|pwd|[_-]pass|[a-z]Pass|secret|token|api[_-]?key|(?:access|private|signing|encryption|master|account)[_-]?key|credential|jwt)[A-Za-z0-9_-]{0,20}\\*["']?\]?[ \t]{0,5}(?:=>|:=|=|:)[ \t]{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'`;|<>]{3,})"#,
     )
-    .looking(Look::Assigned),
-    also(
+    .with_look(Look::Assigned),
+    variant(
         "assignment",
         &[
             "password',", "password\",", "secret',", "secret\",", "_key',", "_key\",", "token',",
@@ -342,38 +346,38 @@ pub const RULES: &[Rule] = &[
         ],
         r#"["'][A-Za-z0-9_.-]{4,60}["'],[ \t]{0,5}(?P<s>'[^'\n]{3,}'|"[^"\\\n]{3,}")[ \t]{0,5}\)"#,
     )
-    .looking(Look::Assigned),
-    also(
+    .with_look(Look::Assigned),
+    variant(
         "assignment",
         &["password>", "passwd>", "passphrase>", "secret>", "token>", "apikey>", "password\">"],
         r#"(?i)<(?:[a-z]{1,20} name=")?[a-z0-9_.:-]{0,40}(?:password|passwd|passphrase|secret|token|apikey)"?>(?P<s>[^<>\s]{3,})</"#,
     )
-    .looking(Look::Given),
-    also(
+    .with_look(Look::Given),
+    variant(
         "assignment",
         &["password", "identified by"],
         r"(?i)\b(?:password|identified by)\s{1,5}(?P<s>'[^'\n]{4,}')",
     )
-    .looking(Look::Given),
-    also(
+    .with_look(Look::Given),
+    variant(
         "assignment",
         &["password", "passphrase"],
         r#"(?i)(?:password|passphrase)[ \t]{1,5}(?:(?:is|was):?[ \t]{1,5})?(?P<s>[^\s"'`;|<>/]{6,})"#,
     )
-    .looking(Look::Spoken),
-    also(
+    .with_look(Look::Spoken),
+    variant(
         "assignment",
         &["key is", "key was", "key lautet", "key ist", "token is", "token was", "secret is"],
         r"(?i)\b(?:(?:secret|access|api|private|signing|encryption|master|account)[ _-]key|token|secret)[ \t]{1,5}(?:is|was|lautet|ist):?[ \t]{1,5}(?P<s>[a-z0-9_~+/=-]{16,})",
     )
-    .looking(Look::Random),
-    also(
+    .with_look(Look::Random),
+    variant(
         "assignment",
         &["lautet", "password is:", "passphrase is:"],
         r#"(?im)\b(?:(?:kennwort|passwort|passphrase|password)[ \t]{1,5}lautet:?|(?:password|passphrase)[ \t]{1,5}is:)[ \t]{1,5}(?P<s>[^\s"'`;|<>]{6,}[^\s"'`;|<>.,!])[.,!]?[ \t]*\r?$"#,
     )
-    .looking(Look::Given),
-    also("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").looking(Look::Given),
+    .with_look(Look::Given),
+    variant("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").with_look(Look::Given),
     form(
         MEMBER,
         "members of JSON whose name says so: password, passphrase, db_pass, apiKey, token, client_secret, credential, authorization",

@@ -1,4 +1,4 @@
-//! What a text in a secret's place may be: a word of prose, a placeholder, or random. It must not
+//! Classes of texts in a secret's place: a word of prose, a placeholder, or random. It must not
 //! know a rule, nor the name before the text.
 
 /// Characters from which on a text has enough of them to be judged by.
@@ -6,7 +6,7 @@ const RANDOM_CHARS_MIN: usize = 12;
 /// Entropy of a random text, in bits for each character; words of a language have less.
 const RANDOM_BITS_MIN: f64 = 3.0;
 
-/// Whether it is a word that sentences, types and reports have in the place of a secret.
+/// True if it is a word that sentences, types and reports have in the place of a secret.
 pub(super) fn is_prose(text: &str) -> bool {
     const WORDS: &str = "about after again also and any are argument before blob boolean but can cannot changed \
         char default denied disabled does enabled encrypted expired failed field file flag for \
@@ -23,7 +23,7 @@ pub(super) fn is_prose(text: &str) -> bool {
         || METHODS.iter().any(|method| small.starts_with(method))
 }
 
-/// Whether it is a placeholder, a reference to a variable, or code that gets the secret elsewhere.
+/// True if it is a placeholder, a reference to a variable, or code that gets the secret elsewhere.
 pub(super) fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 22] = [
         "example",
@@ -77,7 +77,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || path()
 }
 
-/// Whether it looks random: digits among letters, and high entropy.
+/// True if it looks random: digits among letters, and high entropy.
 pub(super) fn is_random(text: &str) -> bool {
     let count = text.chars().count();
     let digits = text.chars().any(|c| c.is_ascii_digit());

@@ -33,7 +33,7 @@ impl fmt::Display for DerivedName {
 pub struct Held {
     /// The session that wrote them.
     pub key: SessionKey,
-    /// Which session of that name: another one may have it later.
+    /// Id of the session itself; another one may have its name later.
     pub hash: SessionHash,
     /// Their positions.
     pub range: Range,
@@ -42,7 +42,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whether they are events of a session, of those at these positions where some are named.
+    /// True if it holds events of a session, at one of `positions` where they are named.
     #[must_use]
     pub fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
         let (from, to) = (self.range.from.0, self.range.to.0);
@@ -56,19 +56,19 @@ impl Held {
 pub struct DerivedFile {
     /// Its name.
     pub name: DerivedName,
-    /// What the caller put it under.
+    /// Name that the caller gave it.
     pub label: Arc<[u8]>,
-    /// What it was made from.
+    /// Events it was made from.
     pub holds: Arc<[Held]>,
     /// Bytes of it, those of the label and of what it holds left out.
     pub bytes: u64,
 }
 
-/// How far a caller has followed the changes of sessions; the default is "not at all". It is worth
-/// nothing to another start of the store.
+/// Place of a caller in the changes of sessions; the default is "before all". It is void after a
+/// restart of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Since {
-    /// Which count of changes `number` is of; 0 is none.
+    /// The count of changes that `number` belongs to; 0 is none.
     pub(super) epoch: u64,
     /// The last change that was handed out.
     pub(super) number: u64,
@@ -90,7 +90,7 @@ impl Since {
     }
 }
 
-/// How far the walk over all sessions has come.
+/// Progress of the walk over all sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Walked {
     #[default]
@@ -105,7 +105,7 @@ pub(super) enum Walked {
 pub struct Moved {
     /// Its name.
     pub key: SessionKey,
-    /// Which session of that name.
+    /// Id of the session itself.
     pub hash: SessionHash,
     /// Its first own position: what is below is its parent's.
     pub base: Position,
@@ -117,13 +117,13 @@ pub struct Moved {
     pub created_at: Timestamp,
     /// [`super::SessionInfo::rewritten`].
     pub rewritten: u64,
-    /// What it belongs to.
+    /// Its workspace.
     pub workspace: Option<String>,
-    /// Whether it is archived.
+    /// True if it is archived.
     pub is_archived: bool,
-    /// What is left of it.
+    /// State of its deletion.
     pub survival: Survival,
-    /// Whether it has damage that was not accepted.
+    /// True if it has damage that was not accepted.
     pub is_damaged: bool,
 }
 
@@ -132,9 +132,9 @@ pub struct Moved {
 pub struct Moves {
     /// The sessions, each as it is now.
     pub sessions: Vec<Moved>,
-    /// What to ask with next, once these are worked off.
+    /// Argument of the next call, once these are processed.
     pub since: Since,
-    /// Whether to ask at once; else wait for [`Derived::moved_watch`].
+    /// Call again at once if true; else wait for [`Derived::moved_watch`].
     pub more: bool,
 }
 
@@ -212,7 +212,7 @@ fn not_offered() -> StoreError {
     StoreError::NotOffered { what: "derived files" }
 }
 
-/// Whether a caller may put so much; for engines.
+/// Checks the sizes against the limits; for engines.
 ///
 /// # Errors
 /// [`StoreError::TooMuch`].

@@ -1,5 +1,5 @@
-//! What can go wrong below the verbs, as facts. It must not hold a text for a client: service
-//! words the message and the hint.
+//! Failures below the verbs, as facts. It must not hold a text for a client: service words the
+//! message and the hint.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::Gap;
 /// Result of a store's method.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Why a store refused or failed.
+/// Reason for which a store refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No such session in the scope.
@@ -29,11 +29,11 @@ pub enum StoreError {
         session: SessionId,
     },
     /// It was deleted and its grace has not ended.
-    #[error("session {session} was deleted{}", restoring(*.restorable))]
+    #[error("session {session} was deleted{}", restore_hint(*.restorable))]
     SessionDeleted {
         /// The session asked for.
         session: SessionId,
-        /// Whether it can be restored until then.
+        /// True if it can be restored until then.
         restorable: bool,
     },
     /// It was idle for too long; it can be restored.
@@ -57,7 +57,7 @@ pub enum StoreError {
     /// A precondition named another position than the next one.
     #[error("the next position is {tail}, not {expected}")]
     PositionConflict {
-        /// What the client expected.
+        /// Tail that the client expected.
         expected: Position,
         /// The position the next event will get.
         tail: Position,
@@ -65,9 +65,9 @@ pub enum StoreError {
     /// A precondition named another number of notes than there are.
     #[error("the session has {notes} notes, not {expected}")]
     NotesConflict {
-        /// What the client expected.
+        /// Number of notes that the client expected.
         expected: u64,
-        /// How many there are.
+        /// Number of notes there are.
         notes: u64,
     },
     /// Another harness has the session, and no token came with the write.
@@ -119,7 +119,7 @@ pub enum StoreError {
     SessionDamaged {
         /// The session.
         session: SessionId,
-        /// What is missing.
+        /// The missing positions.
         gaps: Vec<Gap>,
         /// The tail.
         tail: Position,
@@ -135,7 +135,7 @@ pub enum StoreError {
     /// The journal's sync failed: the append may or may not survive a restart.
     #[error("the append's outcome is unknown: {reason}")]
     OutcomeUnknown {
-        /// What the storage said.
+        /// Error of the storage.
         reason: String,
     },
     /// It has no keys: it was made without one.
@@ -144,7 +144,7 @@ pub enum StoreError {
     /// The store takes no writes, and why.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
-        /// What made it so.
+        /// Cause of the refusal.
         reason: String,
     },
     /// As much as may wait to be stored waits; nothing of the append was kept.
@@ -154,7 +154,7 @@ pub enum StoreError {
     /// A commit that may have been written is [`Self::OutcomeUnknown`].
     #[error("the storage cannot be reached: {reason}")]
     Unreachable {
-        /// What the connection said.
+        /// Error of the connection.
         reason: String,
     },
     /// No space or no inode is left, or a file may not grow; nothing of the append was kept.
@@ -165,11 +165,11 @@ pub enum StoreError {
         "the {what} is accepted and not finished, bytes are left in the storage: {doing}: {source}"
     )]
     Unfinished {
-        /// What was accepted.
+        /// Kind of request that was accepted.
         what: &'static str,
         /// The step that failed.
         doing: &'static str,
-        /// What the storage said.
+        /// Error of the storage.
         source: io::Error,
     },
     /// A session is gone, or something of it was taken away, since a derived file was made from it.
@@ -181,7 +181,7 @@ pub enum StoreError {
     /// A derived file is not there, or not what was put.
     #[error("a derived file is lost: {reason}")]
     DerivedLost {
-        /// What was found, for a person.
+        /// The finding, for a person.
         reason: String,
     },
     /// More than the store keeps together.
@@ -189,26 +189,26 @@ pub enum StoreError {
     TooMuch {
         /// Of what.
         what: &'static str,
-        /// How many may be.
+        /// Maximum allowed.
         max: usize,
     },
     /// This engine has no such thing.
     #[error("this engine does not offer {what}")]
     NotOffered {
-        /// What was asked for.
+        /// The operation asked for.
         what: &'static str,
     },
     /// Reading or writing failed in another way; nothing of an append was kept.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the storage said.
+        /// Error of the storage.
         source: io::Error,
     },
 }
 
-/// What the text of full storage says.
+/// Message for full storage.
 fn full(short: Short) -> &'static str {
     match short {
         Short::Space => "the storage is full, or a limit of file sizes is met",
@@ -216,7 +216,7 @@ fn full(short: Short) -> &'static str {
     }
 }
 
-/// What the text of a deletion says of undoing it.
-fn restoring(restorable: bool) -> &'static str {
+/// Part of the message about a deletion that says if it can be undone.
+fn restore_hint(restorable: bool) -> &'static str {
     if restorable { "; it can be restored until its grace ends" } else { "" }
 }

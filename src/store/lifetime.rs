@@ -23,7 +23,7 @@ pub fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What a store keeps of its count of time over a stop.
+/// State of the count of time that a store keeps over a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountState {
     /// The count.
@@ -38,7 +38,7 @@ pub struct CountState {
 /// late: time a machine slept, or was off for longer than a day, does not count.
 pub struct Count(Mutex<Anchor>);
 
-/// Where the clocks stood together.
+/// Readings of the clocks at one moment.
 struct Anchor {
     counted: i64,
     wall: i64,
@@ -46,7 +46,7 @@ struct Anchor {
     /// The largest count given out.
     latest: i64,
     seen: i64,
-    /// What a crash would leave of the count.
+    /// The count as a crash would leave it.
     kept: i64,
     /// Between two jumps of the wall clock it is ahead of the count by as much: from which count
     /// on, and how far. The oldest first, never empty.
@@ -72,7 +72,7 @@ impl Count {
             wall,
             monotonic: micros(clock.monotonic()),
             latest: counted,
-            seen: see(told.seen.0, wall),
+            seen: believed_wall_time(told.seen.0, wall),
             kept: told.counted.0,
         };
         Self(Mutex::new(Rank::LAST, anchor))
@@ -103,7 +103,7 @@ impl Count {
         self.state(clock).counted
     }
 
-    /// What to keep of it.
+    /// State to keep of it.
     #[must_use]
     pub fn state(&self, clock: &dyn Clock) -> CountState {
         let (wall, monotonic) = (clock.now().0, micros(clock.monotonic()));
@@ -112,7 +112,7 @@ impl Count {
         let lived = monotonic.saturating_sub(anchor.monotonic).max(0);
         let counted = anchor.counted.saturating_add(walked.clamp(0, lived));
         anchor.latest = anchor.latest.max(counted);
-        anchor.seen = see(anchor.seen, wall);
+        anchor.seen = believed_wall_time(anchor.seen, wall);
         if walked.saturating_sub(lived).saturating_abs() > JUMP_MICROS {
             let counted = anchor.latest;
             (anchor.counted, anchor.wall, anchor.monotonic) = (counted, wall, monotonic);
@@ -151,7 +151,7 @@ fn stretch(stretches: &mut Vec<(i64, i64)>, counted: i64, wall: i64) {
 }
 
 /// The latest wall time believed, after the clock said `wall`.
-fn see(seen: i64, wall: i64) -> i64 {
+fn believed_wall_time(seen: i64, wall: i64) -> i64 {
     let small_step_back = wall < seen && seen.saturating_sub(wall) <= OFF_MICROS_MAX;
     if small_step_back { seen } else { wall }
 }

@@ -1,5 +1,5 @@
-//! What a person does to a store as a whole: verify, back up, repair, rotate keys. An engine may
-//! lack any of it: a database has means of its own. It must not be on the path of an append.
+//! Maintenance of a store as a whole by a person: verify, back up, repair, rotate keys. An engine
+//! may lack any of it: a database has means of its own. It must not be on the path of an append.
 
 use std::io;
 
@@ -24,14 +24,14 @@ pub trait Maintain: Send + Sync {
     /// as the caller takes for the parts: call it where waiting is allowed.
     ///
     /// # Errors
-    /// What the storage, or `take`, said; [`StoreError::NotOffered`] by an engine that has means
+    /// Errors of the storage and of `take`; [`StoreError::NotOffered`] by an engine that has means
     /// of its own.
     fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
         let _ = take;
         Err(StoreError::NotOffered { what: "a backup" })
     }
 
-    /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
+    /// Lists the damage of a session; with `accept` gives it up for good: the loss is recorded, its
     /// positions stay gaps for good, and appends continue behind them. Copies come first.
     ///
     /// # Errors
@@ -45,8 +45,8 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
 
-    /// What of the store is damaged and names no session, so that it takes no writes; with `accept`
-    /// gives that up and takes writes again. Copies come first.
+    /// Lists the damage that names no session and for which the store takes no writes; with
+    /// `accept` gives it up and takes writes again. Copies come first.
     ///
     /// # Errors
     /// Those of the engine.
@@ -55,10 +55,10 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
 
-    /// What the store wants of master keys, and what there is of them; `None` in plaintext.
+    /// Master keys that the store needs and those it has; `None` in plaintext.
     ///
     /// # Errors
-    /// What the storage said.
+    /// Errors of the storage.
     fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
@@ -74,7 +74,7 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
 
-    /// What the last start found and did.
+    /// Report of the last start.
     fn recovery(&self) -> Recovery {
         Recovery::default()
     }

@@ -68,7 +68,7 @@ pub trait Store: Maintain + Derived {
         change: Change,
     ) -> BoxFuture<'a, StoreResult<SessionInfo>>;
 
-    /// What a session says about itself.
+    /// Description of a session.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
@@ -81,8 +81,8 @@ pub trait Store: Maintain + Derived {
     /// Those of the engine.
     fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>>;
 
-    /// What a session says about itself, to a caller that uses it: its idle time begins anew. A
-    /// listing or a verification does not use it, and does not call this.
+    /// Description of a session for a caller that uses it: its idle time begins anew. A listing or
+    /// a verification does not use it, and does not call this.
     ///
     /// # Errors
     /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
@@ -244,7 +244,7 @@ pub trait Store: Maintain + Derived {
         NameKey::default().hash(content)
     }
 
-    /// How long sessions live here.
+    /// Lifetimes of sessions here.
     fn lifetimes(&self) -> Lifetimes;
 
     /// The time that idleness is measured by: wall time, but for what the clock jumped over.
@@ -268,7 +268,7 @@ pub trait Store: Maintain + Derived {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
 
-    /// What a tenant keeps, counted session by session, those of one user left out.
+    /// Storage used by a tenant, counted session by session, without that of one user.
     ///
     /// # Errors
     /// Those of the engine.
@@ -278,7 +278,7 @@ pub trait Store: Maintain + Derived {
         but: &'a UserId,
     ) -> BoxFuture<'a, StoreResult<Usage>>;
 
-    /// Whether the store can do its work now.
+    /// Current health of the store.
     fn health(&self) -> Health;
 
     /// Runs what makes a file beside those of the store. While that fails for want of room it is

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// What the caller says about a new session.
+/// Properties a caller gives to a new session.
 #[derive(Clone, Debug, Default)]
 pub struct NewSession {
     /// The client's id for it; the store mints an unguessable one when absent.
@@ -23,7 +23,7 @@ pub struct NewSession {
     pub title: Option<String>,
     /// Pairs of the client's.
     pub metadata: BTreeMap<String, String>,
-    /// What it belongs to, for example a directory or a project.
+    /// Its workspace, for example a directory or a project.
     pub workspace: Option<String>,
     /// Retention of this session, idle seconds; `None` follows the store, 0 keeps it without end.
     pub ttl_seconds: Option<u64>,
@@ -50,13 +50,13 @@ impl NewSession {
 pub struct ForkPoint {
     /// The session.
     pub session: SessionId,
-    /// What is below it is common to both.
+    /// Position below which both share all events.
     pub at: Position,
 }
 
 impl ForkPoint {
-    /// Whether a request for a fork at `first` may be asked again with `again`: a point that is
-    /// counted from the end is further on by then.
+    /// True if `again` may repeat the request for a fork at `first`: a point counted from the end
+    /// is further on by then.
     #[must_use]
     pub fn repeats(first: Option<&Self>, again: Option<&Self>) -> bool {
         match (first, again) {
@@ -97,7 +97,7 @@ impl Change {
     }
 }
 
-/// What a session says about itself; listing needs no more.
+/// Description of a session; listing needs no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Whose session it is, and its name.
@@ -106,7 +106,7 @@ pub struct SessionInfo {
     pub title: Option<String>,
     /// Pairs of the client's.
     pub metadata: BTreeMap<String, String>,
-    /// What it belongs to.
+    /// Its workspace.
     pub workspace: Option<String>,
     /// Its own retention, idle seconds.
     pub ttl_seconds: Option<u64>,
@@ -132,9 +132,9 @@ pub struct SessionInfo {
     pub rewritten: u64,
     /// Damaged ranges; an empty list is a whole session.
     pub damage: Vec<Gap>,
-    /// What is known of the work on it.
+    /// State of the work on it.
     pub work: Work,
-    /// Where it continues from, when it is a fork.
+    /// The point it continues from, when it is a fork.
     pub forked_from: Option<ForkPoint>,
 }
 
@@ -165,14 +165,14 @@ impl Receipt {
     }
 }
 
-/// How a session stands to a receipt that was kept outside of the store.
+/// State of a session compared with a receipt that was kept outside of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
     /// Everything that the receipt saw is there, in its order.
     Holds,
     /// It is shorter than it was: an earlier state was put back.
     Shorter {
-        /// Where it ends now.
+        /// Its tail now.
         tail: Position,
     },
     /// It has another past than it had.
@@ -180,7 +180,7 @@ pub enum Head {
         /// The chain value at the receipt's position.
         chain: [u8; 32],
     },
-    /// What lay there is lost.
+    /// The event at the receipt's position is lost.
     Lost,
 }
 
@@ -195,11 +195,11 @@ pub struct Appended {
     pub next_position: Position,
     /// Proof of the append.
     pub receipt: Receipt,
-    /// Whether the batch was known already and nothing was written.
+    /// True if the batch was known already and nothing was written.
     pub repeated: bool,
 }
 
-/// Where an event went.
+/// Id and position of a stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Its id, the client's or minted.
@@ -215,13 +215,13 @@ pub struct Placed {
 pub struct Gap {
     /// Positions that cannot be served.
     pub range: Range,
-    /// What was found, for a person.
+    /// The finding, for a person.
     pub reason: String,
     /// When a person gave it up: it stays named and refuses nothing any more.
     pub accepted_at: Option<Timestamp>,
 }
 
-/// Which end of the range a bounded read fills from.
+/// End of the range from which a bounded read fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// From its first event on: a bound cuts the end.
@@ -239,7 +239,7 @@ pub struct Read {
     pub events_max: usize,
     /// Bytes of bodies at most; the first event comes whatever its size.
     pub bytes_max: usize,
-    /// Which end a bound leaves out.
+    /// End that the read fills from; a bound leaves out the other.
     pub fill: Fill,
     /// Serve what is whole of a damaged range and name the gaps, instead of refusing.
     pub allow_gaps: bool,
@@ -252,7 +252,7 @@ pub struct Slice {
     pub events: Vec<Event>,
     /// The positions this slice accounts for, gaps included.
     pub covered: Range,
-    /// What is missing within `covered`.
+    /// Missing positions within `covered`.
     pub gaps: Vec<Gap>,
     /// The durable tail when the slice was read.
     pub tail: Position,
@@ -261,7 +261,7 @@ pub struct Slice {
 /// A session's place in a listing: when it was created, and its id.
 pub type Place = (Timestamp, SessionId);
 
-/// Which sessions a page of a listing has, besides what an engine selects by itself.
+/// Filter of the sessions on a page of a listing, besides what an engine selects by itself.
 #[derive(Clone)]
 pub struct Only(pub Arc<dyn Fn(&SessionInfo) -> bool + Send + Sync>);
 
@@ -271,14 +271,14 @@ impl fmt::Debug for Only {
     }
 }
 
-/// Which sessions to list. Order is by creation, the newest first unless `ascending`.
+/// Selection of sessions to list. Order is by creation, the newest first unless `ascending`.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// Sessions at most in one page.
     pub limit: usize,
     /// Sessions at most that `only` is asked about for one page.
     pub looks: usize,
-    /// Where the page before ended.
+    /// End of the page before.
     pub after: Option<Place>,
     /// Oldest first.
     pub ascending: bool,
@@ -315,7 +315,7 @@ impl Default for Listing {
 pub struct Listed {
     /// The sessions, in the requested order.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins, unless this is the last one: its [`Listing::after`].
+    /// Start of the next page, unless this is the last one: its [`Listing::after`].
     pub next: Option<Place>,
 }
 
@@ -370,7 +370,7 @@ impl Listing {
         if self.only.is_some() { self.looks.max(self.limit) } else { self.limit }
     }
 
-    /// Whether a session of the scope belongs on the page, order and limit aside.
+    /// True if a session of the scope belongs on the page, order and limit aside.
     #[must_use]
     pub fn admits(&self, info: &SessionInfo) -> bool {
         let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
@@ -398,7 +398,7 @@ impl Listing {
     }
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Sessions read.
@@ -413,16 +413,16 @@ pub struct Verified {
     pub accepted: Vec<(SessionKey, Gap)>,
 }
 
-/// What a repair gives up, or would.
+/// Losses that a repair gives up, or would.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// What is lost of the session.
+    /// Losses of the session.
     pub gaps: Vec<Gap>,
-    /// What is lost of the store that names no session.
+    /// Losses of the store that name no session.
     pub unnamed: Vec<String>,
     /// Names in `quarantine/` of copies of what could not be read.
     pub copies: Vec<String>,
-    /// Whether it was given up; `false` for a look, and when nothing is lost.
+    /// True if they were given up; `false` for a look, and when nothing is lost.
     pub accepted: bool,
 }
 
@@ -435,7 +435,7 @@ pub struct Part {
     pub bytes: Bytes,
 }
 
-/// What a backup holds.
+/// Description of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backup {
     /// The store's id.
@@ -450,10 +450,10 @@ pub struct Backup {
     pub key: Option<[u8; 8]>,
 }
 
-/// What the last start found and did; kept for `recovery-report`.
+/// Report of the last start; kept for `recovery-report`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Whether the store was stopped cleanly before.
+    /// True if the store was stopped cleanly before.
     pub clean: bool,
     /// Sessions known.
     pub sessions: u64,
@@ -467,13 +467,13 @@ pub struct Recovery {
     pub damage: Vec<String>,
     /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
     pub quarantined: Vec<String>,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub micros: u64,
-    /// What reading everything back found since.
+    /// Result of reading everything back since.
     pub scrub: Scrub,
 }
 
-/// What reading everything back in the background found, the last time.
+/// Result of the last reading of everything in the background.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     /// Times everything was read since the start.
@@ -486,7 +486,7 @@ pub struct Scrub {
     pub found: Vec<String>,
 }
 
-/// What an encrypted store wants of master keys, and what is wrapped under which.
+/// Master keys that an encrypted store needs, and the keys wrapped under each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyReport {
     /// The id of the master key in force.
@@ -495,7 +495,7 @@ pub struct KeyReport {
     pub previous: Option<KeyId>,
     /// Those that were given.
     pub given: Vec<KeyId>,
-    /// Whether it opens with the keys given.
+    /// True if it opens with the keys given.
     pub opens: bool,
     /// Keys of sessions, those made ahead included.
     pub keys: u64,
@@ -507,7 +507,7 @@ pub struct KeyReport {
     pub unreadable: u64,
 }
 
-/// What a tenant keeps.
+/// Storage used by a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Sessions that are there, those of all its users.
@@ -516,7 +516,7 @@ pub struct Usage {
     pub bytes: u64,
 }
 
-/// Where a session stands on its way out.
+/// Stage of a session on its way to removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It answers.
@@ -527,7 +527,7 @@ pub enum Stage {
     Deleted,
 }
 
-/// What is left of a session for those that read from it.
+/// State of a session's content for those that read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// It answers.
@@ -536,7 +536,7 @@ pub enum Survival {
     Expired,
     /// A caller deleted it; its forks read from it all the same.
     Deleted,
-    /// What it wrote can no longer be read.
+    /// Its events can no longer be read.
     Erased,
 }
 
@@ -547,7 +547,7 @@ pub struct Relative {
     pub session: SessionId,
     /// A line for people, while it answers.
     pub title: Option<String>,
-    /// What is left of it.
+    /// State of its content.
     pub survival: Survival,
     /// The position where the younger of the two continues from the older.
     pub at: Position,
@@ -562,15 +562,15 @@ pub struct Relative {
 pub struct Family {
     /// Those it reads from, the nearest first.
     pub ancestors: Vec<Relative>,
-    /// How many there are.
+    /// Number of its ancestors.
     pub depth: u64,
     /// Its own forks, by their ids.
     pub children: Vec<Relative>,
-    /// How many there are.
+    /// Number of its forks.
     pub forks: u64,
 }
 
-/// What keeps a session from expiring.
+/// Reason for which a session does not expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     /// A person holds it, since then.
@@ -586,7 +586,7 @@ pub struct Aging {
     pub session: SessionId,
     /// A line for people.
     pub title: Option<String>,
-    /// Where it stands.
+    /// Its stage.
     pub stage: Stage,
     /// When it was used last; when it went, for one that did.
     pub used_at: Timestamp,
@@ -595,7 +595,7 @@ pub struct Aging {
     pub ends_at: Option<Timestamp>,
     /// Its own limit, idle seconds.
     pub ttl_seconds: Option<u64>,
-    /// Why it does not expire all the same.
+    /// Reason for which it does not expire, if any.
     pub kept: Option<Keeps>,
 }
 
@@ -608,7 +608,7 @@ impl Aging {
     }
 }
 
-/// What one round of sweeping did.
+/// Result of one round of sweeping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Sessions that expired.
@@ -621,7 +621,7 @@ pub struct Swept {
     pub more: bool,
 }
 
-/// Whether the store can do its work now.
+/// Current health of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Reads and writes.
@@ -638,7 +638,7 @@ pub enum Health {
 /// Tells a reader that the durable tail of a session moved. Cheap to hold.
 pub type Watch = tokio::sync::watch::Receiver<Position>;
 
-/// What is known of the work on a session.
+/// State of the work on a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// The token of the last lease; 0 when there was none.
@@ -647,7 +647,7 @@ pub struct Work {
     pub until: Option<Timestamp>,
     /// Digest of the key of the request that took it.
     pub key: Option<[u8; 16]>,
-    /// How many notes it has.
+    /// Number of its notes.
     pub notes: u64,
     /// The last checkpoint.
     pub checkpoint: Option<Mark>,
@@ -660,7 +660,7 @@ pub struct Mark {
     pub number: Lsn,
     /// The place it names.
     pub position: Position,
-    /// Whether the work continues, as the caller of the last one said.
+    /// True if the work continues, as the caller of the last one said.
     pub open: bool,
 }
 
@@ -675,14 +675,14 @@ pub struct Lease {
     pub key: Option<[u8; 16]>,
 }
 
-/// What is wanted of a session's lease.
+/// Request for a session's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseCall {
     /// To have it, though another has it when it is to be taken away.
     Take {
         /// Take it from who has it.
         steal: bool,
-        /// How long it is to hold.
+        /// Duration of the lease.
         ttl: Duration,
         /// Digest of the request's key: asked again while the lease holds, it is the same lease.
         key: Option<[u8; 16]>,
@@ -691,7 +691,7 @@ pub enum LeaseCall {
     Renew {
         /// Its token.
         fence: Fence,
-        /// How long it is to hold from now on.
+        /// Duration from now on.
         ttl: Duration,
     },
     /// To give it back.
@@ -704,7 +704,7 @@ pub enum LeaseCall {
     Void,
 }
 
-/// Which notes to read, the oldest first.
+/// Selection of notes to read, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notes {
     /// Only those with a higher number.

@@ -15,7 +15,7 @@ use super::content::of;
 /// Seals states; a fixture's key is no secret.
 const KEY: [u8; 32] = [7; 32];
 
-/// What a round came to.
+/// Outcome of a round.
 pub enum Round {
     /// The client has to answer first.
     Asked(InputRequiredResult),
@@ -23,7 +23,7 @@ pub enum Round {
     Done(String),
 }
 
-/// What the client sent with the call.
+/// Parts of a call that the client sent.
 pub struct Given<'a> {
     pub responses: Option<&'a BTreeMap<String, Value>>,
     pub state: Option<&'a str>,

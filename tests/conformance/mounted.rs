@@ -30,7 +30,7 @@ use super::{
 
 type Context = RequestContext<RoleServer>;
 
-/// How long a fixture waits between two notifications.
+/// Time for which a fixture waits between two notifications.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Notifications of changes, for listeners.
@@ -40,7 +40,7 @@ enum Change {
     Prompts,
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub struct Stage {
     changes: broadcast::Sender<Change>,
 }

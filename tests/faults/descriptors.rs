@@ -11,7 +11,7 @@ use super::{
     writers::{check_all, send},
 };
 
-/// What a process may open here.
+/// File descriptors that a process may open here.
 const DESCRIPTORS: usize = 40;
 /// Requests by which one has needed a new descriptor.
 const FULL: u64 = 400;

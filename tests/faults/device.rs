@@ -24,7 +24,7 @@ const REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX + 8192;
 
 type Sector = [u8; SECTOR];
 
-/// Which writes fail.
+/// Writes that fail.
 #[derive(Default)]
 enum Failing {
     #[default]
@@ -37,7 +37,7 @@ enum Failing {
 #[derive(Default)]
 struct Disk {
     sectors: HashMap<u64, Sector>,
-    /// What sectors held before writes that no flush followed, oldest first.
+    /// Contents of sectors before writes that no flush followed, oldest first.
     unflushed: Vec<(u64, Option<Sector>)>,
     failing: Failing,
     failed: u64,

@@ -142,7 +142,7 @@ fn on_a_full_disk_the_server_refuses_reads_restarts_and_continues_when_there_is_
 /// A disk of which another program takes all that it can get, again and again.
 struct Greedy {
     disk: SmallDisk,
-    /// What is taken: inodes, or else bytes.
+    /// The resource used up: inodes, or else bytes.
     inodes: bool,
     taken: usize,
 }
@@ -186,7 +186,7 @@ fn fill_behind(path: &Path) {
     let _ = file.sync_all();
 }
 
-/// What the server says of its readiness.
+/// Readiness of the server, as it reports it.
 fn ready(server: &Server) -> (u16, String) {
     server.wire().call("GET", "/readyz", &[], "").unwrap().verdict()
 }

@@ -98,7 +98,7 @@ fn counted(before: &Before) -> Calls {
 struct Point {
     call: String,
     fault: String,
-    /// Whether it changes something where nothing is injected.
+    /// True if it changes something where nothing is injected.
     succeeds: bool,
 }
 
@@ -121,7 +121,7 @@ fn some(points: Vec<Point>) -> Vec<Point> {
     points.into_iter().step_by(number("SESSIONLOG_STRIDE", STRIDE) as usize).collect()
 }
 
-/// What deaths at one call after another came to.
+/// Outcomes of deaths at one call after another.
 struct Deaths<'a> {
     before: &'a Before,
     /// By what the call would have done; `other` where it changes nothing.

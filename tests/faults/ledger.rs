@@ -72,7 +72,7 @@ pub fn body(writer: u64, request: u64, ids: bool) -> String {
     format!(r#"{{"events":[{}]}}"#, events.join(","))
 }
 
-/// What clients know of one session.
+/// Knowledge of clients about one session.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// Acknowledged or seen: the event of a position, from then on.

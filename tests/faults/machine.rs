@@ -13,7 +13,7 @@ use std::{
 /// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a test may need of the machine.
+/// A need of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// To be the superuser.
@@ -32,7 +32,7 @@ pub enum Need {
     Tool(&'static str),
 }
 
-/// Whether the machine has all that; if not, reports which test is skipped and what is missing.
+/// True if the machine has all that; if not, reports which test is skipped and what is missing.
 pub fn has(test: &str, needs: &[Need]) -> bool {
     let missing = needs.iter().find_map(|need| lacks(*need));
     if let Some(why) = &missing {
@@ -160,7 +160,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a machine needs for a disk with it.
+    /// Needs of a disk with it.
     pub fn needs(self) -> [Need; 4] {
         let program = if matches!(self, Self::Xfs(_)) { "mkfs.xfs" } else { "mkfs.ext4" };
         [Need::Root, Need::Mount, Need::Loop, Need::Tool(program)]

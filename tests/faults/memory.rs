@@ -19,8 +19,8 @@ use super::{
     served::{Server, Setup},
 };
 
-/// What waits to be settled, requests and answers have 256 MiB each; the rest is for everything
-/// else, and for what an allocator keeps.
+/// Records to be settled, requests and answers have 256 MiB each; the rest is for everything else,
+/// and for what an allocator keeps.
 const LIMIT_KIB: u64 = 1_280 << 10;
 const CLIENTS: u64 = 24;
 /// As much as one request may hold.

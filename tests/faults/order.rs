@@ -23,7 +23,7 @@ use super::{
 
 /// Calls that send something.
 const SENDING: &[&str] = &["write", "writev", "sendto", "sendmsg"];
-/// What the answers to be judged are.
+/// Kinds of the answers to be judged.
 const KINDS: [&str; 3] = ["events", "creation", "line"];
 
 /// The result of a trace.
@@ -40,7 +40,7 @@ struct Verdict {
 /// A trace read call by call.
 #[derive(Default)]
 struct Oracle<'a> {
-    /// Where each event was written, and when that was done.
+    /// File of each event, and the time of its write.
     written: HashMap<&'a str, (&'a str, usize)>,
     /// Events written by a call that syncs.
     durable: HashSet<&'a str>,
@@ -146,7 +146,7 @@ fn path(text: &str) -> &str {
     text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path)
 }
 
-/// What follows each `lead` up to the next backslash.
+/// Text behind each `lead` up to the next backslash.
 fn after<'a>(text: &'a str, lead: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(lead).skip(1).filter_map(|rest| rest.split('\\').next())
 }

@@ -22,7 +22,7 @@ use super::{
 /// Longest wait for a server to report that it listens.
 const START: Duration = Duration::from_secs(60);
 
-/// How to start a server.
+/// Command that starts a server.
 #[derive(Clone)]
 pub struct Setup {
     pub data: PathBuf,
@@ -172,7 +172,7 @@ impl Server {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Whether it ends soon: a tracer outlives its program for a moment.
+    /// True if it ends soon: a tracer outlives its program for a moment.
     pub fn ends_soon(&mut self) -> bool {
         (0..200).any(|_| {
             let gone = !self.is_alive();

@@ -22,7 +22,7 @@ const REDACTED_EVERY: u64 = 3;
 /// Requests before the master key is changed.
 const ROTATED_AFTER: u64 = 10;
 
-/// What a story has besides appends.
+/// Work of a story besides appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
     /// To a store that has to be made first.
@@ -159,7 +159,7 @@ impl Before {
     }
 }
 
-/// Whether nothing is under the key before any more.
+/// True if nothing is under the key before any more.
 fn is_rotated(reply: &Reply) -> bool {
     let told = reply.json();
     told["previous"].is_null() && told["behind"] == 0

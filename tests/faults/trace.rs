@@ -25,7 +25,7 @@ impl<'a> Call<'a> {
         Some(self.ended?.0.rsplit_once(" = ")?.1)
     }
 
-    /// Whether it has ended with success.
+    /// True if it has ended with success.
     pub fn succeeded(&self) -> bool {
         let failed = |result: &str| result.starts_with(['-', '?']) || result.contains("(INJECTED)");
         self.result().is_some_and(|result| !failed(result))
@@ -39,7 +39,7 @@ impl<'a> Call<'a> {
         whole.rsplit_once(" = ").map_or(whole.clone(), |(arguments, _)| arguments.to_owned())
     }
 
-    /// Whether a write wrote less than it was given.
+    /// True if a write wrote less than it was given.
     pub fn is_short_write(&self) -> bool {
         let arguments = self.arguments();
         let given = match self.name() {

@@ -29,7 +29,7 @@ const SESSIONS: u64 = 4;
 struct Keys {
     /// Number of the one in force.
     current: u64,
-    /// Whether nothing is under the one before any more.
+    /// True if nothing is under the one before any more.
     done: bool,
     rotations: u64,
 }

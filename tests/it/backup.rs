@@ -30,7 +30,7 @@ const CANARY: &str = "canary-77c1e0";
 /// Bytes of a key in a file of keys (docs/format.md).
 const KEY_SLOT_BYTES: u64 = 128;
 
-/// Where a backup goes.
+/// Directories of a backup.
 struct Places {
     outer: Sim,
     inner: Sim,

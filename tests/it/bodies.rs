@@ -33,7 +33,7 @@ use crate::{
 /// Every body is words of its own, so that a part of one is found, too.
 const WORD: &[u8] = b"word~";
 
-/// What a client knows of a body.
+/// Knowledge of a client about a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     /// Sent, and not answered.
@@ -52,7 +52,7 @@ struct Event {
     again: bool,
 }
 
-/// What lives did.
+/// Counts of lives.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     lives: u64,
@@ -221,7 +221,7 @@ impl Life {
         Some(redacted.boxed())
     }
 
-    /// What other callers and the committer thread do beside the next request.
+    /// Runs other callers and the committer thread beside the next request.
     fn crowd(&mut self, store: &Arc<Local>) {
         let mut within: Vec<Arrival> = Vec::new();
         for _ in 0..self.below(3) {

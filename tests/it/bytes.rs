@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-/// Whether `bytes` contain `part`.
+/// True if `bytes` contain `part`.
 pub fn holds(bytes: &[u8], part: impl AsRef<[u8]>) -> bool {
     memmem::find(bytes, part.as_ref()).is_some()
 }

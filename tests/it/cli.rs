@@ -422,7 +422,7 @@ fn an_outcome_that_stays_unknown_names_the_lines_and_the_key() {
     assert_eq!(place.events("s").len(), 1);
 }
 
-/// What an import of one file reports.
+/// Report of an import of one file.
 fn imported(place: &Place, arguments: &[&str]) -> (i32, Value) {
     let ran = place.run(&[&["import", "--json"], arguments].concat());
     let report = lines(&ran.out).pop().unwrap_or_else(|| panic!("{ran:?}"));

@@ -159,9 +159,9 @@ fn whole_frames_after_a_torn_frame_are_never_recovered() {
     sweep(20, async |seed| torn(seed, None).await);
 }
 
-/// What a start sets aside of a torn tail: each copy, compared with the journal file it is of. The
-/// power may have failed at a call of an earlier start. Answers how many copies there are, and
-/// whether there was such a call.
+/// Compares each copy of a torn tail that a start set aside with the journal file it is of. The
+/// power may have failed at a call of an earlier start. Returns the number of copies, and true if
+/// there was such a call.
 async fn set_aside(seed: u64, call: Option<u64>) -> (usize, bool) {
     let sim = Sim::new(seed);
     let store = Local::open_local(&sim.env(), small()).unwrap();

@@ -24,7 +24,7 @@ const SECTOR: usize = 512;
 /// Bytes after which no frame and no sector of a file begins where it did.
 const ODD: usize = 7;
 
-/// Whether a byte carries no information: zeros of the journal after its frames, padding, and the
+/// True if a byte carries no information: zeros of the journal after its frames, padding, and the
 /// second half of a page after a header.
 fn silent(bytes: &[u8], at: usize) -> bool {
     bytes[at.saturating_sub(8)..(at + 8).min(bytes.len())].iter().all(|byte| *byte == 0)
@@ -78,7 +78,7 @@ fn sector(bytes: &[u8], sector: usize) -> Vec<u8> {
     bytes[sector * SECTOR..].iter().take(SECTOR).copied().collect()
 }
 
-/// What a sweep did.
+/// Counts of a sweep.
 #[derive(Default)]
 struct Swept(BTreeMap<Fate, usize>);
 

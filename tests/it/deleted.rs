@@ -1,5 +1,5 @@
-//! What becomes of a deleted session's bytes: they are free once no crash could bring it back, no
-//! file of it is left behind whatever happens meanwhile, and a full disk takes the deletion too.
+//! Removal of a deleted session's bytes: they are free once no crash could bring it back, no file
+//! of it is left behind whatever happens meanwhile, and a full disk takes the deletion too.
 
 use sessionlog::{
     event::SessionKey,

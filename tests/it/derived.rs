@@ -46,7 +46,7 @@ async fn now(store: &dyn Store, session: &str) -> Moved {
     sessions.into_iter().find(|one| one.key == key(session)).unwrap()
 }
 
-/// What is held of a session from one position to another.
+/// Range of a session from one position to another, as a derived file holds it.
 async fn held(store: &dyn Store, session: &str, from: u64, to: u64) -> Held {
     let Moved { key, hash, rewritten, .. } = now(store, session).await;
     Held { key, hash, range: Range::new(Position(from), Position(to)), rewritten }

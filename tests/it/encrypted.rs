@@ -281,7 +281,7 @@ fn segments(image: &Image) -> Vec<Segment> {
     files.map(read).filter(|(path, _, frames)| frames.len() > 2 && used(path)).collect()
 }
 
-/// What was done, and whether it was reported, refused or harmless.
+/// Changes that were made, and if each was reported, refused or harmless.
 #[derive(Default)]
 struct Table(BTreeMap<&'static str, (u64, BTreeSet<String>)>);
 

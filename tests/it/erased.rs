@@ -1,6 +1,6 @@
-//! What is left of an erased session: nothing that can be read, wherever it was stored, whenever
-//! the machine died, and whatever is put back; and no other session is touched. It must not look
-//! into the engine.
+//! Remains of an erased session: nothing that can be read, wherever it was stored, whenever the
+//! machine died, and whatever is put back; and no other session is touched. It must not look into
+//! the engine.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -262,7 +262,7 @@ fn an_erasure_that_is_cut_off_leaves_a_session_whole_or_erased() {
     }
 }
 
-/// What a fork returns of the events that its parent wrote itself.
+/// Number of events that a fork returns of those its parent wrote itself.
 async fn own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
     let range = Range::new(Position(1), Position(3));
     let read = Read { range, ..crate::engines::everything() };
@@ -465,7 +465,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
     }
 }
 
-/// What waits of others finds no room: the session's own files make some.
+/// Writes of others find no room while they wait: the session's own files make some.
 #[test]
 fn an_erasure_takes_its_files_where_nothing_else_can_be_settled() {
     runtime().block_on(async {

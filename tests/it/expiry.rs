@@ -1,4 +1,4 @@
-//! What a stop, a kill or a power loss may do to sessions that expire, are restored, and are
+//! Effects of a stop, a kill or a power loss on sessions that expire, are restored, and are
 //! deleted: none expires early, none comes back after its deletion, none is deleted with another,
 //! and a later sweep completes what was cut short. It must not depend on an interface.
 
@@ -41,7 +41,7 @@ async fn delete(store: &dyn Store, session: &str) -> StoreResult<()> {
     store.change(&key(session), Change { discard: true, ..Change::default() }).await.map(drop)
 }
 
-/// Whether nothing is known of a session.
+/// True if nothing is known of a session.
 async fn is_gone(store: &dyn Store, session: &str) -> bool {
     matches!(store.info(&key(session)).await, Err(StoreError::SessionNotFound { .. }))
 }
@@ -260,18 +260,18 @@ fn hashes(sim: &Sim) -> BTreeSet<String> {
 }
 
 /// Sessions that expire, are held, restored, deleted, and reclaimed; their names are used again.
-/// What is cut short is done again, after a start where the machine died. In a variant with a fork,
-/// the fork is held, and its parent stays for it.
+/// An interrupted step is done again, after a start where the machine died. In a variant with a
+/// fork, the fork is held, and its parent stays for it.
 struct Story {
     sim: Sim,
     store: Local,
-    /// What the sessions that stay hold.
+    /// Events of the sessions that stay.
     kept: Vec<(&'static str, Vec<Event>)>,
     forked: bool,
     /// The hashes of those that go.
     going: BTreeSet<String>,
     starts: u64,
-    /// How long the store lived.
+    /// Time for which the store lived.
     lived: Duration,
 }
 
@@ -360,8 +360,8 @@ impl Story {
         }
     }
 
-    /// What expired stays as long as forks are held, and longer than its grace; then the forks are
-    /// let go, the one in the middle first.
+    /// Checks that expired sessions stay as long as forks are held, and longer than their grace;
+    /// then lets the forks go, the one in the middle first.
     async fn let_go(&mut self) {
         let until = self.lived + GRACE + GRACE;
         while self.lived < until {

@@ -1,5 +1,5 @@
-//! What the folds return for real work: transcripts of Claude Code and of Codex, line by line as
-//! those programs write them, and real conversations with tools. It must not test a view.
+//! Folds over real work: transcripts of Claude Code and of Codex, line by line as those programs
+//! write them, and real conversations with tools. It must not test a view.
 
 mod standing;
 

@@ -16,7 +16,7 @@ use crate::{
     fuzz_seeds::recover::{Fate, Image, killed, stopped, survive},
 };
 
-/// Where every file of frames, and a settled file, has its salt.
+/// Byte offset of the salt in every file of frames, and in a settled file.
 const SALT_AT: usize = 32;
 const HEADER_BYTES: usize = 192;
 const FOOTER_BYTES: usize = 192;
@@ -190,7 +190,7 @@ fn respelled(bytes: &[u8], change: &dyn Fn(Row) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// What becomes of an image whose settled files spell each entry so.
+/// Fate of an image whose settled files spell each entry so.
 fn settled_so(image: &Image, change: &dyn Fn(Row) -> Vec<u8>) -> Fate {
     let files = image.files.iter().filter(|(path, _)| path.starts_with("settled/"));
     let forged: Vec<_> = files.map(|(path, bytes)| (path, respelled(bytes, change))).collect();

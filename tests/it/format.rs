@@ -49,7 +49,7 @@ const ORIGINS: [(Origin, &str); 6] = [
     (Origin::Import, "import"),
 ];
 
-/// How an owner leaves its data directory.
+/// State in which an owner leaves its data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Clean,
@@ -269,7 +269,7 @@ fn lay_out(sim: &Sim, directory: &Path) {
     }
 }
 
-/// What both settled files say of their version.
+/// Versions in both settled files.
 fn versions(data: &Path) -> [u32; 2] {
     ["settled/0", "settled/1"].map(|name| {
         let bytes = fs::read(data.join(name)).unwrap();
@@ -320,7 +320,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
     }
 }
 
-/// What the decoder reads in a data directory; `None`, and a line that says so, without Python.
+/// Output of the decoder for a data directory; `None`, and a line that says so, without Python.
 fn decoded(directory: &Path) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decoder/decode.py");
     // -B: it leaves no compiled files beside the sources.
@@ -335,7 +335,7 @@ fn decoded(directory: &Path) -> Option<Value> {
     Some(serde_json::from_slice(&run.stdout).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-/// Whether the decoder's sessions, those deleted left out, are what the store said.
+/// True if the decoder's sessions, those deleted left out, are those of the store.
 fn agree(document: &Value, expected: &Value) -> bool {
     let (mut whole, mut expected) = (true, expected.as_array().unwrap().clone());
     let all = document["sessions"].as_array().unwrap().iter();
@@ -361,7 +361,7 @@ fn agree(document: &Value, expected: &Value) -> bool {
     living == expected
 }
 
-/// Whether the decoder says the same of `directory`.
+/// Checks that the decoder says the same of `directory`.
 fn check_decoder(directory: &Path, expected: &Value, told: &str) {
     let Some(document) = decoded(directory) else { return };
     assert_eq!(document["problems"], json!([]), "{told}");

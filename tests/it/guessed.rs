@@ -1,4 +1,4 @@
-//! What is left of redacted events: no file and no answer has their words, and no name in it tells
+//! Remains of redacted events: no file and no answer has their words, and no name in it tells
 //! whether a guess at them is right. Through the real program, in plaintext and encrypted.
 
 use std::{

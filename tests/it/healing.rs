@@ -8,7 +8,7 @@ use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::engines::{append, batch, create, event, key, small};
 
-/// What comes of an append.
+/// Outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Append {
     Acknowledged,

@@ -1,5 +1,5 @@
-//! What a client of a store recorded: which batches it sent, which were acknowledged, which are in
-//! doubt. After a crash it is the judge. It must not depend on how an engine keeps its bytes.
+//! Records of a client of a store: the batches it sent, those acknowledged, and those in doubt.
+//! After a crash it is the judge. It must not depend on how an engine keeps its bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use sessionlog::{
 
 use crate::engines::{batch, event, events_of, key, named};
 
-/// What is known of a request.
+/// Known outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Acknowledged, or seen by a read: there from this position on.
@@ -35,7 +35,7 @@ struct Sent {
 struct History {
     /// The request that created it.
     first: NewSession,
-    /// What it has of its parent, as a reader saw it there.
+    /// Events of its parent, as a reader saw them there.
     shared: Vec<Event>,
     created: Known,
     /// It was sent again: a refusal says nothing of the earlier try.
@@ -71,12 +71,12 @@ pub struct Ledger {
     pub repeated: u64,
 }
 
-/// Whether a gap is one only until the device reads again.
+/// True if a gap ends when the device reads again.
 pub fn is_unread(gap: &Gap) -> bool {
     ["the device cannot read it", "os error 5"].iter().any(|what| gap.reason.contains(what))
 }
 
-/// What an error says of a request: kept or not, if one can know.
+/// Outcome of a request with that error: kept or not, if it can be known.
 fn outcome(error: &StoreError, crashed: bool) -> Known {
     match error {
         _ if crashed => Known::InDoubt,
@@ -90,7 +90,7 @@ fn outcome(error: &StoreError, crashed: bool) -> Known {
     }
 }
 
-/// What identifies an event: its body, since a store may have given it its id.
+/// Identity of an event: its body, since a store may have given it its id.
 fn body(event: &NewEvent) -> &[u8] {
     &event.body
 }

@@ -32,7 +32,7 @@ pub fn machine(seed: u64, encrypted: bool) -> Sim {
     if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
 }
 
-/// How far a session got before something of it is taken away.
+/// Age of a session before something of it is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
     Journal,
@@ -43,7 +43,7 @@ pub enum Age {
 
 pub const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
 
-/// What runs did, for the table.
+/// Counts of runs, for the table.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub runs: u64,
@@ -59,7 +59,7 @@ pub struct Tally {
     pub expired: u64,
     pub brought_back: u64,
     pub reclaimed: u64,
-    /// What the engine was at when the machine died.
+    /// Activities of the engine when the machine died.
     pub within: BTreeMap<&'static str, u64>,
 }
 
@@ -94,7 +94,7 @@ pub fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// How many seeds a sweep takes; `SESSIONLOG_SEEDS` takes more.
+/// Number of seeds of a sweep; `SESSIONLOG_SEEDS` takes more.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     match asked("SESSIONLOG_SEED") {
         Some(seed) => seed..seed + 1,
@@ -119,13 +119,13 @@ pub struct Run {
     pub witness: Arc<Witness>,
     dice: SeededEntropy,
     mood: Mood,
-    /// Whether sessions fork, with every other pair of seeds, and are deleted more often.
+    /// True if sessions fork, with every other pair of seeds, and are deleted more often.
     pub forks: bool,
-    /// What the client asked for last.
+    /// Last request of the client.
     pub doing: &'static str,
 }
 
-/// What a client does more of than others.
+/// Requests that a client makes more often than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     /// Nothing.
@@ -213,7 +213,7 @@ impl Run {
         *self.tally.within.entry(what).or_default() += 1;
     }
 
-    /// Whether a call begins a journal file that had frames before.
+    /// True if a call begins a journal file that had frames before.
     fn is_used_again(&self, call: &Call) -> bool {
         let begins = |one: &Call| one.op == Op::Write && one.byte_offset == 0;
         let trace = self.sim.trace();
@@ -376,7 +376,7 @@ impl Run {
         }
     }
 
-    /// What a reader sees now it must always see.
+    /// Reads the session and records its events: a reader must always see them from now on.
     async fn look(&mut self, store: &Local, session: &str) {
         if let Ok(slice) = store.read(&key(session), crate::engines::everything()).await {
             self.ledger.judge(session, &slice.events, false);
@@ -404,7 +404,7 @@ impl Run {
         store
     }
 
-    /// What the run did.
+    /// Counts of the run.
     pub fn finish(mut self) -> Tally {
         let within: u64 = self.tally.within.values().sum();
         self.tally.power_losses = self.sim.power_losses();

@@ -110,7 +110,7 @@ async fn make() -> Image {
     Image { before, after: files(&sim), sessions, hashes }
 }
 
-/// Whether a watermark says of the last record of the journal that it was durable.
+/// True if a watermark says of the last record of the journal that it was durable.
 fn is_witnessed(files: &Files) -> bool {
     let journal = files.iter().filter(|(path, _)| path.starts_with("journal/"));
     let pieces = journal.filter_map(|(_, bytes)| {
@@ -192,7 +192,7 @@ impl Fate {
     }
 }
 
-/// What was done to what, how often, and what came of it.
+/// Changes by kind and place, with the number of each fate.
 #[derive(Default)]
 struct Table(BTreeMap<(&'static str, &'static str), BTreeMap<Fate, u64>>, BTreeMap<String, u64>);
 
@@ -208,7 +208,7 @@ impl Table {
         fate
     }
 
-    /// Whether a change of that kind is one of those that are made.
+    /// True if a change of that kind is one of those that are made.
     fn takes(&mut self, what: [&'static str; 2]) -> bool {
         let seen = self.1.entry(what.join(" ")).or_default();
         *seen += 1;

@@ -29,7 +29,7 @@ use crate::{
 /// Names that sessions have one after another.
 const NAMES: u64 = 6;
 
-/// What is known of something that was asked for.
+/// Known outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Yes,
@@ -40,7 +40,7 @@ enum Known {
 /// A session as its client recorded it.
 #[derive(Debug)]
 struct One {
-    /// Which session of its name.
+    /// Number of the session among those of its name.
     turn: u64,
     created: Known,
     /// Another had its name before: until the next base is written without it a start that was
@@ -53,7 +53,7 @@ struct One {
     /// When it was last used for certain, and when it was read, which a crash may forget.
     used_at: Duration,
     read_at: Duration,
-    /// What its hold may be.
+    /// Values that its hold may have.
     held: Vec<bool>,
     deleted: Known,
     deleted_at: Duration,
@@ -69,12 +69,12 @@ struct Mortals {
     run: Run,
     sessions: BTreeMap<String, One>,
     turns: u64,
-    /// How long the store has lived, at most.
+    /// Longest time for which the store can have lived.
     lived: Duration,
     watched: BTreeMap<String, Watch>,
 }
 
-/// What an error says of a request, in a run that continued or ended.
+/// Outcome of a request with that error, in a run that continued or ended.
 fn outcome(error: &StoreError, died: bool) -> Known {
     match error {
         _ if died => Known::InDoubt,

@@ -25,7 +25,7 @@ use crate::{
     witness::Flaw,
 };
 
-/// What sees a defect: a run that one seed decides, and that panics when a promise is broken.
+/// Check that sees a defect: a run that one seed decides, and that panics when a promise is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Lives of a store that end anywhere.

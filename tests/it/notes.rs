@@ -64,7 +64,7 @@ fn told(notes: &[Note]) -> Vec<(NoteKind, String, u64, Bytes)> {
     notes.iter().map(one).collect()
 }
 
-/// What a session's entry must say of its notes.
+/// Counts and checkpoint of the notes that a session's entry must have.
 fn marked(notes: &[Note]) -> (u64, Option<(u64, u64)>) {
     let last = notes.iter().rev().find(|note| note.kind.is_checkpoint());
     (notes.len() as u64, last.map(|note| (note.number.0, note.position.0)))

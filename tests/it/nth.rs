@@ -24,13 +24,13 @@ impl Nth {
         sim.fail_call(sim.calls() + self.call, self.fault, self.lasting);
     }
 
-    /// Whether it strikes whatever the call does.
+    /// True if it strikes whatever the call does.
     pub fn is_certain(self) -> bool {
         matches!(self.fault, Fault::Io | Fault::Kill | Fault::PowerLoss)
     }
 }
 
-/// What may happen at a call: each fault once, and persistently where the process outlives it.
+/// Faults at a call: each once, and persistently where the process outlives it.
 fn kinds(call: u64) -> impl Iterator<Item = Nth> {
     let once = FAULTS.into_iter().map(|fault| (fault, false));
     let lasting = [Fault::Io, Fault::Full, Fault::Short].into_iter().map(|fault| (fault, true));

@@ -14,7 +14,7 @@ use sessionlog::client::{Client, OwnerTarget, Target};
 /// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a run of the program left.
+/// Result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,

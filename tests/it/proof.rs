@@ -21,7 +21,7 @@ use crate::{
     mutants::Check,
 };
 
-/// What a broken promise is called in the message of the check that saw it.
+/// Names of broken promises in the message of the check that saw them.
 const BROKEN: [(&str, &[&str]); 3] = [
     ("lost", &["is lost", "a part of a batch is missing", "is seen no more"]),
     ("phantoms", &["turned up", "nobody sent"]),

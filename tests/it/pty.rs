@@ -23,7 +23,7 @@ pub struct Terminal {
     seen: String,
 }
 
-/// What a run on a terminal printed, standard output and error together.
+/// Output of a run on a terminal, standard output and error together.
 #[derive(Debug)]
 pub struct Shown {
     pub code: i32,

@@ -1,6 +1,6 @@
-//! What is left of a redacted event: its place, id, type and chain, and nowhere its body, wherever
-//! it was stored, whenever the machine died, and whatever is put back; no other event is touched.
-//! It must not look into the engine, but it reads every file with its keys.
+//! Remains of a redacted event: its place, id, type and chain, and nowhere its body, wherever it
+//! was stored, whenever the machine died, and whatever is put back; no other event is touched. It
+//! must not look into the engine, but it reads every file with its keys.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ use crate::{
 
 const CANARY: &str = "canary-77b0e1c94d";
 const GONE: &str = r#"{"redacted":true}"#;
-/// Which event is redacted, of how many.
+/// Position of the event that is redacted, and the number of events.
 const AT: usize = 13;
 const EVENTS: usize = 30;
 
@@ -121,7 +121,7 @@ pub fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
     whole.collect()
 }
 
-/// What a batch's key says of the content of the batch with the event.
+/// Digest of the content of the batch with the event.
 fn digest() -> [u8; 32] {
     let first = AT - AT % 3;
     let events = (first..first + 3).map(|n| named(id(n).as_str(), &body(n)));
@@ -151,7 +151,7 @@ pub fn holding(sim: &Sim) -> Vec<String> {
         .collect()
 }
 
-/// Whether the event is redacted; everything else is as it was.
+/// True if the event is redacted; everything else is as it was.
 async fn is_redacted(store: &Local) -> bool {
     let events = events_of(store, &key("s")).await;
     assert!(events.len() >= EVENTS, "{}", events.len());
@@ -545,8 +545,8 @@ fn a_redacted_body_before_a_watermark_is_removed_too() {
     }
 }
 
-/// Where a write to a file that is used again fails, no later one says where it ends; whether that
-/// file had the body.
+/// A write to a file that is used again fails, and no later one says where it ends. Returns true if
+/// that file had the body.
 fn failed_use(encrypted: bool, appends: usize) -> bool {
     let sim = machine(80, encrypted);
     runtime().block_on(async {
@@ -558,7 +558,7 @@ fn failed_use(encrypted: bool, appends: usize) -> bool {
         let used = holding_in_journal(&sim).expect("the body is in a file of the journal");
         let order = || {
             let file = sim.env().storage.open_read(&used).unwrap();
-            JournalHeader::of(&*file).unwrap().order
+            JournalHeader::read(&*file).unwrap().order
         };
         let before = order();
         let pad = format!("\"{}\"", "x".repeat(1_000));
@@ -599,7 +599,8 @@ fn holding_in_journal(sim: &Sim) -> Option<String> {
     holding(sim).into_iter().find(|path| path.starts_with("journal/"))
 }
 
-/// What a poisoned file of the journal shares with its last block is repeated in the next one.
+/// Bytes that a poisoned file of the journal shares with its last block are repeated in the next
+/// one.
 #[test]
 fn a_journal_file_that_fails_brings_no_body_back() {
     for encrypted in [false, true] {

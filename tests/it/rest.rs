@@ -163,7 +163,7 @@ async fn a_clean_stop_seals_what_was_left_open() {
     assert_eq!((verified.sessions, verified.events, verified.damage.len()), (50, 450, 0));
 }
 
-/// What a change alone settled has the name of the next segment: it is not sealed and unlinked.
+/// A segment settled by a change alone has the name of the next one: it is not sealed and unlinked.
 #[tokio::test]
 async fn an_append_in_the_tick_of_sealing_loses_nothing() {
     let sim = Sim::new(22);
@@ -474,7 +474,7 @@ async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
 /// A storage some of whose files are made and opened for reading only when the gate is up.
 pub struct Gated {
     inner: Arc<dyn Storage>,
-    /// What their paths begin with.
+    /// Prefix of their paths.
     of: &'static str,
     gate: Mutex<Gate>,
     moved: Condvar,

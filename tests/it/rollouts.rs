@@ -7,7 +7,7 @@ use crate::program::{Place, lines};
 
 const SESSION: &str = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f71";
 
-/// What an import of some lines reports.
+/// Report of an import of some lines.
 fn imported(place: &Place, name: &str, text: &str) -> (i32, Value) {
     let file = place.write(name, text);
     let ran = place.run(&["import", "--json", file.to_str().unwrap()]);

@@ -86,7 +86,7 @@ async fn a_damaged_settled_file_is_written_anew() {
     }
 }
 
-/// Where the journal is hurt.
+/// Place of the damage in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// The payload of a frame that no segment has.

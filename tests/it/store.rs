@@ -414,7 +414,7 @@ async fn a_receipt_depends_on_everything_before_it() {
 
 // -- read ------------------------------------------------------------------------------------
 
-/// What a bounded read of ten events with bodies of ten bytes must give.
+/// Positions that a bounded read of ten events with bodies of ten bytes must give.
 fn expected_positions(read: &Read) -> Vec<u64> {
     let mut wanted: Vec<u64> = (read.range.from.0.min(10)..read.range.to.0.min(10)).collect();
     if read.fill == Fill::Backward {

@@ -220,8 +220,8 @@ async fn a_closed_store_is_repaired_no_more() {
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
 }
 
-/// What was begun before is no reason to write to a store that takes no writes: the next start must
-/// find the loss, too.
+/// A redaction begun before is no reason to write to a store that takes no writes: the next start
+/// must find the loss, too.
 #[tokio::test]
 async fn a_frozen_store_finishes_no_redaction() {
     let sim = Sim::new(36);

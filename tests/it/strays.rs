@@ -54,7 +54,7 @@ async fn crashed(seed: u64) -> (Sim, Local, Vec<String>) {
     (sim, store, before)
 }
 
-/// What every session holds.
+/// Bodies of every session.
 async fn bodies(store: &Local) -> Vec<Vec<bytes::Bytes>> {
     let mut all = Vec::new();
     for session in SESSIONS {

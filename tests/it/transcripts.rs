@@ -12,7 +12,7 @@ const CODEX: &str = include_str!("../fixtures/transcripts/codex.jsonl");
 const CLAUDE_SESSION: &str = "3f0c1d9e-52a7-4b8e-9c33-0d5f6a7b8c91";
 const CODEX_SESSION: &str = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f70";
 
-/// What an import of one text reports.
+/// Report of an import of one text.
 fn imported(place: &Place, name: &str, text: &str, more: &[&str]) -> (i32, Value) {
     let file = place.write(name, text);
     let ran = place.run(&[&["import", "--json", file.to_str().unwrap()], more].concat());

@@ -22,7 +22,7 @@ const SESSIONS: [&str; 3] = ["sealed", "open", "journal"];
 const PAGE_SECTORS: usize = 8;
 const SECTOR_BYTES: usize = 512;
 
-/// How the store was left.
+/// State in which the store was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     /// In the middle of work: nothing vouches for the last frame.
@@ -78,21 +78,21 @@ async fn lived(encrypted: bool) -> Lived {
     Lived { sim, store, events }
 }
 
-/// What a device held, and what had been acknowledged.
+/// Contents of a device, and the acknowledged events.
 struct Image {
     files: Vec<(String, Vec<u8>)>,
     events: BTreeMap<&'static str, Vec<Event>>,
     encrypted: bool,
 }
 
-/// What one unreadable place did to a start.
+/// Effects of one unreadable place on a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// Sessions that are not whole.
     hurt: usize,
     /// The store takes no writes.
     frozen: bool,
-    /// Whether it was reported.
+    /// True if it was reported.
     told: bool,
 }
 

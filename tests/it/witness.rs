@@ -47,7 +47,7 @@ pub enum Answer {
     Created(String, StoreResult<(SessionInfo, Appended)>),
     Used(StoreResult<SessionInfo>),
     Redacted(usize, StoreResult<Option<Position>>),
-    /// What a thread of the engine did.
+    /// Activity of a thread of the engine.
     Idle,
 }
 
@@ -65,7 +65,7 @@ struct Arrivals {
     beside: VecDeque<Arrival>,
 }
 
-/// What readers saw, and of which store.
+/// Events that readers saw, and the store they saw them in.
 pub struct Witness {
     flaw: Option<Flaw>,
     dice: SeededEntropy,
@@ -258,7 +258,7 @@ struct WatchedFile {
     inner: Box<dyn File>,
     witness: Arc<Witness>,
     journal: bool,
-    /// Whether requests may arrive before its calls.
+    /// True if requests may arrive before its calls.
     crowded: bool,
     written: AtomicBool,
     /// A sync was answered and not done.

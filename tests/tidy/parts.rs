@@ -117,7 +117,7 @@ fn inherent(source: &Source) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Whether a file declares a type of that name.
+/// True if a file declares a type of that name.
 fn declares(source: &Source, name: &str) -> bool {
     let kinds = ["struct", "enum", "union", "trait", "type"];
     source.lines().any(|(_, line)| kinds.iter().any(|kind| names(line, &format!("{kind} {name}"))))

@@ -52,7 +52,7 @@ fn is_named(path: &str, text: &str, words: &[&str]) -> bool {
     words.iter().filter(counts).any(|word| names(&code, word))
 }
 
-/// Where a recipe's list and the code differ.
+/// Differences between a recipe's list and the code.
 fn differences(
     heading: &str,
     listed: &BTreeSet<String>,

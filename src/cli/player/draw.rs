@@ -1,5 +1,5 @@
-//! How the player looks: the timeline, the event where the reader is, and the session as of there
-//! beside it. Of the player it must change nothing but where its panes are scrolled.
+//! Drawing of the player: the timeline, the event at the reader's position, and the session as of
+//! there beside it. Of the player it must change nothing but the scroll position of its panes.
 
 use ratatui::{
     Frame,
@@ -225,7 +225,7 @@ fn row_line(row: &Row, place: String, width: u16) -> Line<'static> {
 /// Words of a text that may fit a line.
 const WORDS_MAX: usize = 200;
 
-/// Who an event comes from, by its type.
+/// Colour of an event's actor, by its type.
 fn colour(kind: &str) -> Color {
     match kind.split('.').next().unwrap_or_default() {
         "user" => Color::Green,
@@ -277,7 +277,7 @@ fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     player.event_pane = pane;
 }
 
-/// What stands above an event's own text: the call that a result answers.
+/// Lines above an event's own text: the call that a result answers.
 fn event_above(player: &Player, row: &Row, width: usize) -> Vec<(Tone, String)> {
     let Some(Link::Result(_)) = &row.link else { return Vec::new() };
     let mut paper = Paper::new(width, player.times.clone());
@@ -293,13 +293,13 @@ fn event_above(player: &Player, row: &Row, width: usize) -> Vec<(Tone, String)> 
     paper.lines()
 }
 
-/// How long a call took; nothing where the times are equal, as those of an import.
+/// Duration of a call; empty where the times are equal, as those of an import.
 fn took_since(result: &Row, call: &Row) -> String {
     let micros = result.since(call.time).filter(|micros| *micros > 0);
     micros.map(|micros| format!(", took {}", took(micros))).unwrap_or_default()
 }
 
-/// What stands below an event's own text: the result of a call.
+/// Draws below an event's own text the result of a call.
 fn event_below(player: &Player, row: &Row, paper: &mut Paper) {
     let Some(Link::Call(_)) = &row.link else { return };
     match player.rows.pair(row) {
@@ -308,7 +308,7 @@ fn event_below(player: &Player, row: &Row, paper: &mut Paper) {
             paper.say(Tone::Plain, "", &result.text);
         }
         None => {
-            let told = match player.rows.reach(row.position, player.to) {
+            let told = match player.rows.has_all_from(row.position, player.to) {
                 true => "no result was recorded",
                 false => "its result is not among the events loaded",
             };

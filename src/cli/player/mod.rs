@@ -34,7 +34,7 @@ use crate::{
 use rows::{Link, PAGE_EVENTS, Row};
 use state::{Hit, Hunt, Key, News, Player, Shown, Want};
 
-/// How often the screen is drawn while no key is pressed.
+/// Interval of drawing the screen while no key is pressed.
 const TICK: Duration = Duration::from_millis(50);
 /// The window next to the event: small, so that left-out events are seen.
 const WINDOW_TOKENS: u64 = 4_000;
@@ -92,7 +92,7 @@ async fn run(
             } } => {
                 errand = None;
                 player.times = Times::local();
-                player.news(news);
+                player.receive(news);
             }
             told = async { match news_of_tail.as_mut() {
                 Some(news) => news.await,
@@ -215,7 +215,7 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ro
     Ok(rows)
 }
 
-/// What is shown of an event that is lost.
+/// Row for a lost event.
 fn lost_row(position: u64, text: String) -> Row {
     Row { position, kind: "gap".to_owned(), text, ..Row::default() }
 }

@@ -14,11 +14,11 @@ pub(super) struct Pane {
     /// Lines that the pane has room for.
     room: usize,
     lines: Vec<(Tone, String)>,
-    /// What the lines were made for.
+    /// Key of the state that the lines were made for.
     key: Option<Key>,
 }
 
-/// What lines were made for: the player's state, the position, the width.
+/// Key of the state that lines show: the player's state, the position, the width.
 pub(super) type Key = (u64, u64, usize);
 
 impl Pane {
@@ -68,7 +68,7 @@ impl Pane {
         }
     }
 
-    /// Which lines are seen, when not all of them are: `12–40 of 96 ↑↓`.
+    /// Range of the lines in view, when not all of them are: `12–40 of 96 ↑↓`.
     pub(super) fn hint(&self) -> Option<String> {
         let total = self.lines.len();
         if self.room == 0 || total <= self.room {

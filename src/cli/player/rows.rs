@@ -17,7 +17,7 @@ pub(super) struct Row {
     pub(super) kind: String,
     pub(super) origin: String,
     pub(super) time: Option<Timestamp>,
-    /// What it says, in full.
+    /// Its text, in full.
     pub(super) text: String,
     pub(super) link: Option<Link>,
 }
@@ -30,7 +30,7 @@ pub(super) enum Link {
 }
 
 impl Row {
-    /// How long after another event it happened, in microseconds.
+    /// Microseconds since another event.
     pub(super) fn since(&self, before: Option<Timestamp>) -> Option<i64> {
         Some(self.time?.0.saturating_sub(before?.0))
     }
@@ -50,7 +50,7 @@ impl Rows {
         page.binary_search_by_key(&position, |row| row.position).ok().and_then(|at| page.get(at))
     }
 
-    /// Whether events of a page are missing, of a session of so many.
+    /// True if events of a page are missing, in a session with the tail `to`.
     pub(super) fn is_missing(&self, page: u64, to: u64) -> bool {
         let end = ((page + 1) * PAGE_EVENTS).min(to);
         let last = self.pages.get(&page).and_then(|rows| rows.last());
@@ -84,7 +84,7 @@ impl Rows {
         }
     }
 
-    /// How many pages are here.
+    /// Number of pages loaded.
     pub(super) fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -107,8 +107,8 @@ impl Rows {
         }
     }
 
-    /// Whether every event from a position to the end of the session is here.
-    pub(super) fn reach(&self, from: u64, to: u64) -> bool {
+    /// True if every event from a position to the end of the session is loaded.
+    pub(super) fn has_all_from(&self, from: u64, to: u64) -> bool {
         let last = to.saturating_sub(1) / PAGE_EVENTS;
         (from / PAGE_EVENTS..=last).all(|page| !self.is_missing(page, to))
     }

@@ -1,5 +1,5 @@
-//! How the player finds a place: by a point that is typed, and by a text, within an event and from
-//! one event to the next. It must not read events: it says what it wants.
+//! Search in the player: by a point that is typed, and by a text, within an event and from one
+//! event to the next. It must not read events: it says what it wants.
 
 use super::{
     rows::{PAGE_EVENTS, Row},
@@ -43,7 +43,7 @@ impl Player {
         }
     }
 
-    /// Whether an event is shown.
+    /// True if the filter shows an event.
     pub(super) fn passes(&self, row: &Row) -> bool {
         self.only.as_ref().is_none_or(|text| row.kind.to_lowercase().contains(text))
     }
@@ -94,7 +94,7 @@ impl Player {
         if is_here || !self.matches().is_empty() {
             self.hit_is(0);
         } else {
-            self.hunt(true);
+            self.search_next(true);
         }
     }
 
@@ -110,11 +110,11 @@ impl Player {
         };
         match next.filter(|next| *next < count) {
             Some(next) => self.hit_is(next),
-            None => self.hunt(forward),
+            None => self.search_next(forward),
         }
     }
 
-    fn hunt(&mut self, forward: bool) {
+    fn search_next(&mut self, forward: bool) {
         let Some(needle) = self.needle.clone() else {
             self.message = Some("nothing is searched for: / begins a search".to_owned());
             return;
@@ -132,7 +132,7 @@ impl Player {
         }
     }
 
-    /// Where the text that is searched for begins in the event's, both in lower case.
+    /// Byte offsets of the searched text in the event's, both in lower case.
     pub(super) fn matches(&self) -> Vec<usize> {
         let needle = self.needle.as_deref().unwrap_or_default().to_lowercase();
         let text = self.row(self.at).map(|row| row.text.to_lowercase()).unwrap_or_default();
@@ -142,7 +142,7 @@ impl Player {
         }
     }
 
-    /// Where the current match begins.
+    /// Byte offset of the current match.
     pub(super) fn current_match(&self) -> Option<usize> {
         let matches = self.matches();
         let hit = self.hit?.min(matches.len().checked_sub(1)?);

@@ -1,5 +1,5 @@
-//! What the player shows and what it does with a key: a state machine that receives answers and
-//! keys, and returns what it needs. It must not draw, wait, or send a request.
+//! State machine of the player: it receives answers and keys, and returns what it needs. It must
+//! not draw, wait, or send a request.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     event::Timestamp,
 };
 
-/// How far a page key goes.
+/// Events that a page key passes.
 const PAGE_STEP: u64 = 15;
 /// While it plays it waits no longer than this between two events, whatever lay between them.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(3);
@@ -54,15 +54,15 @@ pub(super) struct Hunt {
     pub(super) to: u64,
 }
 
-/// Where a search ended.
+/// Place where a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     pub(super) at: u64,
-    /// Whether it was found around the end.
+    /// True if it was found past the end, from the start again.
     pub(super) wrapped: bool,
 }
 
-/// What the player needs next.
+/// Next request of the player.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     /// Events of a page, of a session that is that long.
@@ -75,7 +75,7 @@ pub(super) enum Want {
     Search(Hunt),
 }
 
-/// Which view of the session is shown next to the event.
+/// View of the session that is shown next to the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     Index,
@@ -120,7 +120,7 @@ pub(super) enum News {
     Failed(String),
 }
 
-/// What is being typed.
+/// Kind of the text being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prompt {
     Jump,
@@ -142,29 +142,29 @@ pub(super) struct Player {
     /// Positions to be shown, half-open.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Where the reader stands.
+    /// Position of the reader.
     pub(super) at: u64,
     pub(super) rows: Rows,
     /// When its first event happened.
     pub(super) start: Option<Timestamp>,
-    /// How instants are shown.
+    /// Format of instants.
     pub(super) times: Times,
     pub(super) prompt: Option<(Prompt, String)>,
     pub(super) needle: Option<String>,
-    /// What the types of the events contain that are shown and stepped through.
+    /// Text that the types of shown events contain.
     pub(super) only: Option<String>,
     pub(super) enlarged: Option<Enlarged>,
-    /// Which match of the event is the current one; the last where there are fewer.
+    /// Index of the current match of the event; the last where there are fewer.
     pub(super) hit: Option<usize>,
-    /// Whether the current match is still to be scrolled to.
+    /// Scroll to the current match at the next drawing.
     pub(super) reveals: bool,
-    /// Whether new events are shown as they come.
+    /// Show new events as they come.
     pub(super) follows: bool,
     pub(super) playing: bool,
     pub(super) speed: f64,
-    /// How long it has stood here while playing.
+    /// Time for which it has stood here while playing.
     stood: Duration,
-    /// Which view is shown.
+    /// View that is shown.
     pub(super) shown: Shown,
     /// A view, and as of which position it is.
     pub(super) view: Option<(Shown, u64, Value)>,
@@ -173,7 +173,7 @@ pub(super) struct Player {
     pub(super) message: Option<String>,
     pub(super) help: bool,
     pub(super) done: bool,
-    /// What was asked for and did not come yet.
+    /// Request without an answer yet.
     asked: Option<Want>,
     pub(super) next: Option<Want>,
     /// Pages and views that could not be had are not asked for again and again.
@@ -351,7 +351,7 @@ impl Player {
         }
     }
 
-    /// What to get next; nothing while something is on its way.
+    /// Next request; `None` while one is unanswered.
     pub(super) fn want(&mut self) -> Option<Want> {
         if self.asked.is_some() || self.done {
             return None;
@@ -384,13 +384,13 @@ impl Player {
         }
     }
 
-    /// Whether the view is the one that is shown, as of where the reader stands.
+    /// True if the loaded view is the one shown, as of the reader's position.
     pub(super) fn is_fresh(&self) -> bool {
         let has = self.view.as_ref().map(|(shown, at, _)| (*shown, *at));
         has == Some((self.shown, self.at + 1))
     }
 
-    pub(super) fn news(&mut self, news: News) {
+    pub(super) fn receive(&mut self, news: News) {
         self.stamp += 1;
         let asked = self.asked.take();
         match news {
@@ -435,7 +435,7 @@ impl Player {
     }
 }
 
-/// How long it waits between two events at that speed: as long as lay between them, within bounds.
+/// Pause between two events at that speed: their distance in time, within bounds.
 pub(super) fn pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
     let lay = before.zip(after).map_or(0, |(before, after)| after.0.saturating_sub(before.0));
     let micros = u64::try_from(lay).unwrap_or(0);

@@ -40,7 +40,7 @@ fn player(events: u64) -> Player {
 fn feed(player: &mut Player) {
     while let Some(want) = player.want() {
         let to = player.to;
-        player.news(match want {
+        player.receive(match want {
             Want::Page(page, _) => News::Page(page, rows(page, to)),
             Want::View(shown, at) => {
                 let view = json!({"steps_total": at, "goal": format!("see {shown:?}")});
@@ -56,7 +56,7 @@ fn feed(player: &mut Player) {
     }
 }
 
-/// What a search finds among events that say their numbers.
+/// Result of a search among events that say their numbers.
 fn searched(hunt: &Hunt) -> Option<Hit> {
     let holds = |at: &u64| format!("event number {at}").contains(&hunt.needle);
     let found = |wrapped| move |at| Hit { at, wrapped };
@@ -214,7 +214,7 @@ fn a_failed_request_is_shown_and_not_repeated() {
         if player.want().is_none() {
             break;
         }
-        player.news(News::Failed("the session is damaged".to_owned()));
+        player.receive(News::Failed("the session is damaged".to_owned()));
     }
     assert_eq!(player.want(), None);
     assert_eq!(player.message.as_deref(), Some("the session is damaged"));
@@ -334,7 +334,7 @@ fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
     for (at, count) in [(5, 3), (30, 2)] {
         page[at].text = text(count);
     }
-    player.news(News::Page(0, page));
+    player.receive(News::Page(0, page));
     typed(&mut player, ":5\n");
     let mut told = Vec::new();
     for key in ["/needle\n", "n", "n", "n", "n", "n", "N", "N"] {
@@ -349,7 +349,7 @@ fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
                 (30, false) => (5, false),
                 _ => (30, true),
             };
-            player.news(News::Found(Some(Hit { at, wrapped })));
+            player.receive(News::Found(Some(Hit { at, wrapped })));
             player.view = Some((player.shown, player.at + 1, json!({})));
         }
         told.push((player.at, player.message.clone().unwrap_or_default()));
@@ -375,7 +375,7 @@ fn the_current_match_is_scrolled_to() {
     let mut player = player(3);
     let mut page = rows(0, 3);
     page[0].text = format!("{}needle", "line\n".repeat(80));
-    player.news(News::Page(0, page));
+    player.receive(News::Page(0, page));
     assert!(!frame(&mut player, 100, 14).join("\n").contains("needle"));
     typed(&mut player, "/needle\n");
     let frame = frame(&mut player, 100, 14).join("\n");
@@ -392,7 +392,7 @@ fn a_call_and_its_result_are_shown_with_each_other() {
     (page[1].text, page[1].link) = ("lost call".to_owned(), link("d"));
     page[2].text = "two trains".to_owned();
     page[2].link = Some(Link::Result("c".to_owned()));
-    player.news(News::Page(0, page));
+    player.receive(News::Page(0, page));
     let call = frame(&mut player, 120, 24).join("\n");
     assert!(call.contains("Result at 2, took 2.0 s") && call.contains("↳ two trains"), "{call}");
     player.key(Key::Down);
@@ -439,9 +439,9 @@ fn events_that_come_while_their_page_is_fetched_are_not_lost() {
     let mut player = Player::new("trip".to_owned(), (0, 3), None);
     assert_eq!(player.want(), Some(Want::Page(0, 3)));
     player.arrived(vec![event(3), event(4)]);
-    player.news(News::Page(0, rows(0, 3)));
+    player.receive(News::Page(0, rows(0, 3)));
     assert_eq!(player.want(), Some(Want::Page(0, 5)), "the page is asked for again");
-    player.news(News::Page(0, rows(0, 4)));
+    player.receive(News::Page(0, rows(0, 4)));
     let wants: Vec<Option<Want>> = (0..2).map(|_| player.want()).collect();
     assert_eq!(wants, [Some(Want::View(Shown::Index, 1)), None], "a short page is given up");
 }
@@ -451,8 +451,8 @@ fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
     let bad = "a\u{9b}31m\u{202e}\u{1b}[2J\tb";
     let mut player = Player::new("trip".to_owned(), (0, 1), None);
     let row = Row { text: bad.to_owned(), kind: bad.to_owned(), ..event(0) };
-    player.news(News::Page(0, vec![row]));
-    player.news(News::View(Shown::Index, 1, json!({"goal": bad, "next": [bad]})));
+    player.receive(News::Page(0, vec![row]));
+    player.receive(News::View(Shown::Index, 1, json!({"goal": bad, "next": [bad]})));
     player.message = Some(bad.to_owned());
     let all = frame(&mut player, 160, 40).join("\n");
     let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');

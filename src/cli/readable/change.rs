@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     super::screen::{Tone, size},
     paper::Paper,
-    words::{figure, grouped, list, many, ranges, source, span, with, word},
+    words::{figure, grouped, list, many, ranges, source, span, with_note, word},
 };
 
 /// Ranges for which the command that reads them is printed.
@@ -38,10 +38,10 @@ pub(in crate::cli) fn difference(session: &str, found: &Value, paper: &mut Paper
     window(session, found.get("window").unwrap_or(&none), paper);
 }
 
-/// What a line of a list says.
+/// Sentence for an item of a list.
 type Sentence = fn(&Value) -> String;
 
-/// What the facts have more at the later point, a sentence each.
+/// Prints the facts that only the later point has, a sentence each.
 fn facts(facts: &Value, paper: &mut Paper) {
     let mut said = Vec::new();
     for (name, label) in [("goal", "goal"), ("summary", "summary")] {
@@ -68,7 +68,7 @@ fn facts(facts: &Value, paper: &mut Paper) {
         ("sources", "source", |one| format!("New source: {}", source(one))),
         ("rejected", "approach ruled out", |one| {
             let step = figure(one, "step").map(|step| format!("step {step}"));
-            format!("Ruled out: {}", with(word(one, "text"), &step.unwrap_or_default()))
+            format!("Ruled out: {}", with_note(word(one, "text"), &step.unwrap_or_default()))
         }),
     ];
     for (name, what, sentence) in lists {
@@ -106,12 +106,12 @@ fn gap(one: &Value) -> String {
     said.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// What a model sees at one point and not at the other.
+/// Prints the messages that a model sees at one point and not at the other.
 fn window(session: &str, window: &Value, paper: &mut Paper) {
     let size = |side: &str| {
         let of = window.get(side).unwrap_or(&Value::Null);
         let tokens = figure(of, "tokens").unwrap_or_default();
-        with(&many(figure(of, "events").unwrap_or_default(), "event"), &many(tokens, "token"))
+        with_note(&many(figure(of, "events").unwrap_or_default(), "event"), &many(tokens, "token"))
     };
     let most = figure(window, "tokens_max").unwrap_or_default();
     paper.heading(&format!("What a model sees in a window of {}", many(most, "token")));

@@ -10,7 +10,7 @@ use super::{
     },
     paper::Paper,
     without_goal,
-    words::{self, figure, grouped, list, many, named, of_limit, ranges, span, with, word},
+    words::{self, figure, grouped, list, many, named, of_limit, ranges, span, with_note, word},
 };
 
 /// A window: its size, each message with its role or each event with its type, and what it does
@@ -44,7 +44,7 @@ pub(super) fn window(view: &Value, paper: &mut Paper) {
     not_shown(view, paper);
 }
 
-/// Who says a message, for a person.
+/// Author of a message, for a person.
 fn role(message: &Value) -> &str {
     match word(message, "role") {
         "user" => "User",
@@ -69,7 +69,7 @@ fn part(part: &Value, paper: &mut Paper) {
     }
 }
 
-/// How large a window is, and how much it leaves out.
+/// Size of a window, and of the part it leaves out.
 fn window_size(view: &Value) -> String {
     let left_out: u64 = list(view, "dropped").iter().map(length).sum();
     let shortened = list(view, "shortened").len() as u64;
@@ -108,7 +108,7 @@ fn length(range: &Value) -> u64 {
     to.unwrap_or_default().saturating_sub(from.unwrap_or_default())
 }
 
-/// What a window leaves out, by reason, and what it shows in part.
+/// Prints the events that a window leaves out, by reason, and those it shortens.
 fn not_shown(view: &Value, paper: &mut Paper) {
     let dropped = list(view, "dropped");
     let shortened: Vec<String> = list(view, "shortened")
@@ -131,14 +131,14 @@ fn not_shown(view: &Value, paper: &mut Paper) {
             "withdrawn" => "no part of the conversation any more",
             other => other,
         };
-        paper.item(&with(&format!("{at}: {why}"), &many(length(range), "position")));
+        paper.item(&with_note(&format!("{at}: {why}"), &many(length(range), "position")));
     }
     if !shortened.is_empty() {
         paper.item(&format!("in part: {}", shortened.join(", ")));
     }
 }
 
-/// How full a model's context is.
+/// Prints the level of a model's context.
 pub(super) fn usage(view: &Value, paper: &mut Paper) {
     let limit = figure(view, "limit").unwrap_or_default();
     let threshold = figure(view, "threshold").unwrap_or_default();
@@ -147,7 +147,7 @@ pub(super) fn usage(view: &Value, paper: &mut Paper) {
             paper.heading(&of_limit(tokens, limit));
             let at = figure(view, "reported_position").map(|at| format!("reported at {at}"));
             let when = paper.times.when(word(view, "reported_at"));
-            paper.item(&with(&at.unwrap_or_default(), &when));
+            paper.item(&with_note(&at.unwrap_or_default(), &when));
         }
         None => {
             paper.heading("No request of a model was reported");
@@ -185,7 +185,7 @@ pub(super) fn usage(view: &Value, paper: &mut Paper) {
     ));
 }
 
-/// What compactions took out of a client's context.
+/// Prints the events that compactions removed from a client's context.
 pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
     let count = figure(view, "count").unwrap_or_default();
     if count == 0 {
@@ -239,7 +239,7 @@ const COMMANDS_MAX: usize = 3;
 const SUMMARY_LINES: usize = 5;
 const SUMMARY_CHARS: usize = 160;
 
-/// What was done lately, what was left unfinished, and what to start from.
+/// Prints the latest sessions, those left unfinished, and those to start from.
 pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
     let sessions = list(told, "data");
     if sessions.is_empty() {
@@ -247,7 +247,7 @@ pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
     }
     paper.heading("Sessions");
     for one in sessions {
-        past(one, paper);
+        past_session(one, paper);
     }
     let left = list(told, "unfinished");
     if !left.is_empty() {
@@ -263,7 +263,7 @@ pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
     }
 }
 
-fn past(one: &Value, paper: &mut Paper) {
+fn past_session(one: &Value, paper: &mut Paper) {
     let count = |name: &str| figure(one, name).unwrap_or_default();
     let mut about = vec![many(count("tail"), "event"), paper.times.when(word(one, "updated_at"))];
     if count("steps") > 0 {
@@ -277,7 +277,7 @@ fn past(one: &Value, paper: &mut Paper) {
     }
     about.retain(|text| !text.is_empty());
     let (goal, title) = (word(one, "goal"), word(one, "title"));
-    paper.text(&with(&text(one, "id"), &about.join(", ")));
+    paper.text(&with_note(&text(one, "id"), &about.join(", ")));
     // A title is often the beginning of the goal.
     if !title.is_empty() && !goal.starts_with(title) {
         paper.say(Tone::Plain, "    ", title);
@@ -307,7 +307,7 @@ fn unfinished(one: &Value, paper: &mut Paper) {
     }
     about.retain(|text| !text.is_empty());
     let id = text(one, "id");
-    paper.text(&with(&id, &about.join(", ")));
+    paper.text(&with_note(&id, &about.join(", ")));
     let since = one.pointer("/last_checkpoint/position").and_then(Value::as_u64);
     let tail = figure(one, "tail").unwrap_or_default();
     if let Some(since) = since.filter(|since| *since < tail) {
@@ -324,7 +324,7 @@ fn checkpoint(session: &str, found: &Value, paper: &mut Paper) {
     let label = word(found, "label");
     let label = if label.is_empty() { String::new() } else { format!("“{label}”, ") };
     let when = paper.times.when(word(found, "created_at"));
-    paper.text(&format!("{session}, checkpoint {label}{}", with(&format!("at {at}"), &when)));
+    paper.text(&format!("{session}, checkpoint {label}{}", with_note(&format!("at {at}"), &when)));
     for name in ["state", "plan"] {
         let value = found.get(name).unwrap_or(&Value::Null);
         let lines = match name {

@@ -115,7 +115,7 @@ impl Document {
         format!("\n### Missing\n\n{}", quote::inline(why))
     }
 
-    /// What is not in it, in a line.
+    /// Counts of the events that are not in it, in a line.
     pub(in crate::cli) fn end(&self) -> Option<String> {
         let parts = [
             (self.left_out, "for which there is no room"),

@@ -20,7 +20,7 @@ use super::{
 pub(super) use change::difference;
 pub(super) use folds::history;
 pub(super) use paper::Paper;
-use words::{figure, grouped, list, many, named, source, span, with, word};
+use words::{figure, grouped, list, many, named, source, span, with_note, word};
 
 /// A view of that kind, of that session.
 pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Paper) {
@@ -36,7 +36,7 @@ pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Pa
     }
 }
 
-/// How a member is printed below its heading.
+/// Format of a member below its heading.
 #[derive(Clone, Copy)]
 enum How {
     /// A text, or an object with one, and its position.
@@ -188,7 +188,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What a view is of, in one line.
+/// Status of a view, in one line.
 fn status(session: &str, view: &Value, times: &super::times::Times) -> String {
     let mut parts = Vec::new();
     parts.extend(figure(view, "position").map(|at| format!("{session} as of position {at}")));
@@ -258,7 +258,7 @@ fn items(value: &Value, paper: &mut Paper) {
                 let cut = cut.then(|| "shortened".to_owned());
                 let step = figure(item, "step").map(|step| format!("step {step}"));
                 let about: Vec<String> = step.into_iter().chain(cut).collect();
-                let text = with(&format!("{kind}{text}"), &about.join(", "));
+                let text = with_note(&format!("{kind}{text}"), &about.join(", "));
                 paper.say(Tone::Plain, &lead, &text);
             }
         }
@@ -292,7 +292,7 @@ fn results(heading: &str, value: &Value, paper: &mut Paper) {
     }
 }
 
-/// What a class of items is called, one and many of them.
+/// Names of the classes of items, singular and plural.
 const CLASSES: [(&str, &str, &str); 12] = [
     ("gap", "open question", "open questions"),
     ("rejection", "approach ruled out", "approaches ruled out"),
@@ -319,7 +319,8 @@ fn class(name: &str, count: u64) -> String {
     }
 }
 
-/// How many of each class are not shown, and the command that lists them where there is one.
+/// Prints the number of items of each class not shown, and the command that lists them where there
+/// is one.
 fn left_out(heading: &str, session: &str, view: &Value, paper: &mut Paper) {
     paper.heading(heading);
     for (name, count) in view.get("left_out").and_then(Value::as_object).into_iter().flatten() {
@@ -349,8 +350,7 @@ fn phases(heading: &str, value: &Value, paper: &mut Paper) {
     }
 }
 
-/// What was found, the best first: what it is, where it stands, and the passage; and how much was
-/// searched.
+/// Prints the passages found, the best first: class, place and text; and the amount searched.
 fn found(view: &Value, paper: &mut Paper) {
     let all = view.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let count = super::screen::counted(all.len(), "passage");
@@ -408,7 +408,7 @@ fn why(heading: &str, value: &Value, paper: &mut Paper) {
     }
 }
 
-/// What a session says about itself, one fact a line.
+/// Prints the properties of a session, one fact a line.
 pub(super) fn session(session: &Value, paper: &mut Paper) {
     let when = |name: &str| paper.times.both(&text(session, name));
     let own = super::screen::size(figure(session, "bytes").unwrap_or_default());

@@ -14,10 +14,10 @@ const TEXT_COLUMNS_MIN: usize = 8;
 /// Columns of a tab.
 const TAB: &str = "    ";
 
-/// What is printed so far.
+/// Buffer of printed lines.
 pub(in crate::cli) struct Paper {
     columns: usize,
-    /// How instants are printed.
+    /// Format of instants.
     pub(in crate::cli) times: Times,
     lines: Vec<(Tone, String)>,
 }

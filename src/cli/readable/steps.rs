@@ -7,7 +7,7 @@ use super::{
     items,
     paper::Paper,
     said, unknown,
-    words::{about_step, figure, list, many, plan_step, tick, with, word},
+    words::{about_step, figure, list, many, plan_step, tick, with_note, word},
 };
 
 pub(super) fn plan(value: &Value, paper: &mut Paper) {
@@ -47,7 +47,7 @@ pub(super) fn steps(heading: &str, value: &Value, paper: &mut Paper) {
     for step in steps {
         match figure(step, "number") {
             Some(number) if is_line(&step) => {
-                let text = with(said(step), &about_step(step));
+                let text = with_note(said(step), &about_step(step));
                 paper.say(Tone::Plain, &format!("  {number:>digits$}  "), &text);
             }
             Some(_) => whole_step(step, paper),
@@ -65,7 +65,7 @@ fn whole_step(step: &Value, paper: &mut Paper) {
     about.retain(|text| !text.is_empty());
     let cut = step.get("truncated").and_then(Value::as_bool) == Some(true);
     about.extend(cut.then(|| "shortened".to_owned()));
-    paper.text(&with(&format!("Step {number}"), &about.join(", ")));
+    paper.text(&with_note(&format!("Step {number}"), &about.join(", ")));
     paper.say(Tone::Plain, "    ", word(step, "description"));
     let reasoning = word(step, "reasoning");
     if !reasoning.is_empty() {

@@ -43,7 +43,7 @@ pub(in crate::cli) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn is(value: &Value, name: &str) -> bool {
+fn is_true(value: &Value, name: &str) -> bool {
     value.get(name).and_then(Value::as_bool) == Some(true)
 }
 
@@ -90,7 +90,7 @@ pub(in crate::cli) fn ranges(all: &[Value], of: &str) -> Option<String> {
     (!spans.is_empty()).then(|| format!("{} ({})", spans.join(", "), many(count, of)))
 }
 
-/// What an event says, one fact a line.
+/// Describes an event, one fact a line.
 pub(in crate::cli) fn event(event: &Value) -> String {
     let kind = word(event, "type");
     let lines = match kind {
@@ -105,19 +105,23 @@ pub(in crate::cli) fn event(event: &Value) -> String {
         kinds::RESEARCH_GOAL => labelled(event, &[("Goal", "goal")]),
         kinds::RESEARCH_SUMMARY => labelled(event, &[("Summary", "summary")]),
         kinds::RESEARCH_GAP_OPENED => labelled(event, &[("Open question", "description")]),
-        kinds::RESEARCH_GAP_CLOSED => closed(event),
+        kinds::RESEARCH_GAP_CLOSED => gap_closed(event),
         kinds::SOURCE_FOUND => vec![format!("Source: {}", source(event))],
         kinds::PLAN_UPDATED => boxes(event),
         kinds::OUTCOME_RECORDED => outcome(event),
         kinds::MEMORY_ITEM => memory(event),
         kinds::CONTEXT_COMPACTED => compacted(event),
-        kinds::CONTEXT_INJECTED => given(event),
+        kinds::CONTEXT_INJECTED => given_to_model(event),
         kinds::CONTEXT_THRESHOLD => threshold(event),
         kinds::SPAN_MODEL_REQUEST_END => request(event),
-        _ => other(event),
+        _ => unknown_event(event),
     };
     let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
-    if lines.is_empty() && kind != "gap" { other(event).join("\n") } else { lines.join("\n") }
+    if lines.is_empty() && kind != "gap" {
+        unknown_event(event).join("\n")
+    } else {
+        lines.join("\n")
+    }
 }
 
 /// A line that a view made of an event of that type: JSON of a body, or a call with its arguments
@@ -159,7 +163,7 @@ pub(in crate::cli) fn content(content: &Value) -> String {
     }
 }
 
-/// What a block of a message says.
+/// Describes a block of a message.
 fn block(block: &Value) -> String {
     match word(block, "type") {
         "tool_use" | "server_tool_use" | "mcp_tool_use" => call(block),
@@ -207,7 +211,7 @@ pub(in crate::cli) fn arguments(name: &str, given: &Value) -> String {
 fn result(event: &Value) -> Vec<String> {
     let text = content(event.get("content").unwrap_or(&Value::Null));
     let text = if text.is_empty() { "(no output)".to_owned() } else { text };
-    vec![if is(event, "is_error") { format!("Error: {text}") } else { text }]
+    vec![if is_true(event, "is_error") { format!("Error: {text}") } else { text }]
 }
 
 /// The text after a step's number or line: branch, confidence, the step it supersedes.
@@ -215,7 +219,7 @@ pub(in crate::cli) fn about_step(step: &Value) -> String {
     let branch = Some(word(step, "branch_id")).filter(|name| !name.is_empty());
     let from = figure(step, "branch_from").map(|n| format!(" from step {n}")).unwrap_or_default();
     let confidence = Some(word(step, "confidence")).filter(|word| !word.is_empty());
-    let is_final = is(step, "is_final") || is(step, "final");
+    let is_final = is_true(step, "is_final") || is_true(step, "final");
     let said = [
         branch.map(|name| format!("branch {name}{from}")),
         confidence.map(|word| format!("{word} confidence")),
@@ -227,14 +231,14 @@ pub(in crate::cli) fn about_step(step: &Value) -> String {
 }
 
 /// `text (more)`, or the text alone.
-pub(in crate::cli) fn with(text: &str, more: &str) -> String {
+pub(in crate::cli) fn with_note(text: &str, more: &str) -> String {
     if more.is_empty() { text.to_owned() } else { format!("{text} ({more})") }
 }
 
 fn step(event: &Value) -> Vec<String> {
     let number = figure(event, "number").unwrap_or_default();
     let mut lines = vec![
-        with(&format!("Step {number}"), &about_step(event)),
+        with_note(&format!("Step {number}"), &about_step(event)),
         word(event, "description").to_owned(),
     ];
     lines.extend(labelled(event, &[("Why", "reasoning")]));
@@ -247,7 +251,7 @@ fn texts<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a str> + us
     list(value, name).iter().filter_map(Value::as_str)
 }
 
-fn closed(event: &Value) -> Vec<String> {
+fn gap_closed(event: &Value) -> Vec<String> {
     let said = ["resolution", "description"].map(|name| word(event, name));
     let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or(word(event, "gap_id"));
     vec![format!("Question answered: {said}")]
@@ -259,7 +263,7 @@ pub(in crate::cli) fn source(source: &Value) -> String {
     let named = if title.is_empty() { url.to_owned() } else { format!("{title} — {url}") };
     let kind = Some(word(source, "kind")).filter(|kind| !kind.is_empty()).map(str::to_owned);
     let step = figure(source, "step").map(|step| format!("step {step}"));
-    with(&named, &kind.into_iter().chain(step).collect::<Vec<_>>().join(", "))
+    with_note(&named, &kind.into_iter().chain(step).collect::<Vec<_>>().join(", "))
 }
 
 /// The box of a plan's step: done, under way, or still to do.
@@ -318,16 +322,16 @@ fn compacted(event: &Value) -> Vec<String> {
         Some(one) => vec![one.clone()],
         None => Vec::new(),
     };
-    let mut lines = vec![with("The context was compacted", word(event, "trigger"))];
+    let mut lines = vec![with_note("The context was compacted", word(event, "trigger"))];
     lines.extend(ranges(&of("dropped"), "event").map(|said| format!("Left the context: {said}")));
     lines.extend(ranges(&of("kept"), "event").map(|said| format!("Kept: {said}")));
     lines.extend(labelled(event, &[("Summary", "summary")]));
     lines
 }
 
-/// What a hook gave to the model, as the model got it.
-fn given(event: &Value) -> Vec<String> {
-    vec![with("Given to the model", word(event, "what")), word(event, "text").to_owned()]
+/// Text that a hook gave to the model, unchanged.
+fn given_to_model(event: &Value) -> Vec<String> {
+    vec![with_note("Given to the model", word(event, "what")), word(event, "text").to_owned()]
 }
 
 fn threshold(event: &Value) -> Vec<String> {
@@ -370,7 +374,7 @@ fn took_ms(ms: i64) -> String {
 }
 
 /// An event of a type that is not known here: its content, else its members.
-fn other(event: &Value) -> Vec<String> {
+fn unknown_event(event: &Value) -> Vec<String> {
     let text = event.get("content").map(content).unwrap_or_default();
     if !text.is_empty() {
         return vec![text];

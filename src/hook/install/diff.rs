@@ -66,7 +66,7 @@ pub fn folded(diff: &str) -> String {
     text
 }
 
-/// How many lines the block has that begins with the first line: 1 where none begins.
+/// Number of lines of the block that begins with the first line: 1 where none begins.
 fn block(lines: &[&str]) -> usize {
     let Some((head, rest)) = lines.split_first() else { return 0 };
     if head.starts_with("@@") {
@@ -86,7 +86,7 @@ fn block(lines: &[&str]) -> usize {
     rest.iter().position(ends).filter(|_| marked).map_or(1, |end| end + 2)
 }
 
-/// What a block is called: the name of a member, or its line.
+/// Name of a block: that of a member, or its line.
 fn name(head: &str) -> &str {
     match head.split('"').nth(1) {
         Some(name) if !head.starts_with("@@") => name,

@@ -18,11 +18,11 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 pub(super) struct Document {
     /// Without its byte order mark.
     text: String,
-    /// Whether the text began with a byte order mark.
+    /// True if the text began with a byte order mark.
     marked: bool,
-    /// How a level is indented.
+    /// Indentation of a level.
     unit: String,
-    /// How a line ends.
+    /// End of a line.
     line: &'static str,
 }
 
@@ -38,7 +38,7 @@ struct Container {
 }
 
 impl Container {
-    fn of(value: &ast::Value<'_>) -> Option<Self> {
+    fn from_value(value: &ast::Value<'_>) -> Option<Self> {
         let range = |node: &dyn jsonc_parser::common::Ranged| node.start()..node.end();
         let (is_object, parts): (_, Vec<_>) = match value {
             ast::Value::Object(object) => {
@@ -55,7 +55,7 @@ impl Container {
 
 impl Document {
     /// Reads a text; an empty one is an empty object.
-    pub(super) fn of(text: &str) -> Result<Self, PlanError> {
+    pub(super) fn parse(text: &str) -> Result<Self, PlanError> {
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let plain = text.strip_prefix(BYTE_ORDER_MARK);
         let (marked, text) = (plain.is_some(), plain.unwrap_or(text));
@@ -128,7 +128,8 @@ impl Document {
     /// Removes the value at a path, and the objects and lists above it that are empty then.
     pub(super) fn take(&mut self, path: &[&str]) {
         let Some((step, above)) = path.split_last() else { return };
-        let found = self.at(above, |value| Some((Container::of(value)?, position(value, step)?)));
+        let found =
+            self.at(above, |value| Some((Container::from_value(value)?, position(value, step)?)));
         let Some((container, at)) = found.flatten() else { return };
         self.cut(&container, at);
         let Some(left) = self.container(above) else { return };
@@ -141,7 +142,7 @@ impl Document {
         }
     }
 
-    /// What `read` returns for the value at a path; none when there is no such value.
+    /// Result of `read` for the value at a path; `None` when there is no such value.
     fn at<T>(&self, path: &[&str], read: impl FnOnce(&ast::Value<'_>) -> T) -> Option<T> {
         let root = parsed(&self.text).ok()??;
         let mut value = &root;
@@ -157,7 +158,7 @@ impl Document {
     }
 
     fn container(&self, path: &[&str]) -> Option<Container> {
-        self.at(path, Container::of).flatten()
+        self.at(path, Container::from_value).flatten()
     }
 
     /// The offset of the comma after an offset, when only blanks and comments are between.
@@ -284,7 +285,7 @@ mod tests {
     const OTHERS: &str = "{\n    \"env\": {\"A\": 1.0e3}, // why\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"afplay x\"}]}\n        ]\n    }\n}\n";
 
     fn with(text: &str) -> Document {
-        let mut document = Document::of(text).expect("JSON");
+        let mut document = Document::parse(text).expect("JSON");
         for event in ["Stop", "Start"] {
             let path = ["hooks", event];
             document.put_into_list(&path, &json!({ "ours": [1, { "a": 2 }] })).expect("put");
@@ -336,17 +337,17 @@ mod tests {
             ("{\"x\": 2, \"a\": 1}", "{\"a\": 1}"),
             ("{ \"x\": 2 }", "{}"),
         ] {
-            let mut document = Document::of(text).expect("JSON");
+            let mut document = Document::parse(text).expect("JSON");
             document.take(&["x"]);
             assert_eq!(document.text, expected);
-            assert!(Document::of(&document.text).is_ok());
+            assert!(Document::parse(&document.text).is_ok());
         }
     }
 
     #[test]
     fn a_value_is_read_and_changed_whatever_comments_are_in_it() {
         let text = "{\"a\": [{/* c */ \"b\": 1, // d\n \"c\": [2,],}]}";
-        let mut document = Document::of(text).expect("JSON");
+        let mut document = Document::parse(text).expect("JSON");
         assert_eq!(document.entries(&["a"]), [json!({ "b": 1, "c": [2] })]);
         document.put(&["a", "0", "b"], &json!("x")).expect("put");
         assert_eq!(document.text, text.replace("\"b\": 1", "\"b\": \"x\""));
@@ -369,13 +370,13 @@ mod tests {
     #[test]
     fn a_document_that_is_no_object_or_has_another_type_there_is_refused() {
         for text in ["[]", "{", "{\"a\" 1}", "{} x", "nope", "{\"a\": nope}", "{\"a\": \"b}"] {
-            assert!(Document::of(text).is_err(), "{text}");
+            assert!(Document::parse(text).is_err(), "{text}");
         }
         for text in ["{\"hooks\": 7}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": []}"] {
-            let mut document = Document::of(text).expect("JSON");
+            let mut document = Document::parse(text).expect("JSON");
             assert!(document.put_into_list(&["hooks", "Stop"], &json!(1)).is_err(), "{text}");
         }
         let deep = "[".repeat(10_000);
-        assert!(Document::of(&format!("{{\"a\":{deep}")).is_err());
+        assert!(Document::parse(&format!("{{\"a\":{deep}")).is_err());
     }
 }

@@ -24,7 +24,7 @@ const TOOLSET: Toolset = Toolset::Agent;
 const TIMEOUT_SECONDS: u64 = 10;
 const END_TIMEOUT_SECONDS: u64 = 3;
 const END: &str = "SessionEnd";
-/// Where Claude Code keeps which calls it makes without asking.
+/// Path of the calls that Claude Code makes without asking.
 const ALLOWED: [&str; 2] = ["permissions", "allow"];
 
 /// Events that a fold reads or that get an answer, with the programs that send them.
@@ -63,7 +63,7 @@ pub enum Scope {
     Project,
 }
 
-/// Where the files are.
+/// Directories of the files.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// The user's home.
@@ -81,11 +81,11 @@ pub struct Command {
     pub program: String,
     /// Arguments before the verb: settings given as flags.
     pub arguments: Vec<String>,
-    /// Whether the agent may call our tools that only read without asking.
+    /// True if the agent may call our tools that only read without asking.
     pub allows_reads: bool,
 }
 
-/// Which of our entries a file has.
+/// Kind of our entries in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Hooks, in JSON.
@@ -97,7 +97,7 @@ pub enum Holds {
 }
 
 impl Holds {
-    /// Whether it has hooks, and no MCP server.
+    /// True if it has hooks, and no MCP server.
     #[must_use]
     pub fn is_hooks(self) -> bool {
         self == Self::Hooks
@@ -109,11 +109,11 @@ impl Holds {
 pub struct Target {
     /// Its path.
     pub path: PathBuf,
-    /// Which of our entries it has.
+    /// Kind of our entries in it.
     pub holds: Holds,
 }
 
-/// Why a file cannot be changed.
+/// Reason for which a file cannot be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
     /// It is not of the format that its name says.
@@ -208,7 +208,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Whether a hook's line runs us: our program, whatever its directory and settings, and our verb.
+/// True if a hook's line runs us: our program, whatever its directory and settings, and our verb.
 fn is_ours(line: &str) -> bool {
     let line = line.trim();
     let rest = match line.strip_prefix('\'') {
@@ -234,7 +234,7 @@ pub fn with_us(
 ) -> Result<String, PlanError> {
     match holds {
         Holds::Hooks => {
-            let mut document = Document::of(text.unwrap_or_default())?;
+            let mut document = Document::parse(text.unwrap_or_default())?;
             let line = command.line("hook");
             for event in agent.events() {
                 let timeout = agent.timeout(event);
@@ -267,7 +267,7 @@ pub fn with_us(
             Ok(document.into_text())
         }
         Holds::Servers => {
-            let mut document = Document::of(text.unwrap_or_default())?;
+            let mut document = Document::parse(text.unwrap_or_default())?;
             let words = command.server();
             for (member, value) in [
                 ("type", json!("stdio")),
@@ -279,7 +279,7 @@ pub fn with_us(
             Ok(document.into_text())
         }
         Holds::ServersToml => {
-            toml::with(text.unwrap_or_default(), NAME, &command.program, &command.server())
+            toml::set_server(text.unwrap_or_default(), NAME, &command.program, &command.server())
         }
     }
 }
@@ -294,7 +294,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
     }
     match holds {
         Holds::Hooks => {
-            let mut document = Document::of(text)?;
+            let mut document = Document::parse(text)?;
             for event in document.names(&["hooks"]) {
                 // In reverse, so that the other indexes stay valid.
                 for (entry, hook) in ours_in(&document.entries(&["hooks", &event])).iter().rev() {
@@ -313,11 +313,11 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
             Ok(document.into_text())
         }
         Holds::Servers => {
-            let mut document = Document::of(text)?;
+            let mut document = Document::parse(text)?;
             document.take(&["mcpServers", NAME]);
             Ok(document.into_text())
         }
-        Holds::ServersToml => toml::without(text, NAME),
+        Holds::ServersToml => toml::remove_server(text, NAME),
     }
 }
 
@@ -326,7 +326,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
 pub fn server_program(text: &str, holds: Holds) -> Option<String> {
     match holds {
         Holds::Hooks => None,
-        Holds::Servers => Document::of(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
+        Holds::Servers => Document::parse(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
         Holds::ServersToml => toml::program(text, NAME),
     }
 }
@@ -396,7 +396,7 @@ mod tests {
         let with = |text: &str, program: &str| {
             with_us(Some(text), Holds::Hooks, Agent::ClaudeCode, &command(program)).expect("JSON")
         };
-        let stop = |text: &str| Document::of(text).expect("JSON").entries(&["hooks", "Stop"]);
+        let stop = |text: &str| Document::parse(text).expect("JSON").entries(&["hooks", "Stop"]);
         let ours = |program: &str| {
             let line = format!("{program} hook");
             json!({ "type": "command", "command": line, "timeout": TIMEOUT_SECONDS })

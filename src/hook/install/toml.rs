@@ -40,7 +40,7 @@ pub(super) fn program(text: &str, name: &str) -> Option<String> {
 }
 
 /// The text with a server of that name.
-pub(super) fn with(
+pub(super) fn set_server(
     text: &str,
     name: &str,
     program: &str,
@@ -88,7 +88,7 @@ fn with_server(
 }
 
 /// The text without it.
-pub(super) fn without(text: &str, name: &str) -> Result<String, PlanError> {
+pub(super) fn remove_server(text: &str, name: &str) -> Result<String, PlanError> {
     plainly(text, |text| without_server(text, name))
 }
 
@@ -125,17 +125,20 @@ mod tests {
             "\u{feff}a = 1\r\n\r\n[b]\r\nc = \"\"\"\r\nd\"\"\"\r\n",
             "[b]\n\tc = [ 1, ] # why\n",
         ] {
-            let made = with(text, "sessionlog", "/opt/sessionlog", &words).expect("TOML");
+            let made = set_server(text, "sessionlog", "/opt/sessionlog", &words).expect("TOML");
             assert!(made.starts_with(text.trim_end()), "{made}");
             let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
             assert!(made.contains(&format!("[mcp_servers.sessionlog]{line}")), "{made}");
             assert_eq!(made.matches('\n').count(), made.matches(line).count(), "{made}");
-            assert_eq!(with(&made, "sessionlog", "/opt/sessionlog", &words).as_deref(), Ok(&*made));
-            let back = without(&made, "sessionlog").expect("TOML");
+            assert_eq!(
+                set_server(&made, "sessionlog", "/opt/sessionlog", &words).as_deref(),
+                Ok(&*made)
+            );
+            let back = remove_server(&made, "sessionlog").expect("TOML");
             assert_eq!(back.trim_end(), text.trim_end());
-            assert_eq!(without(&back, "sessionlog").as_deref(), Ok(&*back));
+            assert_eq!(remove_server(&back, "sessionlog").as_deref(), Ok(&*back));
         }
-        let moved = with(
+        let moved = set_server(
             "[mcp_servers.sessionlog]\ncommand = \"old\"\nenv = { A = \"1\" }\n",
             "sessionlog",
             "new",
@@ -147,12 +150,12 @@ mod tests {
         for text in
             ["a = 1\n# the end\n", "# mine\n[mcp_servers.sessionlog]\ncommand = \"x\"\n[b]\n"]
         {
-            let made = with(text, "sessionlog", "/opt/sessionlog", &words).expect("TOML");
-            let back = without(&made, "sessionlog").expect("TOML");
+            let made = set_server(text, "sessionlog", "/opt/sessionlog", &words).expect("TOML");
+            let back = remove_server(&made, "sessionlog").expect("TOML");
             assert!(made.contains('#') && back.contains('#'), "{made}{back}");
         }
-        assert!(with("a = 1\na = 2\n", "s", "p", &words).is_err(), "a name twice is no TOML");
-        assert!(with("mcp_servers = 7", "s", "p", &words).is_err());
-        assert!(with("[a\n", "s", "p", &words).is_err());
+        assert!(set_server("a = 1\na = 2\n", "s", "p", &words).is_err(), "a name twice is no TOML");
+        assert!(set_server("mcp_servers = 7", "s", "p", &words).is_err());
+        assert!(set_server("[a\n", "s", "p", &words).is_err());
     }
 }

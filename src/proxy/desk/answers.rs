@@ -16,7 +16,7 @@ use crate::{
     wire::tool_cache::LookupAnswer,
 };
 
-/// How long a store that did not answer is left alone, so that not every call waits for it.
+/// Time for which a store that did not answer is left alone, so that not every call waits for it.
 const SILENCE: Duration = Duration::from_secs(5);
 /// In an answer's `_meta`: the source of a reused result.
 const META_CACHE: &str = "sessionlog/cache";
@@ -63,8 +63,8 @@ impl Desk {
         Some(Value::Object(result))
     }
 
-    /// Whether the files that a call names are as they were at the call whose answer it would get.
-    /// A tool that the user named is not asked about: `--cache` says how long its answers hold.
+    /// True if the files that a call names are as they were at the call whose answer it would get.
+    /// Not checked for a tool that the user named: `--cache` says how long its answers hold.
     fn is_unchanged(&self, call: &Call) -> bool {
         if self.is_named_by_user(&call.open.name) {
             return true;
@@ -130,18 +130,18 @@ impl Desk {
             tokens_max: Some(self.options.repeats.tokens_max),
         };
         let place = InSession { session: call.open.home.session.clone() };
-        let request = Request::of::<views::LookupToolCache>(&place, &NoQuery {}, &asked);
+        let request = Request::from_verb::<views::LookupToolCache>(&place, &NoQuery {}, &asked);
         self.client.ask::<views::LookupToolCache>(request.that_only_reads()).await.map(Some)
     }
 
-    /// Whether this client got earlier outputs of the call's session.
+    /// True if this client got earlier outputs of the call's session.
     pub(super) fn was_given(&self, call: &Call) -> bool {
-        self.state().given.contains(&given(call))
+        self.state().given.contains(&given_key(call))
     }
 
     /// Records that it did; whether it is the first time.
     pub(super) fn give(&self, call: &Call) -> bool {
-        self.state().given.insert(given(call), ()).is_none()
+        self.state().given.insert(given_key(call), ()).is_none()
     }
 
     /// Earlier results of the session as text for a model: those that this client did not get yet,
@@ -155,7 +155,7 @@ impl Desk {
         let query = views::OutputsQuery { tokens_max, ..views::OutputsQuery::default() };
         let answer = self.client.call::<views::Outputs>(&place, &query, &());
         let Some(answer) = self.asked(answer).await else {
-            self.state().given.remove(&given(call));
+            self.state().given.remove(&given_key(call));
             return None;
         };
         let here = format!("{}{}-", self.options.name, call.site.tag);
@@ -172,13 +172,13 @@ impl Desk {
     }
 }
 
-/// What a model reads beside an answer from the log.
+/// Remark for a model beside an answer from the log.
 fn from_log(age_ms: u64) -> String {
     let seconds = age_ms / 1_000;
     format!("[sessionlog: from the log, {seconds} s old; the server was not asked again]")
 }
 
-fn given(call: &Call) -> (String, SessionId) {
+fn given_key(call: &Call) -> (String, SessionId) {
     (call.site.tag.clone(), call.open.home.session.clone())
 }
 

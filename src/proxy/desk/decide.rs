@@ -28,7 +28,7 @@ const META_CONTEXT: &str = "sessionlog/context";
 /// In the `_meta` of requests of the newer generation.
 const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Who answers a call.
+/// Source of the answer to a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::proxy) enum Decision {
     Server,
@@ -45,7 +45,7 @@ impl Desk {
         let own = if state.tools.listed() {
             state.tools.own(&call.open.name).is_some()
         } else {
-            Own::perhaps(&call.open.name)
+            Own::may_be_own(&call.open.name)
         };
         let repeats = call.open.same.as_ref().is_some_and(|same| {
             // Only results that this proxy recorded, or that this caller may see, are used.
@@ -73,7 +73,7 @@ impl Desk {
         ask: impl Fn(String) -> F,
     ) -> Decision {
         let may_name = self.state().tools.may_name_session(&call.input);
-        if may_name || Own::perhaps(&call.open.name) {
+        if may_name || Own::may_be_own(&call.open.name) {
             self.list(&call, ask).await;
         }
         if call.follows {
@@ -163,7 +163,7 @@ impl Desk {
             let id = json!(format!("sessionlog-{}-{page}", call.open.call_id));
             let (heard, hears) = oneshot::channel();
             let channel = call.key.split(' ').next().unwrap_or_default();
-            self.pend(format!("{channel} {id}"), Pending::Probe(cursor.clone(), heard));
+            self.add_pending(format!("{channel} {id}"), Pending::Probe(cursor.clone(), heard));
             let params = params(call.meta.as_ref(), cursor);
             let method = "tools/list";
             let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -182,7 +182,7 @@ impl Desk {
                 break;
             }
         }
-        self.state().tools.enough();
+        self.state().tools.set_complete();
     }
 
     async fn own_answer(&self, own: Own, call: &Call) -> Value {

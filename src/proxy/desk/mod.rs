@@ -51,7 +51,7 @@ pub(super) struct Call {
     input_text: String,
     meta: Option<Value>,
     site: CallSite,
-    /// Whether it belongs to the session that the proxy's agent works in.
+    /// True if it belongs to the session that the proxy's agent works in.
     follows: bool,
     age_max: Option<Duration>,
     open: Open,
@@ -79,7 +79,7 @@ struct Open {
     same: Option<Same>,
     /// The files that its arguments name, as they were before it was forwarded.
     named: Option<Named>,
-    /// Whether it names what the user excludes.
+    /// True if it names a path that the user excludes.
     is_withheld: bool,
     /// Earlier outputs that go with the answer.
     more: Option<String>,
@@ -121,16 +121,16 @@ struct State {
     usual: Option<SessionId>,
 }
 
-/// What becomes of a client's message.
+/// Decision on a client's message.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     /// The call that must be decided; without one, the message is forwarded as it is.
     pub(super) decide: Option<Box<Call>>,
-    /// What answers are expected to because of it.
+    /// Keys of the answers that are expected because of it.
     pub(super) keys: Vec<String>,
 }
 
-/// What becomes of a server's message.
+/// Decision on a server's message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Back {
     /// Forwarded instead; `None` for the message unchanged.
@@ -204,7 +204,7 @@ impl Desk {
                 let params = message.params.map(|params| serde_json::from_str(params.get()));
                 let params: ListParams = params.transpose().ok()?.unwrap_or_default();
                 keys.push(key(&id));
-                self.pend(key(&id), Pending::List(params.cursor));
+                self.add_pending(key(&id), Pending::List(params.cursor));
             }
             ("tools/call", Some(id)) => {
                 let params: CallParams<'_> = serde_json::from_str(message.params?.get()).ok()?;
@@ -235,7 +235,7 @@ impl Desk {
         let input = input.unwrap_or_default();
         // The disk is asked before the lock is taken, and only where its answer counts.
         let rests_on_files = age_max.is_some() && !self.is_named_by_user(&params.name);
-        let named = if rests_on_files { Named::by(&input) } else { None };
+        let named = if rests_on_files { Named::from_input(&input) } else { None };
         let mut state = self.state();
         state.calls += 1;
         let digest = digest(Some(self.server(&state)), &params.name, &input);
@@ -258,7 +258,7 @@ impl Desk {
         self.state().tools.session(tool, input).map(str::to_owned)
     }
 
-    /// Whether the user said how long the answers of a tool hold.
+    /// True if the user said how long the answers of a tool hold.
     fn is_named_by_user(&self, tool: &str) -> bool {
         self.options.repeats.tools.contains_key(tool)
     }
@@ -266,16 +266,16 @@ impl Desk {
     fn age_max(&self, name: &str) -> Option<Duration> {
         let repeats = &self.options.repeats;
         let state = self.state();
-        let usual = repeats.age_max.filter(|_| state.tools.closed(name));
+        let usual = repeats.age_max.filter(|_| state.tools.is_closed(name));
         let age_max = repeats.tools.get(name).copied().unwrap_or(usual);
-        age_max.filter(|_| state.tools.reads(name))
+        age_max.filter(|_| state.tools.is_read_only(name))
     }
 
     fn server<'a>(&'a self, state: &'a State) -> &'a str {
         state.server.as_deref().unwrap_or(&self.options.server)
     }
 
-    fn pend(&self, key: String, pending: Pending) {
+    fn add_pending(&self, key: String, pending: Pending) {
         let displaced = self.state().pending.insert(key, pending);
         self.unanswered(displaced);
     }
@@ -307,7 +307,7 @@ impl Desk {
             }
         }
         if !insertions.is_empty() {
-            back.changed = Some(message::with(text, insertions));
+            back.changed = Some(message::apply_insertions(text, insertions));
         }
         back
     }
@@ -345,7 +345,7 @@ impl Desk {
     /// Records the tools of a page; returns the cursor of the next one.
     fn learned(&self, message: &Message<'_>, cursor: Option<&str>) -> Option<Option<String>> {
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
-        self.state().tools.learn(cursor, &page)
+        self.state().tools.read_page(cursor, &page)
     }
 
     /// Records the tools of a page, and adds the proxy's own after the last one.
@@ -354,7 +354,7 @@ impl Desk {
             return None;
         }
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
-        message::at_end_of(text, page.tools, &self.state().tools.ours())
+        message::at_end_of(text, page.tools, &self.state().tools.own_elements())
     }
 
     fn cancelled(&self, key: &str, reason: Option<&str>) {
@@ -388,7 +388,7 @@ impl Desk {
     }
 
     /// The same for one channel.
-    pub(super) fn over(&self, channel: &str) {
+    pub(super) fn end_channel(&self, channel: &str) {
         let prefix = format!("{channel} ");
         let pending = self.state().pending.take(|key| key.starts_with(&prefix));
         self.unanswered(pending);

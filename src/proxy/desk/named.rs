@@ -10,15 +10,15 @@ use crate::env::files;
 /// Most texts of one input that are looked at; a call with more is not answered from the log.
 const TEXTS_MAX: usize = 64;
 
-/// What the texts of an input named when it was looked at, in their order: the state of a file, or
-/// `None` where nothing has that name.
+/// Files that the texts of an input named when it was looked at, in their order: the state of a
+/// file, or `None` where nothing has that name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named(Vec<Option<files::State>>);
 
 impl Named {
     /// Looks at what an input names; `None` when a change of it could not be seen: it names a
     /// directory, a place in a home directory, or too much.
-    pub(super) fn by(input: &Value) -> Option<Self> {
+    pub(super) fn from_input(input: &Value) -> Option<Self> {
         let mut named = Vec::new();
         let mut left = vec![input];
         while let Some(value) = left.pop() {
@@ -42,7 +42,7 @@ impl Named {
         Some(Self(named))
     }
 
-    /// Whether the input has no text, so that it names no file.
+    /// True if the input has no text, so that it names no file.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -31,7 +31,7 @@ pub(in crate::proxy) struct Whence<'a> {
     pub(in crate::proxy) session: Option<&'a str>,
     /// Key of the temporary session; empty where there is one client.
     pub(in crate::proxy) place: &'a str,
-    /// What the client shows to the server, as a digest: an answer may depend on it.
+    /// Digest of the client's credentials for the server: an answer may depend on them.
     pub(in crate::proxy) caller: Option<u64>,
 }
 
@@ -48,13 +48,13 @@ struct PlaceState {
 /// A place by what its messages share.
 type Key = (String, Option<u64>);
 
-/// Where a call was made.
+/// Place where a call was made.
 #[derive(Clone, Debug)]
 pub(super) struct CallSite {
     key: Key,
     /// Distinguishes its event names from those of other clients of this proxy.
     pub(super) tag: String,
-    /// Whether its session is the one that the proxy was started for, or follows.
+    /// True if its session is the one that the proxy was started for, or follows.
     pub(super) is_usual: bool,
 }
 

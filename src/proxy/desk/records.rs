@@ -15,21 +15,21 @@ use crate::{
     wire::rpc::Outline,
 };
 
-/// What of a call is recorded whose input and result are not.
+/// Members recorded of a call whose input and result are not.
 const OF_A_CALL: [&str; 6] = ["name", "server", "call_id", "read_only", "is_error", "duration_ms"];
 
 impl Desk {
     /// Records that a call goes to the server, and keeps it until it is answered.
     pub(super) fn forward(&self, call: Call) {
         self.record_call(&call, None);
-        self.pend(call.key, Pending::Call(Box::new(call.open)));
+        self.add_pending(call.key, Pending::Call(Box::new(call.open)));
     }
 
     pub(super) fn record_call(&self, call: &Call, cached: Option<&Value>) {
         let text = |text: &str| Value::from(text).to_string();
         let (server, reads) = {
             let state = self.state();
-            (self.server(&state).to_owned(), state.tools.reads(&call.open.name))
+            (self.server(&state).to_owned(), state.tools.is_read_only(&call.open.name))
         };
         let mut members = vec![
             ("name", text(&call.open.name)),
@@ -86,7 +86,7 @@ impl Desk {
         members.extend(rest.map(|rest| ("result", rest)));
         members.extend(more);
         let record = self.record(open, kinds::AGENT_TOOL_RESULT, "result", members);
-        let reads = self.state().tools.reads(&open.name);
+        let reads = self.state().tools.is_read_only(&open.name);
         self.note_change(!reads, &record);
         record
     }

@@ -18,10 +18,10 @@ const LISTS_MAX: usize = 16;
 /// Tools by name, with what they declare.
 type Table = BTreeMap<String, Declared>;
 
-/// What a tool declares about its calls.
+/// Declarations of a tool about its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::proxy) struct Declared {
-    /// Whether it only reads.
+    /// True if it only reads.
     reads: Option<bool>,
     /// That its answer depends on nothing but its arguments and files that these name: it is
     /// idempotent and its world is closed.
@@ -45,7 +45,7 @@ pub(super) struct Tools {
     whole: Table,
     /// Lists being read, by the cursor of the next page.
     begun: Recent<String, Table>,
-    /// Whether a complete list was read since the server last announced a change.
+    /// True if a complete list was read since the server last announced a change.
     listed: bool,
 }
 
@@ -58,7 +58,7 @@ impl Default for Tools {
 impl Tools {
     /// Reads the page of a cursor; the cursor of the next page if there is one, or `None` when it
     /// is no page.
-    pub(super) fn learn(
+    pub(super) fn read_page(
         &mut self,
         cursor: Option<&str>,
         page: &ListResult<'_>,
@@ -98,7 +98,7 @@ impl Tools {
     }
 
     /// Takes the tools read so far as complete.
-    pub(super) fn enough(&mut self) {
+    pub(super) fn set_complete(&mut self) {
         if let Some(latest) = self.begun.newest().next() {
             self.whole.extend(latest.clone());
         }
@@ -109,13 +109,13 @@ impl Tools {
         self.listed
     }
 
-    /// Whether a tool declares itself read-only; false for one that was not listed yet.
-    pub(super) fn reads(&self, tool: &str) -> bool {
+    /// True if a tool declares itself read-only; false for one that was not listed yet.
+    pub(super) fn is_read_only(&self, tool: &str) -> bool {
         self.declared(tool).reads == Some(true)
     }
 
-    /// Whether nothing but its arguments, and files that these name, can change what it answers.
-    pub(super) fn closed(&self, tool: &str) -> bool {
+    /// True if nothing but its arguments, and files that these name, can change what it answers.
+    pub(super) fn is_closed(&self, tool: &str) -> bool {
         self.declared(tool).closed
     }
 
@@ -124,7 +124,7 @@ impl Tools {
         input.get(self.declared(tool).session?)?.as_str()
     }
 
-    /// Whether a call may name a session, by a tool that is not known yet.
+    /// True if a call may name a session, by a tool that is not known yet.
     pub(super) fn may_name_session(&self, input: &Value) -> bool {
         !self.listed && SESSION.iter().any(|name| input.get(name).is_some_and(Value::is_string))
     }
@@ -140,7 +140,7 @@ impl Tools {
     }
 
     /// Ours, as elements of the server's list.
-    pub(super) fn ours(&self) -> Vec<String> {
+    pub(super) fn own_elements(&self) -> Vec<String> {
         own::listed(&self.whole)
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn learn(tools: &mut Tools, cursor: Option<&str>, page: &str) -> Option<Option<String>> {
-        tools.learn(cursor, &serde_json::from_str(page).expect("a page"))
+        tools.read_page(cursor, &serde_json::from_str(page).expect("a page"))
     }
 
     const READS: &str = r#"{"name":"NAME","annotations":{"readOnlyHint":true}}"#;
@@ -165,25 +165,25 @@ mod tests {
         let mut tools = Tools::default();
         let first = page(&["a"], "\"2\"");
         assert_eq!(learn(&mut tools, None, &first), Some(Some("2".to_owned())));
-        assert!(!tools.listed() && tools.reads("a") && !tools.reads("b"));
+        assert!(!tools.listed() && tools.is_read_only("a") && !tools.is_read_only("b"));
         assert_eq!(tools.own("clear_session"), None, "the next page may have one");
         assert_eq!(learn(&mut tools, Some("2"), &page(&["clear_session"], "null")), Some(None));
-        assert!(tools.listed() && tools.reads("a") && tools.reads("clear_session"));
+        assert!(tools.listed() && tools.is_read_only("a") && tools.is_read_only("clear_session"));
         assert_eq!(tools.own("clear_session"), None);
         assert_eq!(tools.own("sessionlog_clear_session"), Some(Own::Clear));
         // Another list begins: until it is whole, the names of the last one remain.
         let writes = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
         learn(&mut tools, None, writes);
         assert_eq!(tools.own("clear_session"), None);
-        assert!(tools.listed() && !tools.reads("a"), "what a tool says last holds at once");
+        assert!(tools.listed() && !tools.is_read_only("a"), "what a tool says last holds at once");
         learn(&mut tools, Some("x"), &page(&[], "null"));
         assert_eq!(tools.own("clear_session"), Some(Own::Clear));
-        assert!(!tools.reads("a") && !tools.reads("clear_session"));
+        assert!(!tools.is_read_only("a") && !tools.is_read_only("clear_session"));
         tools.forget();
         assert!(!tools.listed());
         assert_eq!(learn(&mut tools, None, r#"{"tools":7}"#), None);
         learn(&mut tools, None, &first);
-        tools.enough();
-        assert!(tools.listed() && tools.reads("a"), "what was said is all there is");
+        tools.set_complete();
+        assert!(tools.listed() && tools.is_read_only("a"), "what was said is all there is");
     }
 }

@@ -63,11 +63,11 @@ impl Local {
         Self::open_local(env, options).map(|local| Arc::new(local) as Arc<dyn Store>)
     }
 
-    /// Whether the store would open with the keys given; changes nothing. A directory without a
+    /// Checks that the store would open with the keys given; changes nothing. A directory without a
     /// store takes any.
     ///
     /// # Errors
-    /// [`OpenError::Key`], or what else is wrong with the file that says which key it wants.
+    /// [`OpenError::Key`], or other errors of the file that names the key.
     pub fn check_keys(env: &Env) -> Result<(), OpenError> {
         layout::known(env)?.map_or(Ok(()), |store| Keys::open(env, &store).map(drop))
     }
@@ -77,7 +77,7 @@ impl Local {
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
     pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
-        let lock = open::own(env)?;
+        let lock = open::take_lock(env)?;
         let (store, derived) = making::identify(env)?;
         let opened = open::open(env, options, store, derived)?;
         let local = Self::holding(Some(lock), opened);
@@ -109,14 +109,14 @@ impl Local {
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
-        self.threads.lock().push(thread.map_err(layout::doing("starting a thread"))?);
+        self.threads.lock().push(thread.map_err(layout::open_error("starting a thread"))?);
         Ok(())
     }
 
     /// Settles what is acknowledged; the settler does it on its own in the background.
     ///
     /// # Errors
-    /// What the file system said; everything acknowledged stays in the journal.
+    /// Errors of the file system; everything acknowledged stays in the journal.
     pub fn settle(&self) -> io::Result<()> {
         let settled = self.clearing.settle(false);
         self.upkeep.rest();
@@ -126,7 +126,7 @@ impl Local {
     /// [`Self::settle`] as under load: what is full is left to be sealed by the next.
     ///
     /// # Errors
-    /// What the file system said; everything acknowledged stays in the journal.
+    /// Errors of the file system; everything acknowledged stays in the journal.
     pub fn settle_under_load(&self) -> io::Result<()> {
         self.clearing.settle_and(false, false)
     }
@@ -163,7 +163,7 @@ impl Local {
         Ok(())
     }
 
-    /// What the journal does when no caller appends: a watermark behind the last frame.
+    /// Work of the journal while no caller appends: writes a watermark behind the last frame.
     pub fn idle(&self) {
         self.sessions.journal.idle(&*self.sessions);
     }
@@ -305,7 +305,7 @@ impl Store for Local {
         async move {
             let session = self.sessions.session(key)?;
             let mut request = self.commit.request(Ask::Append, batch);
-            self.commit.inherit(&session, &mut request)?;
+            self.commit.find_inherited(&session, &mut request)?;
             self.commit.drive(&session, &mut request).await
         }
         .boxed()
@@ -567,7 +567,7 @@ impl Store for Local {
 
     fn health(&self) -> Health {
         let health = self.sessions.journal.health();
-        let lacks = self.sessions.lacks().filter(|_| health == Health::Ready);
+        let lacks = self.sessions.missing().filter(|_| health == Health::Ready);
         lacks.map_or(health, Health::Full)
     }
 

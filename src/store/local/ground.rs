@@ -1,5 +1,5 @@
-//! What every part of the engine rests on: the world outside, the options, the keys, the count of
-//! time, and whether the store may be written to. It must not know a session.
+//! Base of every part of the engine: the environment, the options, the keys, the count of time, and
+//! the switch for writes. It must not know a session.
 
 use std::io;
 
@@ -43,12 +43,12 @@ impl Ground {
         self.count.now(&*self.env.clock)
     }
 
-    /// What a settling keeps of it.
+    /// State of the count that a settling stores.
     pub(super) fn count_state(&self) -> CountState {
         self.count.state(&*self.env.clock)
     }
 
-    /// Whether a crash would lose too much of the count.
+    /// True if a crash would lose too much of the count.
     pub(super) fn count_is_due(&self) -> bool {
         self.count.at_stake(&*self.env.clock) > COUNT_LOST_MICROS
     }

@@ -1,4 +1,4 @@
-//! What a file of a data directory holds, for a person: the engine's window for `inspect`. It must
+//! Contents of a file of a data directory, for a person: the engine's side of `inspect`. It must
 //! not repair.
 
 use std::io;
@@ -14,20 +14,20 @@ use crate::{
 pub struct Inspection {
     /// `journal` or `segment`.
     pub kind: &'static str,
-    /// What the header says: name and value.
+    /// Fields of the header: name and value.
     pub header: Vec<(&'static str, String)>,
     /// Its frames and bad places, in order.
     pub frames: Vec<InspectionLine>,
     /// Byte offset where the last whole frame ended.
     pub end: u64,
-    /// What is at the end: zeros of a journal file, or the fault of a torn tail.
+    /// Description of the end: zeros of a journal file, or the fault of a torn tail.
     pub rest: Option<String>,
 }
 
 /// One frame or bad place.
 #[derive(Clone, Debug)]
 pub struct InspectionLine {
-    /// Where it starts.
+    /// Byte offset of its start.
     pub byte_offset: u64,
     /// `request`, `watermark`, `block`, `bad`, or `cleared` where what it held was taken away.
     pub kind: &'static str,
@@ -43,7 +43,7 @@ pub struct InspectionLine {
     pub bytes: u32,
     /// Type and id of its events.
     pub events: Vec<(String, String)>,
-    /// What is wrong, for a bad place.
+    /// Its fault, for a bad place.
     pub fault: Option<String>,
 }
 
@@ -129,7 +129,7 @@ fn line(found: log_inspect::InspectedFrame) -> InspectionLine {
     InspectionLine {
         byte_offset: found.byte_offset,
         kind,
-        session: named.map(|header| short(&header.session.to_string())).unwrap_or_default(),
+        session: named.map(|header| short_hash(&header.session.to_string())).unwrap_or_default(),
         first_lsn: header.map_or(0, |header| header.first_lsn.0),
         first_position: named.map_or(0, |header| header.first_position.0),
         records: header.map_or(0, |header| header.count),
@@ -139,6 +139,6 @@ fn line(found: log_inspect::InspectedFrame) -> InspectionLine {
     }
 }
 
-fn short(hash: &str) -> String {
+fn short_hash(hash: &str) -> String {
     hash.chars().take(16).collect()
 }

@@ -42,7 +42,7 @@ pub(super) fn keys_path(file: usize) -> String {
 }
 
 /// Names what was being done when the file system refused.
-pub(super) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
+pub(super) fn open_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
     let doing = what.into();
     move |source| OpenError::Io { doing, source }
 }
@@ -51,7 +51,7 @@ pub(super) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> OpenEr
 pub(super) fn known(env: &Env) -> Result<Option<StoreFile>, OpenError> {
     let file = match env.storage.open_read(STORE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(doing("opening STORE"))?,
+        file => file.map_err(open_error("opening STORE"))?,
     };
     let bytes = match journal::read(&*file, 0, 4096) {
         Ok(bytes) => bytes,
@@ -138,8 +138,7 @@ pub(super) fn quarantined(env: &Env) -> Vec<String> {
     copies.map(|copy| copy.name).filter(named).collect()
 }
 
-/// Whether what the file system said is of that file alone: it is not there, or the device cannot
-/// read it.
+/// True if the error concerns that file alone: it is missing, or the device cannot read it.
 pub(super) fn is_of_the_file(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || unreadable(error)
 }

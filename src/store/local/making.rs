@@ -5,8 +5,8 @@ use std::io;
 use super::{
     keys,
     layout::{
-        BACKUP, DERIVED, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, doing, known,
-        replace, settled_path,
+        BACKUP, DERIVED, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, known,
+        open_error, replace, settled_path,
     },
     options::OpenError,
 };
@@ -22,7 +22,7 @@ use crate::{
 /// has derived files, as it was listed.
 pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     let storage = &env.storage;
-    let names = storage.list("").map_err(doing("listing the data directory"))?;
+    let names = storage.list("").map_err(open_error("listing the data directory"))?;
     if names.iter().any(|entry| entry.name == BACKUP) {
         return Err(OpenError::Backup);
     }
@@ -34,13 +34,14 @@ pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
         // STORE is durable before any of these has an entry.
         for directory in [JOURNAL, SEGMENTS] {
             let there = names.iter().any(|entry| entry.name == directory);
-            let listed = || storage.list(directory).map_err(doing(format!("listing {directory}/")));
+            let listed =
+                || storage.list(directory).map_err(open_error(format!("listing {directory}/")));
             if there && !listed()?.is_empty() {
                 let what = format!("{directory}/ has files, but the file STORE is missing");
                 return Err(OpenError::Damaged { what });
             }
         }
-        return Ok((make(env).map_err(doing("making a new store"))?, derived));
+        return Ok((make(env).map_err(open_error("making a new store"))?, derived));
     }
     let store = known(env)?;
     let store = store.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })?;
@@ -86,6 +87,6 @@ fn make(env: &Env) -> io::Result<StoreFile> {
 /// The store's own key, as the master key that it was made with opens it.
 fn own_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
     let (given, StoreKeys { current, .. }) = (env.keys.as_ref()?, store.keys.as_ref()?);
-    let own = Master::new(given.current.bytes()).own(store.id, store.created_at, current);
+    let own = Master::new(given.current.bytes()).unwrap_own(store.id, store.created_at, current);
     Some(own.ok()?.cipher())
 }

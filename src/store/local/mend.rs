@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Where a session stands between two frames.
+/// State of a session between two frames.
 type Stand = (Position, Chain, Chain);
 
 /// Puts frames found in segments in the place of those lost, and forgets the losses they end.
@@ -56,16 +56,16 @@ pub(super) fn make_good(
         let session = known.get(&frame.header.session);
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
             // Settling was ahead of the place it named: nothing is lost.
-            recovered.see(from, to);
+            recovered.add_whole(from, to);
         } else if fits(known, keys, recovered, &frame) {
-            recovered.see(from, to);
+            recovered.add_whole(from, to);
             recovered.frames.insert(lsn, frame);
         }
     }
     recovered.forget_covered();
 }
 
-/// Where copies may lie: beside the segments of the sessions that are named, or anywhere.
+/// Directories that may have copies: the segments of the sessions that are named, or all.
 fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
     let named = |lost: &Lost| lost.named.map(|named| segment::directory(named.header.session));
     let mut directories: Vec<String> = lost.iter().filter_map(named).collect();
@@ -89,7 +89,7 @@ fn copies_in(
     let file = env.storage.open_read(path).ok()?;
     // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
     file.sync().and_then(|()| file.evict()).ok()?;
-    let header = SegmentHeader::of(&*file).ok()?;
+    let header = SegmentHeader::read(&*file).ok()?;
     let name = segment::path(header.session, header.base, header.start, header.sealed);
     if header.sealed || header.store != store || name != path {
         return None;
@@ -109,9 +109,9 @@ fn copies_in(
     walk_file(&*file, header.salt, (FRAMES_AT, u64::MAX), take).ok().map(drop)
 }
 
-/// Whether a frame is what was lost: by its numbers, and byte for byte where the journal's own
-/// header still says what was there. One that is encrypted is so anew in each file: its key and its
-/// place vouch for it once it is decrypted.
+/// True if a frame is the lost one: by its numbers, and byte for byte where the journal's own
+/// header is still known. An encrypted frame differs in each file: its key and its place vouch for
+/// it once it is decrypted.
 fn replaces(lost: &Lost, frame: &Frame) -> bool {
     let header = &frame.header;
     match &lost.named {
@@ -126,7 +126,7 @@ fn replaces(lost: &Lost, frame: &Frame) -> bool {
     }
 }
 
-/// Whether a frame follows what its session has before it and leads to what it has behind it.
+/// True if a frame continues the known frames before it and leads to those behind it.
 fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bool {
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
@@ -142,13 +142,13 @@ fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bo
     stand == Some(begin_of(frame)) && end.is_some() && leads
 }
 
-/// Where a session stood when it was settled last.
+/// State of a session at its last settling.
 fn settled_end(session: &Session) -> Stand {
     let entry = &session.state().entry;
     (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
 }
 
-/// Where a session stands before its creation, by the frame that creates it.
+/// State of a session before its creation, by the frame that creates it.
 fn birth(keys: &Keys, frame: &Frame) -> Option<Stand> {
     let session = frame.header.session;
     let records = keys.decrypted(frame).ok()?.records().ok()?;

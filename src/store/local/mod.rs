@@ -45,7 +45,7 @@ mod rank {
     /// One derived file, while all of it is read or its bytes are taken away, or the names of them
     /// all while they are read.
     pub(super) const SHELF: Rank = Rank(55, "derived.reading");
-    /// Where the rounds over resting sessions stopped.
+    /// Lock of the places where the rounds over resting sessions stopped.
     pub(super) const ROUNDS: Rank = Rank(60, "upkeep.looked_to and swept_to");
     /// Journal bytes up to the last settled place.
     pub(super) const PLACE_WRITTEN: Rank = Rank(70, "segments.place_written");

@@ -20,7 +20,7 @@ use super::{
         recover::{Lost, Recovered, recover},
     },
     keys::Keys,
-    layout::{self, doing},
+    layout::{self, open_error},
     mend::make_good,
     options::{OpenError, Options},
     rank,
@@ -49,8 +49,8 @@ use crate::{
 };
 
 /// Takes the lock of the data directory.
-pub(super) fn own(env: &Env) -> Result<Box<dyn Lock>, OpenError> {
-    let locked = env.storage.lock().map_err(doing("locking the data directory"))?;
+pub(super) fn take_lock(env: &Env) -> Result<Box<dyn Lock>, OpenError> {
+    let locked = env.storage.lock().map_err(open_error("locking the data directory"))?;
     locked.ok_or(OpenError::Owned)
 }
 
@@ -64,11 +64,11 @@ pub(super) fn open(
 ) -> Result<Upkeep, OpenError> {
     let began = env.clock.monotonic();
     let keys = Keys::open(env, &store)?;
-    layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
+    layout::sync_names(env).map_err(open_error("making the names of the store durable"))?;
     let Settled { mut catalogue, mut slots, found, mut deleted, mut unfinished, births } =
         settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
-    let mut known = named(&mut catalogue, &recovered);
+    let mut known = named_sessions(&mut catalogue, &recovered);
     let bad = recovered.lost.len();
     let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
     let mut recovery = report(&recovered, found.clean, bad);
@@ -161,7 +161,7 @@ fn parts(
     }
 }
 
-/// What a start says of the journal before it replays it; so many places of it were `bad`.
+/// Report on the journal before its replay; `bad` is the number of bad places.
 fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
     Recovery {
         made_good: bad.saturating_sub(recovered.lost.len()) as u64,
@@ -172,7 +172,7 @@ fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
     }
 }
 
-/// What a start says once it is over.
+/// Completes the report at the end of a start.
 fn conclude(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration) {
     let micros = env.clock.monotonic().saturating_sub(began).as_micros();
     recovery.sessions = sessions as u64;
@@ -191,8 +191,8 @@ fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     settled.chain(found).fold(recovered.place.lsn, Lsn::max)
 }
 
-/// Where the journal continues after the starts that `settled/`, up to `start`, and the journal
-/// know.
+/// Point where the journal continues after the starts that `settled/` (up to `start`) and the
+/// journal know.
 fn resume_after(start: u64, recovered: &mut Recovered) -> Resume {
     Resume {
         place: recovered.place,
@@ -202,24 +202,24 @@ fn resume_after(start: u64, recovered: &mut Recovered) -> Resume {
     }
 }
 
-/// Who is needed by forks, those that the journal names included. Of the deleted sessions only
-/// those are left whose files may go.
+/// Sessions that forks need, those that the journal names included. Leaves in `deleted` only the
+/// sessions whose files may go.
 fn forks_of(
     mut births: Births,
     known: &ByHash,
     deleted: &mut Vec<Arc<Session>>,
 ) -> Result<Forks, OpenError> {
-    births.extend(known.values().filter_map(|one| Birth::of(&one.key, &one.state().entry)));
-    if let Some(session) = forks::circle(&births) {
+    births.extend(known.values().filter_map(|one| Birth::from_entry(&one.key, &one.state().entry)));
+    if let Some(session) = forks::find_cycle(&births) {
         return Err(OpenError::Damaged { what: format!("session {session} is a fork of itself") });
     }
-    let forks = Forks::of(&births);
-    deleted.retain(|one| one.kept().is_none() || !forks.needs(one.hash));
+    let forks = Forks::from_births(&births);
+    deleted.retain(|one| one.readable_by_forks().is_none() || !forks.needs(one.hash));
     Ok(forks)
 }
 
 /// The sessions that the journal may name.
-fn named(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
+fn named_sessions(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
     if recovered.lost.is_empty() {
         let named = recovered.frames.values().map(|frame| frame.header.session).collect();
         return catalogue.by_hash(Some(&named));
@@ -228,7 +228,7 @@ fn named(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
     catalogue.by_hash(None)
 }
 
-/// Why the store takes no writes.
+/// Reason for which the store takes no writes.
 fn lost_for_good(what: &str) -> String {
     format!(
         "acknowledged records are lost and name no session: {what}; keep a copy, then run \
@@ -263,7 +263,7 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     }
 }
 
-/// What the settled files say.
+/// Contents of the settled files.
 struct Settled {
     catalogue: Catalogue,
     slots: Slots,
@@ -297,7 +297,7 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
                 unfinished.push(key.clone());
             }
             if let Some(fork) = fork {
-                births.extend(Birth::of(&key, &fork));
+                births.extend(Birth::from_entry(&key, &fork));
             }
             if differs {
                 differing.push(key);
@@ -308,7 +308,7 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
         return Err(OpenError::Damaged { what });
     }
     let mut catalogue = catalogue.catalogue();
-    slots.differ(differing.iter().filter_map(|key| catalogue.get(key)));
+    slots.mark_differing(differing.iter().filter_map(|key| catalogue.get(key)));
     // The last entry of a name counts: it may be that of a session which has the name since.
     let mut those = |keys: &[SessionKey], are: fn(&Entry) -> bool| -> Vec<Arc<Session>> {
         let named = keys.iter().filter_map(|key| catalogue.get(key));
@@ -323,17 +323,17 @@ fn count_of(env: &Env, found: &Found) -> Count {
     Count::resume(&*env.clock, found.told, &found.times)
 }
 
-/// Whether something may be left of a session that was erased, or of an event that was redacted.
+/// True if something may be left of an erased session or a redacted event.
 fn is_unfinished(entry: &Entry) -> bool {
     entry.stage.is_erasing() || entry.is_redacting()
 }
 
-/// Whether a discarded session may have files.
+/// True if a discarded session may have files.
 fn is_left(entry: &Entry) -> bool {
     entry.stage.is_discarded() && !entry.segments.is_empty()
 }
 
-/// Whether a session's segments hold what the journal lost: settling may be ahead of its place.
+/// True if segments of the session hold what the journal lost: settling may be ahead of its place.
 fn settled_covers(known: &ByHash, lost: &Lost) -> bool {
     let session = lost.named.and_then(|named| known.get(&named.header.session));
     session.is_some_and(|session| lost.to.0 <= session.state().entry.end_lsn)
@@ -358,7 +358,7 @@ fn replay(
         }
         let plain = match decrypted(known, keys, frame) {
             Ok(plain) => Ok(plain),
-            Err(LogError::Io(error)) => return Err(doing("reading keys/")(error)),
+            Err(LogError::Io(error)) => return Err(open_error("reading keys/")(error)),
             Err(LogError::Fault { fault, .. }) => {
                 let what = format!("frame {}: {fault}", frame.header.first_lsn.0);
                 if let Some(session) = lose(known, frame.header, &what) {
@@ -418,7 +418,7 @@ fn tombstones(
         }
         let plain = match keys.decrypted(frame) {
             Ok(plain) => plain,
-            Err(LogError::Io(error)) => return Err(doing("reading keys/")(error)),
+            Err(LogError::Io(error)) => return Err(open_error("reading keys/")(error)),
             // Its replay says so.
             Err(LogError::Fault { .. }) => continue,
         };
@@ -431,7 +431,7 @@ fn tombstones(
             continue;
         }
         let session = known.entry(hash).or_insert_with(|| {
-            let create = Create::of(&tombstone);
+            let create = Create::from_tombstone(&tombstone);
             Session::new(
                 key,
                 hash,
@@ -441,7 +441,7 @@ fn tombstones(
         });
         let entry = &mut session.state().entry;
         entry.key = tombstone.key;
-        let mut effect = Effect::of(&header, &records);
+        let mut effect = Effect::from_records(&header, &records);
         effect.end_lsn = effect.end_lsn.max(Lsn(entry.end_lsn));
         apply(entry, &effect, counted);
         erased.push(Arc::clone(session));
@@ -449,7 +449,7 @@ fn tombstones(
     Ok(erased)
 }
 
-/// Whether a session's segments hold a frame already: settling may be ahead of its place.
+/// True if segments of the session hold the frame already: settling may be ahead of its place.
 fn is_settled(known: &ByHash, header: &FrameHeader) -> bool {
     let session = known.get(&header.session);
     session.is_some_and(|session| header.end_lsn().0 <= session.state().entry.end_lsn)
@@ -482,7 +482,7 @@ fn replay_frame(
         let from = Position(state.entry.tail.min(header.first_position.0));
         let _ = state.damage(Range::new(from, header.first_position), "lost from the journal");
     }
-    let mut effect = Effect::of(&header, &records);
+    let mut effect = Effect::from_records(&header, &records);
     // Tombstones were applied first: one that is met here names another session.
     effect.controls.retain(|(_, said)| !matches!(said, Control::Erase(_)));
     state.publish(frame.clone(), &effect, counted);

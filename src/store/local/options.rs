@@ -1,11 +1,11 @@
-//! What an operator may tune, and why a data directory does not open. It must not read a
+//! Options of an operator, and reasons why a data directory does not open. It must not read a
 //! configuration; the command line does.
 
 use std::{io, time::Duration};
 
 use crate::store::{KeyId, Lifetimes};
 
-/// What an operator may tune. The defaults suit a laptop and a server alike.
+/// Options of an operator. The defaults suit a laptop and a server alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Size of one journal file in bytes; default 32 MiB, at least 32 KiB (tests).
@@ -14,9 +14,9 @@ pub struct Options {
     pub journal_retained_bytes: u64,
     /// A segment is sealed once it is larger; default 8 MiB.
     pub segment_bytes_max: u64,
-    /// What waits is settled once nothing was written for so long; default five seconds.
+    /// Idle time after which waiting records are settled; default five seconds.
     pub settle_after: Duration,
-    /// How often everything settled is read back; default a day, 0 for never.
+    /// Interval of reading everything settled back; default a day, 0 for never.
     pub scrub_every: Duration,
     /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
     /// its price where many readers go over old events again and again.
@@ -24,7 +24,7 @@ pub struct Options {
     /// Compress blocks of sealed segments; on. Off, they take about three times the room, and
     /// their sizes tell nothing of how alike events are.
     pub compression: bool,
-    /// How long sessions live.
+    /// Lifetimes of sessions.
     pub lifetimes: Lifetimes,
     /// Settle and write watermarks from background threads; tests drive them by hand instead.
     pub background: bool,
@@ -46,7 +46,7 @@ impl Default for Options {
     }
 }
 
-/// Why a data directory did not open. No byte was changed.
+/// Reason for which a data directory did not open. No byte was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process owns it.
@@ -69,26 +69,26 @@ pub enum OpenError {
     /// STORE is there and no generation of `settled/` is, or the journal has a hole before it.
     #[error("the data directory is damaged: {what}")]
     Damaged {
-        /// What was found, where.
+        /// The finding, with its place.
         what: String,
     },
     /// The keys given are not those it wants.
     #[error("{problem}")]
     Key {
-        /// What is wrong with them.
+        /// Fault of the keys.
         problem: KeyProblem,
     },
     /// The file system refused.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, with the path inside the data directory.
+        /// The operation that failed, with the path inside the data directory.
         doing: String,
-        /// What the file system said.
+        /// Error of the file system.
         source: io::Error,
     },
 }
 
-/// Why a data directory is not opened with the keys that were given. No byte was changed.
+/// Reason for which a data directory is not opened with the keys given. No byte was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyProblem {
     /// It is encrypted.

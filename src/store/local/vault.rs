@@ -28,7 +28,7 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 /// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Why a backup is not made, or not brought back.
+/// Reason for which a backup is not made, or not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBackup {
     /// There is none.
@@ -52,54 +52,54 @@ pub enum NoBackup {
     /// There is something already.
     #[error("there are files in it already")]
     Occupied,
-    /// What was made does not open.
+    /// The restored store does not open.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It opened, and its sessions could not be read.
     #[error("reading it back: {what}")]
     Unread {
-        /// What the file system said.
+        /// The operation that failed.
         what: String,
     },
     /// The file system refused.
     #[error("{path}: {source}")]
     Io {
-        /// Which file.
+        /// Its path.
         path: String,
-        /// What the file system said.
+        /// Error of the file system.
         source: io::Error,
     },
 }
 
-/// What was brought back.
+/// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// What the backup says of itself.
+    /// Manifest of the backup.
     pub manifest: Manifest,
-    /// What was found when everything was read back.
+    /// Result of reading everything back.
     pub verified: Verified,
-    /// Whether what an interrupted restore had left there was removed first.
+    /// True if the remains of an interrupted restore were removed first.
     pub repeated: bool,
 }
 
-fn at(path: &str) -> impl Fn(io::Error) -> NoBackup + '_ {
+fn io_error(path: &str) -> impl Fn(io::Error) -> NoBackup + '_ {
     |source| NoBackup::Io { path: path.to_owned(), source }
 }
 
-/// Whether there is no file in a directory, nor in any below it.
+/// True if a directory and those below it have no file.
 ///
 /// # Errors
-/// What the file system said.
+/// Errors of the file system.
 pub fn is_vacant(env: &Env) -> io::Result<bool> {
     Ok(!any_file(env, &mut |_| true)?)
 }
 
-/// Whether one of the files of a directory, those below it too, is such a one.
+/// True if a file of a directory, or of one below it, satisfies the predicate.
 fn any_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool> {
     let mut directories = vec![String::new()];
     while let Some(directory) = directories.pop() {
         for entry in env.storage.list(&directory)? {
-            let path = below(&directory, &entry.name);
+            let path = joined(&directory, &entry.name);
             if entry.is_dir {
                 directories.push(path);
             } else if is_one(&path) {
@@ -110,7 +110,7 @@ fn any_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool>
     Ok(false)
 }
 
-fn below(directory: &str, name: &str) -> String {
+fn joined(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
@@ -133,10 +133,10 @@ fn create(
     for (end, _) in path.match_indices('/') {
         let directory = path.get(..end).unwrap_or_default();
         if made.insert(directory.to_owned()) {
-            storage.create_dir(directory).map_err(at(directory))?;
+            storage.create_dir(directory).map_err(io_error(directory))?;
         }
     }
-    storage.create(path).map_err(at(path))
+    storage.create(path).map_err(io_error(path))
 }
 
 /// A backup on its way in.
@@ -156,12 +156,12 @@ impl Incoming {
     /// # Errors
     /// [`NoBackup::Occupied`], or what the file system said.
     pub fn begin(outer: &Env, inner: &Env) -> Result<Self, NoBackup> {
-        if !is_vacant(outer).map_err(at("."))? {
+        if !is_vacant(outer).map_err(io_error("."))? {
             return Err(NoBackup::Occupied);
         }
-        let begun = Manifest::begun();
+        let begun = Manifest::placeholder();
         layout::replace(outer, BACKUP, &mut |file| file.write_at(0, begun.as_bytes()))
-            .map_err(at(BACKUP))?;
+            .map_err(io_error(BACKUP))?;
         Ok(Self {
             outer: outer.clone(),
             inner: inner.clone(),
@@ -182,7 +182,7 @@ impl Incoming {
             self.current = Some((path.to_owned(), file, Hashing::default()));
         }
         if let Some((_, file, hashing)) = &mut self.current {
-            file.write_at(hashing.bytes(), bytes).map_err(at(path))?;
+            file.write_at(hashing.bytes(), bytes).map_err(io_error(path))?;
             hashing.take(bytes);
         }
         Ok(())
@@ -190,37 +190,37 @@ impl Incoming {
 
     fn end_file(&mut self) {
         if let Some((path, _, hashing)) = self.current.take() {
-            self.manifest.files.push(hashing.kept(&path));
+            self.manifest.files.push(hashing.entry(&path));
         }
     }
 
     /// All parts came: makes them durable.
     ///
     /// # Errors
-    /// What the file system said.
+    /// Errors of the file system.
     pub fn end(&mut self, backup: &Backup) -> Result<(), NoBackup> {
         self.end_file();
         let Backup { store, at: moment, sessions, key, .. } = backup;
         let files = std::mem::take(&mut self.manifest.files);
         let key = key.map(crate::event::KeyId);
         self.manifest = Manifest { store: *store, at: moment.0, sessions: *sessions, key, files };
-        self.inner.storage.sync_all().map_err(at("."))
+        self.inner.storage.sync_all().map_err(io_error("."))
     }
 
     /// Says that it is complete.
     ///
     /// # Errors
-    /// What the file system said.
+    /// Errors of the file system.
     pub fn seal(self) -> Result<Manifest, NoBackup> {
         let text = self.manifest.encode();
         layout::replace(&self.outer, BACKUP, &mut |file| file.write_at(0, text.as_bytes()))
-            .map_err(at(BACKUP))?;
+            .map_err(io_error(BACKUP))?;
         Ok(self.manifest)
     }
 }
 
 /// Nothing happens by itself.
-fn quiet(options: Options) -> Options {
+fn without_background(options: Options) -> Options {
     Options { scrub_every: Duration::ZERO, background: false, ..options }
 }
 
@@ -231,9 +231,9 @@ fn read_back(store: &Local) -> Result<Verified, NoBackup> {
 /// Opens what a backup has of a store, as a start would, and reads all of it; changes nothing.
 ///
 /// # Errors
-/// Why it does not open.
+/// The reason for which it does not open.
 pub fn check_backup(inner: &Env, options: Options) -> Result<Verified, NoBackup> {
-    let store = Local::open_local(inner, quiet(options))?;
+    let store = Local::open_local(inner, without_background(options))?;
     let verified = read_back(&store);
     drop(store);
     // It is no store's: a restored store makes its own.
@@ -241,11 +241,11 @@ pub fn check_backup(inner: &Env, options: Options) -> Result<Verified, NoBackup>
     verified
 }
 
-/// What a backup says of itself.
+/// Reads the manifest of a backup.
 fn manifest(outer: &Env) -> Result<Manifest, NoBackup> {
     let file = match outer.storage.open_read(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(NoBackup::Absent),
-        file => file.map_err(at(BACKUP))?,
+        file => file.map_err(io_error(BACKUP))?,
     };
     let bytes = read(&*file, 0, MANIFEST_BYTES_MAX).map_err(|_| NoManifest::Damaged)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| NoManifest::Damaged)?;
@@ -272,7 +272,7 @@ fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBac
         take(from, &bytes)?;
     }
     let whole = file.len().is_ok_and(|length| length == kept.bytes);
-    if whole && hashing.kept(&kept.path) == *kept { Ok(()) } else { Err(damaged()) }
+    if whole && hashing.entry(&kept.path) == *kept { Ok(()) } else { Err(damaged()) }
 }
 
 /// Makes a data directory of a backup, reads all of it back, and ends every lease it has. Until all
@@ -280,7 +280,7 @@ fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBac
 /// into it begins anew. `progress` gets bytes done and to be done.
 ///
 /// # Errors
-/// Why not; the directory is vacant again.
+/// The reason for the failure; the directory is vacant again.
 pub async fn restore(
     outer: &Env,
     inner: &Env,
@@ -306,7 +306,7 @@ pub async fn restore(
             Ok(())
         })?;
     }
-    let _lock = open::own(to)?;
+    let _lock = open::take_lock(to)?;
     // Reading the backup took long: another process may have made a store meanwhile.
     let repeated = was_begun(to)?;
     let begun = begin(to).and_then(|()| copy(inner, to, &manifest, &mut told));
@@ -321,7 +321,7 @@ pub async fn restore(
     Ok(Restored { verified: made?, manifest, repeated })
 }
 
-/// Whether a restore into a directory was interrupted; otherwise it has no file.
+/// True if a restore into the directory was interrupted, false if it has no file; else an error.
 fn was_begun(to: &Env) -> Result<bool, NoBackup> {
     let (mut begun, mut left) = (false, false);
     let foreign = any_file(to, &mut |path| {
@@ -329,13 +329,13 @@ fn was_begun(to: &Env) -> Result<bool, NoBackup> {
         left |= path != LOCK_FILE && !path.starts_with(RESTORING);
         !is_of_a_restore(path)
     });
-    match foreign.map_err(at("."))? || (left && !begun) {
+    match foreign.map_err(io_error("."))? || (left && !begun) {
         true => Err(NoBackup::Occupied),
         false => Ok(begun),
     }
 }
 
-/// Whether a restore, or an owner that refused to open what it left, may have made a file.
+/// True if a restore, or an owner that refused to open its result, may have made the file.
 fn is_of_a_restore(path: &str) -> bool {
     let files = [STORE, LOCK_FILE, RESTORING, RESERVE, PROBE, "owner"];
     let directories = [JOURNAL, SETTLED, KEYS, SEGMENTS, QUARANTINE];
@@ -346,8 +346,9 @@ fn is_of_a_restore(path: &str) -> bool {
 /// Says durably that a restore is under way, and removes what an interrupted one left.
 fn begin(to: &Env) -> Result<(), NoBackup> {
     let said = b"A backup is being restored into this directory: it is no store yet.\n";
-    layout::replace(to, RESTORING, &mut |file| file.write_at(0, said)).map_err(at(RESTORING))?;
-    clear(to).map_err(at("."))
+    layout::replace(to, RESTORING, &mut |file| file.write_at(0, said))
+        .map_err(io_error(RESTORING))?;
+    clear(to).map_err(io_error("."))
 }
 
 fn is_store(kept: &&Kept) -> bool {
@@ -365,7 +366,7 @@ fn copy_one(
     let file = create(&*to.storage, made, &kept.path)?;
     each_piece(inner, kept, &mut |from, bytes| {
         told(bytes.len() as u64);
-        file.write_at(from, bytes).map_err(at(&kept.path))
+        file.write_at(from, bytes).map_err(io_error(&kept.path))
     })
 }
 
@@ -380,9 +381,9 @@ fn copy(
     let mut others = manifest.files.iter().filter(|kept| !is_store(kept));
     others.try_for_each(|kept| copy_one(inner, to, &mut made, kept, told))?;
     for directory in [JOURNAL, SETTLED, SEGMENTS] {
-        storage.create_dir(directory).map_err(at(directory))?;
+        storage.create_dir(directory).map_err(io_error(directory))?;
     }
-    storage.sync_all().map_err(at("."))
+    storage.sync_all().map_err(io_error("."))
 }
 
 /// Reads the copy back as the store that it is to be, ends the leases of the one it was taken of,
@@ -396,7 +397,7 @@ async fn finish(
 ) -> Result<Verified, NoBackup> {
     let named = layout::known(inner)?;
     let named = named.ok_or_else(|| NoBackup::Damaged { path: STORE.to_owned() })?;
-    let store = Local::holding(None, open::open(to, quiet(options), named, false)?);
+    let store = Local::holding(None, open::open(to, without_background(options), named, false)?);
     let verified = read_back(&store)?;
     let voided = store.commit.void_leases().await;
     voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
@@ -406,8 +407,11 @@ async fn finish(
     for kept in manifest.files.iter().filter(is_store) {
         copy_one(inner, to, &mut BTreeSet::new(), kept, &mut |_| {})?;
     }
-    to.storage.sync_all().map_err(at("."))?;
-    to.storage.remove(RESTORING).and_then(|()| to.storage.sync_dir("")).map_err(at(RESTORING))?;
+    to.storage.sync_all().map_err(io_error("."))?;
+    to.storage
+        .remove(RESTORING)
+        .and_then(|()| to.storage.sync_dir(""))
+        .map_err(io_error(RESTORING))?;
     Ok(verified)
 }
 

@@ -28,7 +28,7 @@ struct Wanted {
     stop: bool,
 }
 
-/// How a wait ended.
+/// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     /// There is work.

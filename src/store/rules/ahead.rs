@@ -31,7 +31,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// The end of an entry without frames in flight.
-    pub(crate) fn of(entry: &Entry) -> Self {
+    pub(crate) fn from_entry(entry: &Entry) -> Self {
         Self {
             frames: 0,
             tail: Position(entry.tail),
@@ -65,7 +65,7 @@ impl Ahead {
     }
 
     /// Forgets a frame that is durable now; answers whether it was the last.
-    pub(crate) fn settle(&mut self, effect: &Effect) -> bool {
+    pub(crate) fn forget(&mut self, effect: &Effect) -> bool {
         debug_assert!(self.frames > 0, "a frame in flight was counted when it was queued");
         self.frames = self.frames.saturating_sub(1);
         self.notes = self.notes.saturating_sub(effect.notes());
@@ -76,7 +76,7 @@ impl Ahead {
     }
 }
 
-/// Where a queued frame moves the end of its session.
+/// End of a session behind a queued frame.
 pub(crate) struct Next {
     pub(super) first: Position,
     pub(super) tail: Position,

@@ -16,7 +16,7 @@ pub(crate) fn minted(random: [u8; 16]) -> SessionId {
     SessionId::new(&name).expect("minted ids keep to the alphabet")
 }
 
-/// What an earlier creation means for one that is asked for.
+/// Relation of an earlier creation to a new request for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Earlier {
     /// It is in flight: wait for its outcome.
@@ -26,7 +26,7 @@ pub(crate) enum Earlier {
 }
 
 impl Earlier {
-    /// What the creation with the same key means, as stored unless it is in flight; `None` when
+    /// Relation of the stored creation with the same key; `Wait` while it is in flight, `None` when
     /// keys are remembered from a later time on.
     pub(crate) fn of_key(stored: Option<&Entry>, live_from: Timestamp) -> Option<Self> {
         match stored {
@@ -43,7 +43,7 @@ impl Earlier {
 /// [`StoreError::SessionExists`], and those of a session that readers may not know of.
 pub(crate) fn check_name(stored: Option<&Entry>, session: &SessionId) -> StoreResult<()> {
     let Some(entry) = stored else { return Ok(()) };
-    entry.visible(session)?;
+    entry.check_visible(session)?;
     Err(StoreError::SessionExists { session: session.clone() })
 }
 

@@ -1,5 +1,5 @@
-//! What becomes of a request: it is refused, answered, built into the draft of a frame, or it waits
-//! for frames in flight that it depends on. A pure function of the entry, the end ahead of it, the
+//! Decides a request: it is refused, answered, built into the draft of a frame, or it waits for
+//! frames in flight that it depends on. A pure function of the entry, the end ahead of it, the
 //! request and what was looked up for it. It must not change the session: [`super::apply`] does
 //! that, once the frame is durable.
 
@@ -18,7 +18,8 @@ use crate::{
     store::{Gap, StoreError, StoreResult},
 };
 
-/// What an engine looked up for a request, under the same lock or of the same version as the entry.
+/// Facts an engine looked up for a request, under the same lock or of the same version as the
+/// entry.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     /// The batch that has the request's key and is still remembered.
@@ -26,17 +27,17 @@ pub(crate) struct Looked {
     /// Positions of the events whose ids the caller gave, where they are known; empty when none
     /// is.
     pub(crate) known: Vec<Option<Position>>,
-    /// What the device did not give of the session, and no person gave up.
+    /// Gaps that the device did not read of the session and no person gave up.
     pub(crate) unread: Vec<Gap>,
     /// Only what frees room is taken: the storage is full, and what it lacks.
     pub(crate) cramped: Option<Short>,
-    /// Why the session's segment takes no more.
+    /// Reason for which the session's segment takes no more.
     pub(crate) unwritable: Option<String>,
     /// The event to be redacted is in a segment that cannot be proven any more.
     pub(crate) unprovable: bool,
 }
 
-/// What becomes of a request that is not refused.
+/// Decision on a request that is not refused.
 pub(crate) enum Decision {
     /// Nothing is to be written.
     Nothing,
@@ -54,7 +55,7 @@ pub(crate) enum Decision {
 /// called for those.
 ///
 /// # Errors
-/// Why it is refused: [`StoreError`] names each reason.
+/// The reason of the refusal: [`StoreError`] names each.
 pub(crate) fn decide(
     (session, hash): (&SessionId, SessionHash),
     entry: &Entry,
@@ -101,14 +102,14 @@ pub(crate) fn decide(
         let refused = StoreError::NotesConflict { expected, notes: durable };
         return if decided { Err(refused) } else { Ok(Decision::Wait) };
     }
-    let Some(draft) = Draft::of(hash, entry, ahead, request) else {
+    let Some(draft) = Draft::new(hash, entry, ahead, request) else {
         let wait = ahead.frames > 0 && request.batch.if_position.is_some();
         return Ok(if wait { Decision::Wait } else { Decision::Nothing });
     };
     Ok(Decision::Draft(Box::new(draft)))
 }
 
-/// Whether frames in flight decide on a request.
+/// True if the decision on a request depends on frames in flight.
 fn is_early(ahead: &Ahead, ask: &Ask) -> bool {
     match ask {
         Ask::Create(_) | Ask::Expire => false,
@@ -118,7 +119,7 @@ fn is_early(ahead: &Ahead, ask: &Ask) -> bool {
     }
 }
 
-/// Whether the session is as a request wants it; notes the lease of a request for one.
+/// True if the session is as a request wants it; notes the lease of a request for one.
 fn is_done(
     session: &SessionId,
     entry: &Entry,
@@ -145,7 +146,7 @@ fn is_done(
     }
 }
 
-/// Whether the session as it stands takes a request of that kind.
+/// Checks that the session as it stands takes a request of that kind.
 fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> StoreResult<()> {
     if let Ask::Erase = ask {
         // Whatever else is wrong with the session.
@@ -171,7 +172,7 @@ fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> Store
     }
 }
 
-/// What of a batch is known already.
+/// Known part of a batch.
 enum Known {
     New,
     Batch,

@@ -18,7 +18,7 @@ pub(crate) struct Draft {
     hash: SessionHash,
     payload: Vec<u8>,
     count: u32,
-    /// Where the session ends in front of it.
+    /// End of the session in front of it.
     first: Position,
     chain: Chain,
     control_chain: Chain,
@@ -29,7 +29,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// The draft of a request behind what is in flight; `None` when it says nothing.
-    pub(super) fn of(
+    pub(super) fn new(
         hash: SessionHash,
         entry: &Entry,
         ahead: &Ahead,
@@ -148,7 +148,7 @@ impl Draft {
         Frame { header, payload: Bytes::from(payload) }
     }
 
-    /// Where it moves the end of its session; its control chain is known once it has a number.
+    /// The end of its session behind it; its control chain is known once it has a number.
     pub(crate) fn next(&self, request: &Request) -> Next {
         let effect = &self.effect;
         Next {
@@ -160,12 +160,12 @@ impl Draft {
             aside: effect.aside,
             notes: effect.notes(),
             given: given(&request.names, effect.batch()).collect(),
-            bars: effect.bars(),
+            bars: effect.blocks_requests(),
             ends: effect.ends(),
         }
     }
 
-    /// What it does, once its first record has that number.
+    /// Its effect, once its first record has that number.
     pub(crate) fn effect(self, first: Lsn) -> Effect {
         let mut effect = self.effect;
         for ((number, _), record) in effect.controls.iter_mut().zip(&self.controls) {

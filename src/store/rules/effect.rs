@@ -1,4 +1,4 @@
-//! What a durable frame does to the entry of its session. A running engine takes the effect from
+//! Effect of a durable frame on the entry of its session. A running engine takes the effect from
 //! the decision that built the frame; a replay reads it from the frame's records. [`apply`] serves
 //! both. It must not judge whether the frame may be there.
 
@@ -8,7 +8,7 @@ use crate::{
     log::{Chain, Control, Entry, FrameHeader, KnownBatch, Record},
 };
 
-/// What a frame does to its session once it is durable.
+/// Effect of a frame on its session once it is durable.
 #[derive(Debug)]
 pub(crate) struct Effect {
     /// The end of the session behind the frame.
@@ -34,7 +34,7 @@ pub(crate) struct Effect {
 
 impl Effect {
     /// The effect of a frame, read from its records.
-    pub(crate) fn of(header: &FrameHeader, records: &[(Lsn, Record)]) -> Self {
+    pub(crate) fn from_records(header: &FrameHeader, records: &[(Lsn, Record)]) -> Self {
         let mut effect = Self {
             tail: header.first_position,
             chain: header.chain,
@@ -66,7 +66,7 @@ impl Effect {
         effect
     }
 
-    /// Whether its frame creates the session.
+    /// True if its frame creates the session.
     pub(crate) fn is_creation(&self) -> bool {
         matches!(self.controls.first(), Some((_, Control::Create(_))))
     }
@@ -79,14 +79,14 @@ impl Effect {
         })
     }
 
-    /// How many notes its frame holds.
+    /// Number of notes its frame holds.
     pub(super) fn notes(&self) -> u64 {
         self.controls.iter().filter(|(_, said)| matches!(said, Control::Note(_))).count() as u64
     }
 
-    /// Whether requests that depend on the session itself wait for it: a note and a new title
+    /// True if requests that depend on the session itself wait for it: a note and a new title
     /// change nothing that they depend on.
-    pub(super) fn bars(&self) -> bool {
+    pub(super) fn blocks_requests(&self) -> bool {
         self.controls.iter().any(|(_, said)| match said {
             Control::Note(_) | Control::Batch(_) => false,
             Control::Change(change) => !change.describes(),
@@ -94,7 +94,7 @@ impl Effect {
         })
     }
 
-    /// Whether it takes the session out of the sight of readers.
+    /// True if it hides the session from readers.
     pub(super) fn ends(&self) -> bool {
         self.controls.iter().any(|(_, said)| match said {
             Control::Change(change) => change.delete || change.life.expire,
@@ -108,7 +108,7 @@ impl Effect {
         given(&self.names, self.batch())
     }
 
-    /// Whether it does the same as another, names aside.
+    /// True if its effect equals that of another, names aside.
     #[cfg(feature = "tests")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let end = |one: &Self| (one.tail, one.chain, one.control_chain, one.end_lsn);

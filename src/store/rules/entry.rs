@@ -124,12 +124,12 @@ impl Entry {
         }
     }
 
-    /// Whether the body of a redacted event may be left in a file.
+    /// True if a file may still have the body of a redacted event.
     pub(crate) fn is_redacting(&self) -> bool {
         self.redacted.iter().any(|one| !one.cleared)
     }
 
-    /// How often something of what it wrote was taken away; an erasure is the last time.
+    /// Number of removals from what it wrote; an erasure is the last.
     pub(crate) fn rewritten(&self) -> u64 {
         if self.stage.is_erased() { u64::MAX } else { self.redacted.len() as u64 }
     }
@@ -145,11 +145,11 @@ impl Entry {
         self.used_after = after.saturating_add(SECOND_MICROS - 1).div_euclid(SECOND_MICROS);
     }
 
-    /// Whether readers may know of the session.
+    /// Checks that readers may know of the session.
     ///
     /// # Errors
     /// [`StoreError::SessionDeleted`], [`StoreError::SessionExpired`].
-    pub(crate) fn visible(&self, session: &SessionId) -> StoreResult<()> {
+    pub(crate) fn check_visible(&self, session: &SessionId) -> StoreResult<()> {
         let session = session.clone();
         match self.stage.end().map(|end| end.how) {
             None => Ok(()),
@@ -161,26 +161,26 @@ impl Entry {
         }
     }
 
-    /// Whether a caller may know of the session that restores or discards it.
+    /// Checks that a caller who restores or discards the session may know of it.
     ///
     /// # Errors
-    /// Those of [`Self::visible`].
-    pub(crate) fn restorable(&self, session: &SessionId) -> StoreResult<()> {
-        if self.stage.is_restorable() { Ok(()) } else { self.visible(session) }
+    /// Those of [`Self::check_visible`].
+    pub(crate) fn check_restorable(&self, session: &SessionId) -> StoreResult<()> {
+        if self.stage.is_restorable() { Ok(()) } else { self.check_visible(session) }
     }
 
-    /// Whether events may be appended to it, as far as it says.
+    /// True if events may be appended to it, as far as the entry says.
     fn is_open(&self) -> bool {
         self.stage.is_alive() && self.archived_at.is_none() && !self.is_degraded()
     }
 
-    /// Whether a caller began to work on it, in that workspace, and did not say that it is done.
+    /// True if a caller began work on it in that workspace and did not say that it is done.
     pub(crate) fn is_unfinished(&self, workspace: Option<&str>) -> bool {
         let asked = workspace.is_none_or(|name| self.workspace.as_deref() == Some(name));
         asked && self.is_open() && work_of(&self.work).is_unfinished()
     }
 
-    /// Whether it has events behind its last checkpoint, and was written to since then.
+    /// True if it has events behind its last checkpoint and was written to since then.
     pub(crate) fn is_unmarked(&self, since: Timestamp) -> bool {
         let marked = self.work.checkpoint.map_or(0, |mark| mark.position);
         self.tail > marked && self.updated_at >= since.0 && self.is_open()
@@ -209,7 +209,7 @@ impl Entry {
         self.damage.iter().map(gap).collect()
     }
 
-    /// What the session says about itself.
+    /// Description of the session.
     pub(crate) fn info(&self, key: &SessionKey) -> SessionInfo {
         SessionInfo {
             key: key.clone(),
@@ -239,7 +239,7 @@ fn point_of(lineage: &Lineage) -> Option<ForkPoint> {
     Some(ForkPoint { session, at: Position(lineage.position) })
 }
 
-/// What is known of the work on a session.
+/// State of the work on a session.
 pub(crate) fn work_of(work: &Work) -> store::Work {
     store::Work {
         fence: Fence(work.fence),
@@ -254,7 +254,7 @@ pub(crate) fn work_of(work: &Work) -> store::Work {
     }
 }
 
-/// Whether the event at a position is redacted; `redacted` is in order.
+/// True if the event at a position is redacted; `redacted` is in order.
 pub(crate) fn is_redacted(redacted: &[Redaction], position: Position) -> bool {
     redacted.binary_search_by_key(&position.0, |one| one.position).is_ok()
 }

@@ -1,5 +1,5 @@
-//! How long sessions live: the limits, which of them is in force, and the next step of a session
-//! that is not used. It must not count time (`store::lifetime` does), nor take a step.
+//! Lifetimes of sessions: the limits, the one in force, and the next step of an unused session. It
+//! must not count time (`store::lifetime` does), nor take a step.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Reclaim,
 }
 
-/// What an operator decides about idle sessions.
+/// Settings of an operator for idle sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Idle for longer, a session's facts leave memory and it is no longer offered to callers
@@ -34,8 +34,8 @@ pub struct Lifetimes {
     /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
     /// keeps it without end.
     pub retention: Duration,
-    /// How long an expired session without a limit of its own can be restored; then its files are
-    /// removed. Default 0: without end.
+    /// Time in which an expired session without a limit of its own can be restored; then its files
+    /// are removed. Default 0: without end.
     pub purge: Duration,
     /// The same for an expired session with a limit of its own, and how long the id of a deleted
     /// session is not given again. Default 7 days.
@@ -49,7 +49,7 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// What holds unless a setting says otherwise.
+    /// Values that hold unless a setting says otherwise.
     pub const DEFAULT: Self = Self {
         hot: Duration::from_secs(4 * 3_600),
         retention: Duration::from_secs(30 * 24 * 3_600),
@@ -64,7 +64,7 @@ impl Lifetimes {
         Some(limit).filter(|limit| !limit.is_zero())
     }
 
-    /// How coarse the last use of a session is noted. It is added to every limit.
+    /// Precision of the noted last use of a session. It is added to every limit.
     #[must_use]
     pub fn grain(&self, ttl_seconds: Option<u64>) -> Duration {
         let hot = Some(self.hot).filter(|hot| !hot.is_zero());
@@ -98,7 +98,7 @@ impl Lifetimes {
         (temporary || !after.is_zero()).then(|| used_at.plus_micros(micros(after)))
     }
 
-    /// Whether a session used last at `used_at` is offered to callers without an id.
+    /// True if a session used last at `used_at` is offered to callers without an id.
     #[must_use]
     pub fn is_hot(&self, ttl_seconds: Option<u64>, used_at: Timestamp, now: Timestamp) -> bool {
         let limit = self.hot.saturating_add(self.grain(ttl_seconds));
@@ -119,7 +119,7 @@ impl Lifetimes {
         let used_at = entry.used_at();
         let end = entry.stage.end();
         let deleted = end.is_some_and(|end| end.how != Ending::Expired);
-        if !deleted && kept(entry).is_some() {
+        if !deleted && keep_reason(entry).is_some() {
             return None;
         }
         if end.is_some() {
@@ -136,7 +136,7 @@ impl Lifetimes {
         expires.is_some_and(|at| counted > at).then_some(Step::Expire)
     }
 
-    /// What is to come of a session; `None` of one that is kept without end.
+    /// The next step of a session; `None` of one that is kept without end.
     pub(crate) fn age(&self, entry: &Entry) -> Option<Aging> {
         let used_at = entry.used_at();
         let stage = match entry.stage.end().map(|end| end.how) {
@@ -156,7 +156,7 @@ impl Lifetimes {
             used_at,
             ends_at,
             ttl_seconds: entry.ttl_seconds,
-            kept: kept(entry).filter(|_| stage != Stage::Deleted),
+            kept: keep_reason(entry).filter(|_| stage != Stage::Deleted),
         })
     }
 }
@@ -173,8 +173,8 @@ impl Usage {
     }
 }
 
-/// What keeps a session from expiring.
-fn kept(entry: &Entry) -> Option<Keeps> {
+/// Reason for which a session does not expire.
+fn keep_reason(entry: &Entry) -> Option<Keeps> {
     match entry.held_at {
         Some(at) => Some(Keeps::Hold(Timestamp(at))),
         // What cannot be read is for a person to give up.

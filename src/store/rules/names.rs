@@ -6,7 +6,7 @@ use crate::{
     log::{KnownBatch, segment::name_hash},
 };
 
-/// How the id of a new event is kept.
+/// Stored form of the id of a new event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     /// The hash of an id that the caller gave: it may have been given before.

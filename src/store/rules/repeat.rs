@@ -8,7 +8,7 @@ use crate::{
     store::{Appended, ForkPoint, NewSession, SessionInfo, StoreError, StoreResult},
 };
 
-/// Where the events of a batch are stored whose key is known.
+/// Positions of the stored events of a batch with a known key.
 ///
 /// # Errors
 /// [`StoreError::IdempotencyConflict`] when the batch is another one.
@@ -25,7 +25,7 @@ pub(crate) fn batch_range(batch: &Batch, known: &KnownBatch) -> StoreResult<Rang
 /// a time.
 pub(crate) struct Repeated<'a> {
     batch: &'a Batch,
-    /// Which events of the batch are stored, and where.
+    /// Indices of the stored events of the batch, with their positions.
     known: Vec<(usize, Position)>,
     /// As many of them as were compared.
     stored: Vec<Event>,

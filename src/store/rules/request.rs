@@ -1,6 +1,6 @@
-//! What a caller asks of a session, with everything about the request that does not depend on its
-//! place in the session: ids, salts, digests and encoded records. Preparing is most of the work of
-//! an append, and it is done before the session is locked. It must not look at the session.
+//! Request to a session, with everything about it that does not depend on its place in the session:
+//! ids, salts, digests and encoded records. Preparing is most of the work of an append, and it is
+//! done before the session is locked. It must not look at the session.
 
 use super::{Name, names::mint};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     store::{Lease, LeaseCall, Placed},
 };
 
-/// What is asked.
+/// Kind of a request.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// To create the session, with its first events.
@@ -33,7 +33,7 @@ pub(crate) enum Ask {
     Erase,
 }
 
-/// Which sessions a request may see.
+/// Sessions that a request may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sees {
     /// Those that readers see.
@@ -47,7 +47,7 @@ pub(crate) enum Sees {
 }
 
 impl Ask {
-    /// Which sessions the request may see.
+    /// Sessions that the request may see.
     pub(crate) fn sees(&self) -> Sees {
         match self {
             Self::Change(change) if change.life.restore || change.discards() => Sees::Restorable,
@@ -58,8 +58,7 @@ impl Ask {
         }
     }
 
-    /// Whether the events of the session stay as they are, so that damage does not stand against
-    /// it.
+    /// True if it leaves the events of the session as they are, so that damage is no obstacle.
     pub(crate) fn mends(&self) -> bool {
         match self {
             Self::Change(change) => change.mends(),
@@ -69,7 +68,7 @@ impl Ask {
         }
     }
 
-    /// Whether an archived session takes it.
+    /// True if an archived session takes it.
     pub(super) fn suits_archived(&self) -> bool {
         match self {
             Self::Append => false,
@@ -88,8 +87,8 @@ pub(crate) struct Request {
     /// The answer for each event, its position aside.
     pub(crate) placed: Vec<Placed>,
     pub(crate) names: Vec<Name>,
-    /// Where its events are known among those that a fork reads of its ancestors; empty when none
-    /// was looked for.
+    /// Known positions of its events among those that a fork reads of its ancestors; empty when
+    /// none was looked for.
     pub(crate) inherited: Vec<Option<Position>>,
     pub(super) digests: Vec<Digest>,
     /// The records of its events as of `at`; empty once they are in a frame.
@@ -108,7 +107,7 @@ pub(super) struct Digest {
     pub(super) digest: [u8; 32],
 }
 
-/// Where a request gets its randomness.
+/// Source of randomness for a request.
 pub(crate) trait Draw {
     /// Random bits of an event id.
     fn id(&self) -> [u8; 10];
@@ -167,7 +166,7 @@ impl Request {
         bytes.sum()
     }
 
-    /// Whether it writes to the session: what a lease keeps others from.
+    /// True if it writes to the session: a lease keeps others from that.
     pub(super) fn writes(&self) -> bool {
         let Ask::Append = self.ask else { return false };
         match &self.batch.note {

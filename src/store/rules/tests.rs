@@ -121,14 +121,14 @@ fn append(batch: Batch) -> Request {
 /// The effect of a request that becomes a frame behind an entry; it is the one that the frame has
 /// when it is read back.
 fn written_effect(entry: &Entry, request: &mut Request) -> Effect {
-    let ahead = Ahead::of(entry);
+    let ahead = Ahead::from_entry(entry);
     let named = (&id(), hash());
     let decided = decide(named, entry, &ahead, request, Looked::default(), &|| at(10)).unwrap();
     let Decision::Draft(mut draft) = decided else { panic!("nothing to write") };
     let mut frame = draft.take_frame();
     frame.header.first_lsn = Lsn(entry.end_lsn);
     let effect = draft.effect(frame.header.first_lsn);
-    let read = Effect::of(&frame.header, &frame.records().unwrap());
+    let read = Effect::from_records(&frame.header, &frame.records().unwrap());
     assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
     effect
 }
@@ -213,13 +213,13 @@ fn states() -> Vec<(&'static str, Entry)> {
     ]
 }
 
-/// What becomes of a request, in a word.
+/// Outcome of a request, in a word.
 fn outcome(entry: &Entry, ahead: &Ahead, request: &mut Request, looked: Looked) -> String {
     let session = id();
     let seen = match request.ask.sees() {
         // It has no forks.
-        Sees::Visible | Sees::Read => entry.visible(&session),
-        Sees::Restorable => entry.restorable(&session),
+        Sees::Visible | Sees::Read => entry.check_visible(&session),
+        Sees::Restorable => entry.check_restorable(&session),
         Sees::Kept => Ok(()),
     };
     let named = (&session, hash());
@@ -256,7 +256,7 @@ fn each_state_of_a_session_takes_the_requests_that_suit_it() {
     let mut table = String::new();
     for (state, entry) in states() {
         for (name, ask, batch) in asks() {
-            let ahead = Ahead::of(&entry);
+            let ahead = Ahead::from_entry(&entry);
             let mut request = request(ask, batch, 10);
             let found = outcome(&entry, &ahead, &mut request, Looked::default());
             writeln!(table, "{state}: {name}: {found}").unwrap();
@@ -270,7 +270,7 @@ fn a_request_that_depends_on_frames_in_flight_waits_for_them() {
     let entry = entry();
     let mut table = String::new();
     for (queued, ask, batch) in asks().into_iter().take(13) {
-        let mut ahead = Ahead::of(&entry);
+        let mut ahead = Ahead::from_entry(&entry);
         let mut first = request(ask, batch, 10);
         let named = (&id(), hash());
         let decided = decide(named, &entry, &ahead, &mut first, Looked::default(), &|| at(10));
@@ -290,7 +290,7 @@ fn names_and_positions_are_decided_on_durable_bytes() {
     let entry = entry();
     let (tail, key) = (Position(entry.tail), BatchKey::new("k").unwrap());
     let keyed = || Batch { key: Some(key.clone()), ..events(&[Some("a"), None]) };
-    let mut flying = Ahead::of(&entry);
+    let mut flying = Ahead::from_entry(&entry);
     let mut first = append(keyed());
     let Ok(Decision::Draft(draft)) =
         decide((&id(), hash()), &entry, &flying, &mut first, Looked::default(), &|| at(10))
@@ -301,7 +301,7 @@ fn names_and_positions_are_decided_on_durable_bytes() {
     let answer = next.answer(&mut first);
     assert_eq!((answer.first_position, answer.next_position), (tail, tail.plus(2)));
     flying.advance(next);
-    let still = Ahead::of(&entry);
+    let still = Ahead::from_entry(&entry);
     let expecting =
         |position: u64| Batch { if_position: Some(Position(position)), ..events(&[None]) };
     let known =
@@ -354,8 +354,8 @@ fn a_note_that_expects_so_many_notes_is_decided_on_durable_ones() {
         batch.note.iter_mut().for_each(|note| note.if_notes = Some(notes));
         append(batch)
     };
-    let still = Ahead::of(&entry);
-    let (mut flying, mut writing) = (Ahead::of(&entry), Ahead::of(&entry));
+    let still = Ahead::from_entry(&entry);
+    let (mut flying, mut writing) = (Ahead::from_entry(&entry), Ahead::from_entry(&entry));
     for (ahead, mut queued) in [
         (&mut flying, append(note(NoteKind::Cursor, false))),
         (&mut writing, append(events(&[None]))),
@@ -389,7 +389,7 @@ fn a_frame_does_what_its_records_say_when_it_is_read_back() {
         for (name, ask, batch) in asks() {
             let mut request = request(ask, batch, 20);
             let looked = Looked::default();
-            if outcome(&entry, &Ahead::of(&entry), &mut request, looked) != "written" {
+            if outcome(&entry, &Ahead::from_entry(&entry), &mut request, looked) != "written" {
                 continue;
             }
             let mut after = entry.clone();
@@ -421,7 +421,7 @@ fn a_frame_does_what_its_records_say_when_it_is_read_back() {
 }
 
 fn is_seen(entry: &Entry) -> bool {
-    entry.visible(&id()).is_ok()
+    entry.check_visible(&id()).is_ok()
 }
 
 #[test]

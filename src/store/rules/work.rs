@@ -8,23 +8,23 @@ use crate::{
     store::{Lease, LeaseCall, StoreError, StoreResult, Work},
 };
 
-/// How far tokens jump in a store that was brought back from a copy.
+/// Jump of fencing tokens in a store that was restored from a copy.
 const JUMP: u64 = 1 << 32;
 
 impl Work {
-    /// Whether a caller began and did not say that it is done.
+    /// True if a caller began and did not say that it is done.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.until.is_some() || self.checkpoint.is_some_and(|mark| mark.open)
     }
 
-    /// Whether a lease holds at that count of time.
+    /// True if a lease holds at that count of time.
     #[must_use]
     pub fn is_leased(&self, counted: Timestamp) -> bool {
         self.until.is_some_and(|until| counted <= until)
     }
 
-    /// Whether who has that token, or none, may write.
+    /// Checks that the owner of that token, or of none, may write.
     ///
     /// # Errors
     /// [`StoreError::LeaseHeld`] without the token of the lease that holds,
@@ -38,7 +38,7 @@ impl Work {
         match fence {
             Some(fence) if self.is_leased(counted) && fence == self.fence => Ok(()),
             Some(_) => Err(StoreError::LeaseLost { session: session.clone() }),
-            None if self.is_leased(counted) => Err(self.held(session, counted)),
+            None if self.is_leased(counted) => Err(self.lease_held(session, counted)),
             None => Ok(()),
         }
     }
@@ -68,7 +68,7 @@ impl Work {
                 same.then_some((lease, false)).ok_or_else(conflict)
             }
             LeaseCall::Take { steal: false, .. } if self.is_leased(counted) => {
-                Err(self.held(session, counted))
+                Err(self.lease_held(session, counted))
             }
             LeaseCall::Take { ttl, key, .. } => {
                 let fence = Fence(self.fence.0.saturating_add(1));
@@ -89,12 +89,12 @@ impl Work {
         }
     }
 
-    /// Whether a call with that key is the one that took the lease; `None` with another key.
+    /// Compares a call with the one that took the lease, by their keys; `None` with another key.
     fn retried(&self, key: Option<[u8; 16]>) -> Option<bool> {
         BatchKey::retries(self.key?, key?)
     }
 
-    fn held(&self, session: &SessionId, counted: Timestamp) -> StoreError {
+    fn lease_held(&self, session: &SessionId, counted: Timestamp) -> StoreError {
         let micros = self.until.map_or(0, |until| until.0.saturating_sub(counted.0));
         let seconds = u64::try_from(micros).unwrap_or(0).div_ceil(1_000_000).max(1);
         StoreError::LeaseHeld { session: session.clone(), seconds }

@@ -1,5 +1,5 @@
-//! What one tenant may take from the others: bytes, connections, streams, and the time of the
-//! server.
+//! Limits on what one tenant takes from the others: bytes, connections, streams, and the time of
+//! the server.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
-//! What is another's is as what is not there: on every route of the description and every tool,
-//! the same status, headers and body. The lists are made from what is published, so that a route
-//! or a tool that comes is in them.
+//! Sessions of others answer like absent ones: on every route of the description and every tool,
+//! with the same status, headers and body. The lists are made from what is published, so that a
+//! route or a tool that comes is in them.
 
 use std::collections::BTreeMap;
 

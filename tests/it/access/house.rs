@@ -17,7 +17,7 @@ use crate::{
     http::house::{House, Plan, Reply},
 };
 
-/// What a walled house is built with.
+/// Settings of a walled house.
 #[derive(Default)]
 pub struct Wall {
     pub limits: PerTenant<Limits>,

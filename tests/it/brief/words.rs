@@ -1,4 +1,4 @@
-//! What a brief tells of the words of a person, of calls and of failures.
+//! Words of a person, calls and failures in a brief.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What the sweeps over a damaged store found once, each alone and small. It must not sweep.
+//! Findings of the sweeps over a damaged store, each alone and small. It must not sweep.
 
 use sessionlog::{
     env::{MasterKeys, secrets::Secret},

@@ -36,18 +36,18 @@ pub const SESSIONS: [&str; 5] = ["sealed", "open", "journal", "fork", "young"];
 pub const FORKS: [(&str, &str, u64); 2] = [("fork", "sealed", 12), ("young", "journal", 2)];
 /// The one that was erased.
 pub const ERASED: &str = "erased";
-/// Where frames start in a journal file.
+/// Byte offset of the first frame in a journal file.
 const FRAMES_AT: usize = 8192;
 const SLOT_BYTES: usize = 128;
 
-/// What a device held when its power failed, and what had been acknowledged.
+/// Contents of a device when its power failed, and the acknowledged events.
 pub struct Image {
     pub files: BTreeMap<String, Vec<u8>>,
     pub events: BTreeMap<&'static str, Vec<Event>>,
     pub notes: BTreeMap<&'static str, Vec<Note>>,
     /// Leases and marks.
     pub work: BTreeMap<&'static str, Work>,
-    /// What files had held before, the oldest first.
+    /// Earlier contents of files, the oldest first.
     pub older: Vec<BTreeMap<String, Vec<u8>>>,
     /// The journal file that was written to last; it was used before.
     pub last: String,
@@ -275,7 +275,7 @@ impl Image {
         sim
     }
 
-    /// Whether the directory shows that something is missing. The latest frames of the journal's
+    /// True if the directory shows that something is missing. The latest frames of the journal's
     /// last file are not witnessed when all that was written after them is changed too, in more
     /// than one place: docs/guarantees.md, G6, the two windows.
     pub fn is_witnessed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
@@ -316,7 +316,7 @@ impl Image {
         known.map(|(hash, _)| hash.to_string()).unwrap()
     }
 
-    /// Whether the store reads this segment: not one that a sealed segment replaced.
+    /// True if the store reads this segment: not one that a sealed segment replaced.
     pub fn is_live_segment(&self, path: &str) -> bool {
         let replaced = |other: &String| {
             // <hash>-<base>-<start>.seg
@@ -363,7 +363,7 @@ impl Image {
         owners
     }
 
-    /// Whether a journal file has neither copy of its header any more, or one of another file.
+    /// True if a journal file has neither copy of its header any more, or one of another file.
     pub fn is_headless(&self, path: &str, new: &[u8]) -> bool {
         if !path.starts_with("journal/") {
             return false;
@@ -374,7 +374,7 @@ impl Image {
         own.is_some() && (!new.contains(&own) || new.iter().flatten().any(|one| Some(*one) != own))
     }
 
-    /// Whether neither file of keys has that key as it was.
+    /// True if neither file of keys has that key as it was.
     fn is_lost(&self, key: u64, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
         let slot = key as usize * SLOT_BYTES..(key as usize + 1) * SLOT_BYTES;
         ["keys/0", "keys/1"].into_iter().all(|path| {
@@ -387,7 +387,7 @@ impl Image {
 }
 
 impl Making {
-    /// What no segment has when the power fails.
+    /// Writes sessions that no segment has when the power fails.
     async fn late(&mut self) {
         let ttl = Duration::from_secs(60);
         self.create("journal").await;
@@ -412,7 +412,7 @@ impl Making {
         }
     }
 
-    /// Whether the last file of the journal has frames of some, and room for a watermark.
+    /// True if the last file of the journal has frames of some, and room for a watermark.
     fn is_witnessed(&self) -> bool {
         let files = durable(&self.sim);
         let last = journals(&files).filter_map(|(_, bytes)| Some((used(bytes)?, bytes)));

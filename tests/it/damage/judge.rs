@@ -22,7 +22,7 @@ pub struct Damage {
     pub changes: BTreeMap<String, Option<Vec<u8>>>,
 }
 
-/// What became of a damaged store.
+/// Fate of a damaged store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// Nothing is missing, and nothing was said.
@@ -84,7 +84,7 @@ impl Image {
     }
 }
 
-/// What a session is found to be missing.
+/// Missing parts of a session.
 #[derive(Default)]
 struct Lacks {
     positions: BTreeSet<u64>,
@@ -96,7 +96,7 @@ struct Start<'a> {
     image: &'a Image,
     sim: &'a Sim,
     owners: &'a BTreeSet<&'static str>,
-    /// Whether the directory shows what is missing.
+    /// True if the directory shows the loss.
     witnessed: bool,
     told: String,
     /// No start follows it: it may be written to.
@@ -272,7 +272,7 @@ impl Start<'_> {
         }
     }
 
-    /// What is whole is written on, in the last start; what is damaged is not.
+    /// Appends to whole sessions in the last start, and not to damaged ones.
     async fn written(&self, store: &Local, session: &str, damaged: bool, frozen: bool) {
         if !(self.last || damaged || frozen) {
             return;

@@ -161,7 +161,7 @@ fn a_store_and_its_keys_lie_as_they_are_drawn() {
     );
     // Both master keys open the same one.
     for (master, stored) in [(master(), keys.current), (previous, keys.previous.unwrap())] {
-        let opened = master.own(STORE_ID, CREATED_AT, &stored).unwrap();
+        let opened = master.unwrap_own(STORE_ID, CREATED_AT, &stored).unwrap();
         assert_eq!(opened.tag("acme"), own().tag("acme"));
     }
 
@@ -226,11 +226,11 @@ fn an_encrypted_sealed_segment_is_laid_out_as_documented() {
 fn the_manifest_of_a_backup_is_laid_out_as_documented() {
     let mut some = Hashing::default();
     some.take(b"some bytes");
-    let files = vec![some.kept("journal/0"), Hashing::default().kept("journal/1")];
+    let files = vec![some.entry("journal/0"), Hashing::default().entry("journal/1")];
     let key = Some(master().id());
     let manifest = Manifest { store: STORE_ID, at: CREATED_AT, sessions: 3, key, files };
     let golden = BACKUP.concat();
     assert_eq!(manifest.encode(), golden);
     assert_eq!(Manifest::decode(&golden), Ok(manifest));
-    assert_eq!(Manifest::begun(), BACKUP[0]);
+    assert_eq!(Manifest::placeholder(), BACKUP[0]);
 }

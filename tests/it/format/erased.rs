@@ -53,7 +53,7 @@ async fn is_erased(store: &Local, session: &SessionKey) -> bool {
     }
 }
 
-/// Whether the decoder finds the session erased; the others say what the store said.
+/// True if the decoder finds the session erased; the others are as the store said.
 fn is_erased_in(directory: &Path, expected: &Value, told: &str) -> Option<bool> {
     let mut document = decoded(directory)?;
     assert_eq!(document["problems"], json!([]), "{told}");

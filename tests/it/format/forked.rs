@@ -63,7 +63,7 @@ async fn fill(name: &str, directory: &Path) -> Value {
     said(&store).await
 }
 
-/// What a store says of the sessions.
+/// Sessions as a store describes them.
 async fn said(store: &Local) -> Value {
     let mut all = Vec::new();
     for session in NAMES {

@@ -79,7 +79,7 @@ async fn hurt(directory: &Path) {
     flips.iter().for_each(|(path, at)| flip(path, *at));
 }
 
-/// What a store says of a session: what is whole, and what is lost.
+/// Session as a store describes it: its whole events, and its losses.
 async fn said(store: &dyn Store, key: &SessionKey) -> Value {
     let events = whole_of(store, key).await.into_iter().map(|event| {
         json!({

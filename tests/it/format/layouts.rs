@@ -243,7 +243,8 @@ pub(super) fn unhex(lines: &[&str]) -> Bytes {
     digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// What is read says exactly that, field by field; arrays of one byte are written short.
+/// Checks that a value that was read has exactly these fields; arrays of one byte are written
+/// short.
 #[track_caller]
 fn check_says(value: &impl Debug, expected: &[&str]) {
     let mut said = format!("{value:?}");

@@ -38,8 +38,8 @@ fn lineage(now: Timestamp) -> Record {
     record::decode(&Bytes::from(bytes), 1).unwrap().remove(0)
 }
 
-/// Where the last frame of the journal ends: path, header of its file, byte offset, next number,
-/// and the last frame.
+/// End of the last frame of the journal: path, header of its file, byte offset, next number, and
+/// the last frame.
 pub(super) fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn, Frame) {
     let used = files(&directory.join("journal")).into_iter().filter_map(|(path, bytes)| {
         let header = JournalHeader::decode(&bytes).ok()?;

@@ -41,7 +41,7 @@ async fn relate(house: &House, from: &str, kind: &str, to: &str) -> Reply {
     house.post(&format!("{BANK}/relationships"), &asked).await
 }
 
-/// What a query finds: of `entities` or `relationships`.
+/// Result of a query of `entities` or `relationships`.
 async fn query(house: &House, of: &str, asked: Value) -> Value {
     let found = house.post(&format!("{BANK}/{of}/query"), &asked).await;
     assert_eq!(found.status, 200, "{asked}: {}", found.text);

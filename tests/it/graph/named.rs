@@ -1,5 +1,5 @@
-//! What the sessions of a workspace name, and the numbers of a workspace: over HTTP, by tools and
-//! on the command line.
+//! Names in the sessions of a workspace, and the numbers of a workspace: over HTTP, by tools and on
+//! the command line.
 
 use serde_json::{Value, json};
 use sessionlog::{access::Grant, event::Timestamp};

@@ -1,4 +1,4 @@
-//! What a save shows in the graph of its workspace: entities and relations of the document, which
+//! Effect of a save on the graph of its workspace: entities and relations of the document, which
 //! follow from the log and go with it.
 
 use serde_json::{Value, json};

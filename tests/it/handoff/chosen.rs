@@ -1,5 +1,5 @@
-//! Which saved items a restore gives: those that a person marked, those that are about what is
-//! asked; what is left out is counted, and one figure says how much is given.
+//! Saved items in a restore: those that a person marked, those that are about what is asked; the
+//! rest is counted, and one figure says how much is given.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn given(found: &Value) -> Vec<&str> {
     items.iter().map(|item| item["id"].as_str().unwrap()).collect()
 }
 
-/// How many of a class are not given.
+/// Number of items of a class that are not given.
 fn left(found: &Value, class: &str) -> u64 {
     let all = found["left_out"].as_array().unwrap();
     let one = all.iter().find(|one| one["class"] == class);

@@ -30,7 +30,7 @@ async fn remember(house: &House, workspace: &str, text: &str) {
     post(house, &format!("{workspace}/memory"), item).await;
 }
 
-/// What is remembered in a workspace, as one text.
+/// Memory of a workspace, as one text.
 async fn remembered(house: &House, workspace: &str) -> String {
     house.get(&format!("{workspace}/memory")).await.text
 }

@@ -1,5 +1,5 @@
-//! What the answers of a store mean for an event: recorded, waits, put aside or dropped; and what a
-//! hook requests before it answers a model. It must not start an owner: the store is a script.
+//! Effect of a store's answers on an event: it is recorded, waits, is put aside or dropped; and the
+//! requests of a hook before it answers a model. It must not start an owner: the store is a script.
 
 use std::{
     io::{BufReader, Write as _},
@@ -142,7 +142,7 @@ fn waiting(directory: &Path) -> usize {
     inside.filter(|entry| entry.path().extension().is_some_and(|e| e == "json")).count()
 }
 
-/// How many wait, and how many were put aside.
+/// Numbers of files that wait, and that were put aside.
 fn kept(home: &Path) -> (usize, usize) {
     (waiting(&spool(home)), waiting(&spool(home).join("refused")))
 }
@@ -328,7 +328,7 @@ fn an_event_is_spooled_before_its_program_times_the_hook_out() {
     assert!(trouble.contains("no answer for 8000 ms"), "{trouble}");
 }
 
-/// What a hook sends to bring a session into being with an event.
+/// Request by which a hook creates a session for an event.
 pub fn created(event: impl Into<Input>, directory: Option<&str>) -> Value {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|path, _| match path {

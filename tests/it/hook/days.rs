@@ -11,7 +11,7 @@ use crate::program::Place;
 struct Day<'p>(&'p Place, &'static str);
 
 impl Day<'_> {
-    /// What the model is given at an event; empty for nothing.
+    /// Text given to the model at an event; empty for nothing.
     #[track_caller]
     fn given(&self, event: Value) -> String {
         let ran = hook(self.0, &of(self.1, event));

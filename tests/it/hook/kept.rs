@@ -1,6 +1,6 @@
-//! What hooks give to models is kept whole in the log: a person reads it there, nothing finds it
-//! and no model is given it again. It may repeat any event of the session and its project, so that
-//! a redaction and an erasure take it along.
+//! Texts that hooks give to models are kept whole in the log: a person reads them there, nothing
+//! finds them and no model is given them again. They may repeat any event of the session and its
+//! project, so that a redaction and an erasure take them along.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn work(place: &Place, word: &str) {
     quiet(place, &claude("Stop", &said));
 }
 
-/// What the hook of an event gives to the model.
+/// Text that the hook of an event gives to the model.
 fn given(place: &Place, event: &Value) -> String {
     let ran = hook(place, event);
     let answer: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));

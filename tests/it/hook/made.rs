@@ -1,5 +1,5 @@
-//! What is made of an event besides its type: its program, its thread, whether a tool failed, what
-//! was cut or removed; and reports about waiting events. It must not test what a store answers.
+//! Members of an event besides its type: its program, its thread, the failure of a tool, what was
+//! cut or removed; and reports about waiting events. It must not test what a store answers.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! What hooks record of commands is shown as it stands: each test with its last outcome, whichever
-//! command ran it; a file whose changes were taken back as such; what a shell changed elsewhere.
-//! The reports are those of real runners.
+//! Views of commands that hooks recorded: each test with its last outcome, whichever command ran
+//! it; a file whose changes were taken back as such; changes of a shell elsewhere. The reports are
+//! those of real runners.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a person keeps out of every record: private spans, excluded paths, and times in which
+//! Exceptions of a person from every record: private spans, excluded paths, and times in which
 //! recording is paused or off. Each test reads every file that is left.
 
 use std::{fs, path::Path};

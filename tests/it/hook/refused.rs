@@ -75,7 +75,7 @@ impl Agent {
         self.place.run(&["view", SESSION, "continuation", "--json"]).ok()
     }
 
-    /// How calls of a tool fared: those that succeeded, and all.
+    /// Outcomes of calls of a tool: those that succeeded, and all.
     fn fared(&self, tool: &str) -> Value {
         let mut client = McpClient::start(&self.place, &["--session", SESSION]);
         client.call("get_research_session", &json!({}))["providerStats"][tool].clone()

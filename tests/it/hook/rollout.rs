@@ -1,5 +1,5 @@
-//! What hooks of Codex read in its rollout: turns that were rolled back, a copy that a fork begins
-//! with, and prompts that a person typed while the agent worked.
+//! Hooks of Codex read its rollout: turns that were rolled back, a copy that a fork begins with,
+//! and prompts that a person typed while the agent worked.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! What hooks read of a transcript besides words between calls: the order of a turn, prompts that a
+//! Hooks read in a transcript besides words between calls: the order of a turn, prompts that a
 //! person typed while the agent worked, and where a person took the agent back.
 
 use std::{cell::RefCell, fs};

@@ -1,5 +1,5 @@
-//! What hooks read in the program's transcript: the agent's words between calls and what its
-//! requests took, each once, however often it is read.
+//! Hooks read in the program's transcript: the agent's words between calls and the usage of its
+//! requests, each once, however often it is read.
 
 use std::{cell::RefCell, fs, path::PathBuf};
 
@@ -81,7 +81,7 @@ impl Agent {
         self.says(&format!("msg_{id}_end"), last);
     }
 
-    /// What the agent said, in the order of the log.
+    /// Messages of the agent, in the order of the log.
     fn said(&self) -> Vec<String> {
         let events = self.place.events(SESSION);
         let said = events.iter().filter(|event| event["type"] == "agent.message");

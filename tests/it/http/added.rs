@@ -1,5 +1,5 @@
-//! What the server adds after a batch: sources that results of tools name. Its cost for the answer,
-//! and its meaning for clients that count positions.
+//! Events that the server adds after a batch: sources that results of tools name. Their cost for
+//! the answer, and their meaning for clients that count positions.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ use crate::engines;
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
 
-/// How a stream begins.
+/// Head of a stream.
 const HEAD: &str = "POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
                     content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -61,7 +61,7 @@ fn chunk(text: &str) -> String {
 struct Wire {
     stream: TcpStream,
     read: Vec<u8>,
-    /// What is left of the answer's head and chunks is text.
+    /// Text of the answer without its head and chunks.
     text: String,
     ended: bool,
 }

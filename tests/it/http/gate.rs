@@ -50,18 +50,18 @@ impl Gate {
         self.open.send_replace(true);
     }
 
-    /// Whether reads go through at once, or wait.
+    /// Sets if reads go through at once, or wait.
     pub fn open_reads(&self, open: bool) {
         self.reads_open.send_replace(open);
     }
 
-    /// Whether everything that can fail fails: the storage cannot be reached.
+    /// Sets if everything that can fail fails: the storage cannot be reached.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
-    /// Whether no append is waited for: its outcome is unknown, and it is made once the gate is
-    /// open.
+    /// Sets if appends are not waited for: their outcome is unknown, and they are made once the
+    /// gate is open.
     pub fn is_unsure(&self, is_unsure: bool) {
         self.is_unsure.store(is_unsure, Ordering::Relaxed);
     }

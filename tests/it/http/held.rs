@@ -33,7 +33,7 @@ fn window() -> WindowCall {
     }
 }
 
-/// How each verb that computes ended.
+/// Outcome of each verb that computes.
 async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, ServiceResult<()>)> {
     let session = SessionId::new("s").unwrap();
     let (begin, end) = (Point::At(Position(1)), Point::At(Position(3)));

@@ -60,7 +60,7 @@ impl Reply {
     }
 }
 
-/// What a house is built with.
+/// Settings of a house.
 pub struct Plan {
     pub options: HttpOptions,
     pub serving: ServeOptions,

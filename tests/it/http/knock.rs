@@ -1,4 +1,4 @@
-//! Which connections are accepted, what one may cost, and how the server ends.
+//! Connections that are accepted, the cost of one, and the end of the server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is large: pictures beside words, and results that are kept in files beside the transcript.
+//! Large content: pictures beside words, and results that are kept in files beside the transcript.
 
 use std::{fs, os::unix::fs::symlink};
 

@@ -1,5 +1,5 @@
-//! What an import of a transcript of Claude Code makes of it: each word of a person and of the
-//! agent is in the views once, and the file comes back byte for byte.
+//! Import of a transcript of Claude Code: each word of a person and of the agent is in the views
+//! once, and the file comes back byte for byte.
 
 mod large;
 mod lines;
@@ -132,7 +132,7 @@ pub fn messages(place: &Place) -> Vec<String> {
     vec![window("anthropic"), window("openai"), export("anthropic"), export("openai")]
 }
 
-/// What a person typed, as the continuation has it.
+/// Text that a person typed, as the continuation has it.
 pub fn typed(place: &Place) -> Vec<String> {
     let view = view(place, "continuation");
     let words =

@@ -1,4 +1,4 @@
-//! How a list of sessions names and dates an imported transcript, and what its requests took.
+//! Name, dates and usage of an imported transcript in a list of sessions.
 
 use serde_json::{Value, json};
 

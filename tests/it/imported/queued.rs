@@ -1,4 +1,4 @@
-//! What a person typed while the agent worked, and behind the name of a command: each is a message
+//! Text a person typed while the agent worked, and behind the name of a command: each is a message
 //! of that person, once.
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Which session of its directory a caller without an id means, and where a first step goes. What a
-//! caller without a directory means is tested in `binding`.
+//! Session of its directory that a caller without an id means, and the session of a first step.
+//! Callers without a directory are tested in `binding`.
 
 use std::time::Duration;
 

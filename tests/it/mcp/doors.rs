@@ -1,6 +1,6 @@
-//! What tools promise, in each interface that serves them: a front end's streams, the two
-//! generations of streamable HTTP, and plain HTTP. What a verb decides is tested where it is
-//! decided; here each interface is shown to keep it.
+//! Promises of tools, in each interface that serves them: a front end's streams, the two
+//! generations of streamable HTTP, and plain HTTP. Decisions of a verb are tested where they are
+//! made; here each interface is shown to keep them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What an overview says of a research of ordinary steps: each thing once, sources with titles,
-//! approaches that were ruled out, lines as long as there is room.
+//! Overview of a research of ordinary steps: each thing once, sources with titles, approaches that
+//! were ruled out, lines as long as there is room.
 
 use serde_json::{Value, json};
 

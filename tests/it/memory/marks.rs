@@ -1,4 +1,4 @@
-//! What a hit of a search says about itself: its marks, and what speaks against it.
+//! Marks of a search hit, and doubts about it.
 
 use std::sync::Arc;
 

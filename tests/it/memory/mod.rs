@@ -1,5 +1,5 @@
-//! What is remembered beyond a conversation, and what is said of single events: over HTTP, by tools
-//! and on the command line.
+//! Memory beyond a conversation, and marks on single events: over HTTP, by tools and on the command
+//! line.
 
 mod marks;
 mod superseded;

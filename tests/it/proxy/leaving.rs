@@ -1,4 +1,4 @@
-//! How a proxy on streams ends: every call that is due an answer gets one.
+//! End of a proxy on streams: every call that is due an answer gets one.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -1,4 +1,4 @@
-//! What passes: everything, as it came.
+//! Messages that pass: everything, as it came.
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;

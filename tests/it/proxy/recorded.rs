@@ -1,4 +1,4 @@
-//! What is recorded, and where.
+//! Records of a proxy, and their sessions.
 
 use serde_json::{Value, json};
 use sessionlog::proxy::Options;

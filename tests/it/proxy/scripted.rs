@@ -73,7 +73,7 @@ impl Scripted {
         Upstream { url: self.url.parse().unwrap(), headers: Vec::new() }
     }
 
-    /// How often a tool was called.
+    /// Number of calls of a tool.
     pub fn calls(&self, tool: &str) -> usize {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|one| one.message["params"]["name"] == tool).count()

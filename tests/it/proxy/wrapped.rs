@@ -121,7 +121,7 @@ pub fn options() -> Options {
     }
 }
 
-/// What a scripted server says to a line; nothing ends it.
+/// Answers of a scripted server to a line; `None` ends it.
 type Script = Box<dyn FnMut(&str) -> Option<Vec<String>> + Send>;
 
 /// A client's side of a proxy.
@@ -195,7 +195,7 @@ impl Wrapped {
         self.ask("tools/call", params).await["result"].clone()
     }
 
-    /// How often the server was called.
+    /// Number of calls of the server.
     pub fn calls(&self, tool: &str) -> usize {
         let mark = format!("\"name\":\"{tool}\"");
         self.told.lock().unwrap().iter().filter(|line| line.contains(&mark)).count()

@@ -1,4 +1,4 @@
-//! What a step and an overview cost, counted in bytes and calls on the simulated disk: the same at
+//! Cost of a step and an overview, counted in bytes and calls on the simulated disk: the same at
 //! any number of steps.
 
 use std::sync::Arc;

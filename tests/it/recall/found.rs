@@ -20,7 +20,7 @@ use crate::views::real::conversations;
 /// Seeds that nothing was tuned on.
 const SEEDS: [u64; 5] = [1_101, 2_202, 3_303, 4_404, 5_505];
 
-/// How often what was asked for came first, and among the first three.
+/// Number of questions whose answer came first, and among the first three.
 #[derive(Debug, Default)]
 struct Score {
     asked: usize,
@@ -185,13 +185,13 @@ fn four(event: &Event, in_a_row: bool) -> Option<Vec<String>> {
     (step > 0).then(|| (0..4).map(|at| telling[at * step + seed % step].clone()).collect())
 }
 
-/// Whether the message has all of the words.
+/// True if the message has all of the words.
 fn has_all(event: &Event, words: &[String]) -> bool {
     let body = String::from_utf8_lossy(&event.body).to_lowercase();
     words.iter().all(|word| body.contains(&word.to_lowercase()))
 }
 
-/// How often four words of a message find first that message, or one that has all of them, too.
+/// Rate at which four words of a message find first that message, or one that has all of them, too.
 fn four_words(in_a_row: bool) -> Option<Score> {
     let mut score = Score::default();
     // Weights were chosen on every fifth conversation, from the first.

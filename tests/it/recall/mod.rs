@@ -1,5 +1,5 @@
-//! What is left of a research session once the reader has lost everything: how much of it the
-//! overview answers, what it costs at any length, what a start forgets.
+//! Remains of a research session once the reader has lost everything: how much of it the overview
+//! answers, what it costs at any length, what a start forgets.
 
 #[cfg(feature = "cli")]
 mod doors;

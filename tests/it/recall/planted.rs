@@ -14,7 +14,7 @@ fn with(mut arguments: Value, more: Value) -> Value {
 pub const STEPS: u64 = 200;
 pub const FACTS: usize = 40;
 
-/// Where a fact is said.
+/// Part of a step in which a fact is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Description,
@@ -30,7 +30,7 @@ pub struct Fact {
     pub place: Place,
     pub step: u64,
     pub subject: String,
-    /// What is said of the subject: the words between it and the value.
+    /// Property of the subject: the words between it and the value.
     pub aspect: &'static str,
     pub value: String,
 }
@@ -41,11 +41,11 @@ pub struct Session {
     pub facts: Vec<Fact>,
     /// Values that were said and taken back.
     pub stale: Vec<String>,
-    /// What the steps described, for the rule it is compared with.
+    /// Descriptions of the steps, for the rule it is compared with.
     pub descriptions: Vec<String>,
 }
 
-/// What a piece of research is about and how people write about it.
+/// Topic of a piece of research, and the way people write about it.
 pub struct Shape {
     pub name: &'static str,
     goal: &'static str,
@@ -54,7 +54,7 @@ pub struct Shape {
     /// The sentence of a fact: `{s}` has `{a}` `{v}`.
     told: &'static [&'static str],
     values: fn(&Dice) -> String,
-    /// What is written between the facts.
+    /// Text between the facts.
     filler: &'static [&'static str],
     reasons: &'static [&'static str],
     things: &'static [&'static str],
@@ -495,7 +495,7 @@ fn name(dice: &Dice) -> String {
     format!("{}{}{}", ends[0], ends[1].to_lowercase(), ends[2].to_lowercase())
 }
 
-/// Where the forty facts are: sixteen in descriptions, eight in what was rejected, six in reasons,
+/// Places of the forty facts: sixteen in descriptions, eight in what was rejected, six in reasons,
 /// five each in sources and open gaps.
 fn places() -> impl Iterator<Item = Place> {
     use Place::{Description, Gap, Reasoning, Rejected, Source};

@@ -43,7 +43,7 @@ const MEANINGS: [&[&str]; 4] = [
     &["boat", "ship", "sail"],
 ];
 
-/// What the server does.
+/// Behaviour of the server.
 #[derive(Clone, Debug, PartialEq)]
 enum Mode {
     /// Answers vectors of so many numbers.

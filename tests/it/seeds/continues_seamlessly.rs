@@ -58,7 +58,7 @@ fn chance(turn: u64, below: u64) -> u64 {
     (x ^ (x >> 31)) % below
 }
 
-/// What became of an agent that was killed again and again.
+/// Outcome for an agent that was killed again and again.
 struct Killed {
     server: Server,
     answer: Option<String>,
@@ -134,7 +134,7 @@ fn an_agent_killed_at_random_ends_with_the_result_of_one_that_was_not() {
 struct Api {
     asked: AtomicU64,
     busy: AtomicU64,
-    /// How often its state was requested.
+    /// Number of requests for its state.
     stood: AtomicU64,
     refused: Mutex<Option<String>>,
 }
@@ -191,7 +191,7 @@ impl Api {
     }
 }
 
-/// What the API refuses.
+/// Checks a request as the API does, and fails where that refuses it.
 fn check(headers: &HeaderMap, body: &Value) {
     assert_eq!(headers["x-api-key"], "k", "authentication_error");
     assert_eq!(headers["anthropic-version"], "2023-06-01");

@@ -55,7 +55,7 @@ fn rest() -> Vec<Value> {
     steps.iter().enumerate().map(call).collect()
 }
 
-/// What is the same in two runs: everything but names and times.
+/// Part that is the same in two runs: everything but names and times.
 fn essence(answer: &Value) -> Value {
     let mut answer = answer.clone();
     fn strip(value: &mut Value) {
@@ -95,7 +95,7 @@ async fn state(desk: &Desk) -> Value {
     essence(&json!({"overview": overview, "steps": steps, "events": events["events"]}))
 }
 
-/// What was found on the way to step four and to step nine.
+/// Sources found on the way to step four and to step nine.
 fn sources(after: usize) -> Option<Value> {
     let source = match after {
         4 => json!({"url": "https://library.example/e?utm_source=x", "title": "E",

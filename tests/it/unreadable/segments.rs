@@ -56,8 +56,8 @@ async fn around(store: &Local, session: &SessionKey) -> Slice {
     store.read(session, Read { allow_gaps: true, ..everything() }).await.unwrap()
 }
 
-/// What is missing of each session, as a read reports it; a verb that needs everything reports the
-/// same.
+/// Missing positions of each session, as a read reports them; a verb that needs everything reports
+/// the same.
 async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
     let mut missing = BTreeSet::new();
     for session in SESSIONS {
@@ -75,7 +75,7 @@ async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
     missing
 }
 
-/// What a verification of everything says is missing, and whether it says anything.
+/// Missing positions by a verification of everything, and true if it reports anything.
 fn verified(store: &Local, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) {
     let found = store.verify_all().unwrap();
     assert_eq!(found.sessions, SESSIONS.len() as u64, "{told}: the others are verified, too");
@@ -87,7 +87,7 @@ fn verified(store: &Local, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) 
 }
 
 impl Image {
-    /// Whether a session consists of that file, too: others were replaced and wait to go.
+    /// True if a session consists of that file, too: others were replaced and wait to go.
     fn names(&self, path: &str) -> bool {
         let sim = self.machine();
         sim.remove_durable(path);

@@ -1,5 +1,5 @@
-//! What the transforms are good for, on real conversations: tokens saved, and how much of a window
-//! is the beginning of the one before, which a cache of prompts has. The figures are printed and
+//! Benefit of the transforms on real conversations: tokens saved, and the share of a window that is
+//! the beginning of the one before, which a cache of prompts has. The figures are printed and
 //! published in docs/views.md; here it is only shown that each does what it is for.
 
 use sessionlog::{
@@ -15,7 +15,7 @@ use crate::say;
 /// Tokens of a window, about half of what a conversation takes.
 const BUDGET: usize = 4_000;
 
-/// What windows came to.
+/// Sums over windows.
 #[derive(Default)]
 struct Sum {
     windows: usize,

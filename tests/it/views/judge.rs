@@ -1,4 +1,4 @@
-//! What the two model APIs refuse, and what a conversation costs: written from their documents and
+//! Refusals of the two model APIs, and the cost of a conversation: written from their documents and
 //! not from the code that is judged.
 
 use std::collections::HashSet;
@@ -131,7 +131,7 @@ pub fn openai(answer: &Value) {
     assert!(waiting.is_empty(), "{waiting:?} have no answer: {answer}");
 }
 
-/// What a conversation costs by the published rules: every text in it, three tokens a message and
+/// Cost of a conversation by the published rules: every text in it, three tokens a message and
 /// three for the whole; pictures by their largest price.
 pub fn price(answer: &Value, tokenizer: Tokenizer) -> usize {
     fn walk(value: &Value, tokenizer: Tokenizer) -> usize {

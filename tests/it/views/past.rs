@@ -15,7 +15,7 @@ use crate::http::house::{House, over_every_engine};
 const CASES: u32 = 3;
 const BATCHES: usize = 6;
 
-/// What a harness and a research leave beside a conversation.
+/// Events of a harness and a research beside a conversation.
 fn recorded() -> impl Strategy<Value = Value> {
     let words = "[a-z]{2,9}( [a-z]{2,9}){0,6}";
     prop_oneof![
@@ -61,7 +61,7 @@ fn views() -> Vec<String> {
     all
 }
 
-/// What all views say; with a point, as of then.
+/// All views; with a point, as of then.
 async fn seen(house: &House, session: &str, at: Option<u64>) -> Vec<(u16, Value)> {
     let mut seen = Vec::new();
     for view in views() {

@@ -1,5 +1,5 @@
-//! What a person reads of a session on the command line: headings and facts instead of JSON, no
-//! character that steers a terminal, and an answer where there is nothing to show.
+//! Output about a session on the command line: headings and facts instead of JSON, no character
+//! that steers a terminal, and an answer where there is nothing to show.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a window recalls of the log that it leaves out: a brief and passages of its own line by
+//! Recall in a window of the log that it leaves out: a brief and passages of its own line by
 //! itself, of other sessions when asked, in a frame that recorded text cannot leave, within the
 //! same budget.
 

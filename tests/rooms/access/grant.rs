@@ -1,4 +1,4 @@
-//! What a credential allows, spelled and read back.
+//! Grants of a credential, spelled and read back.
 
 use sessionlog::access::{Grant, Grants};
 

@@ -29,7 +29,7 @@ fn contents(sim: &Sim, path: &str) -> Vec<u8> {
     bytes
 }
 
-/// How often each outcome came up over 200 seeds.
+/// Number of times each outcome came up over 200 seeds.
 fn outcomes<T: Ord>(run: impl Fn(u64) -> T) -> std::collections::BTreeMap<T, u32> {
     let mut seen = std::collections::BTreeMap::new();
     for seed in 0..200 {

@@ -1,4 +1,4 @@
-//! What texts cost in an answer.
+//! Cost of texts in an answer.
 
 use sessionlog::harness::{Cut, fit, json_bytes};
 

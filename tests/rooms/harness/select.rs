@@ -79,7 +79,7 @@ fn too_many_indispensable_keep_a_line_each_and_the_first_served_grow() {
 #[test]
 fn a_repeat_counts_half_and_only_with_the_same_names() {
     let signed = |place, words, names| Item {
-        signature: Some(Signature::of(words, names)),
+        signature: Some(Signature::new(words, names)),
         ..item(Class::Finding, place, 20, 500)
     };
     let plain = item(Class::Finding, 3, 20, 300);
@@ -101,7 +101,7 @@ fn an_index_has_no_holes() {
 
 #[test]
 fn a_selection_looks_at_each_item_a_bounded_number_of_times() {
-    let signature = Some(Signature::of(7, 0));
+    let signature = Some(Signature::new(7, 0));
     let findings = (0..1_000).map(|at| item(Class::Finding, at, 30, 500));
     let items: Vec<Item> = findings.map(|one| Item { signature, ..one }).collect();
     let made = select(&items, &RECIPE, 10_000, &mut Bytes);

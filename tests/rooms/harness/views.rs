@@ -19,8 +19,8 @@ use sessionlog::{
     projection::Facts,
 };
 
-/// Whether that step of a session of so many brings a gap, a source and a message with it: all of
-/// a usual session do, a few of a very long one.
+/// True if that step of a session of so many brings a gap, a source and a message with it: all of a
+/// usual session do, a few of a very long one.
 fn brings_more(number: u64, steps: u64) -> bool {
     steps <= 1_000 || number.is_multiple_of(100)
 }

@@ -8,7 +8,7 @@ use sessionlog::{
 fn manifest() -> Manifest {
     let mut hashing = Hashing::default();
     hashing.take(b"some bytes");
-    let files = vec![hashing.kept("segments/ab/x.seg"), Hashing::default().kept("journal/1")];
+    let files = vec![hashing.entry("segments/ab/x.seg"), Hashing::default().entry("journal/1")];
     Manifest { store: [0xa7; 16], at: -3, sessions: 12, key: Some(KeyId([1; 8])), files }
 }
 
@@ -39,5 +39,5 @@ fn an_interrupted_or_changed_backup_is_no_whole_one() {
     ] {
         assert_eq!(Manifest::decode(other), Err(problem), "{other}");
     }
-    assert_eq!(Manifest::decode(&Manifest::begun()), Err(NoManifest::Incomplete));
+    assert_eq!(Manifest::decode(&Manifest::placeholder()), Err(NoManifest::Incomplete));
 }

@@ -15,7 +15,7 @@ use sessionlog::{
 /// Bounds of what is kept.
 const CHAIN_MAX: usize = 512;
 
-/// Whether a merge patch cannot express this value: a null in an object removes the member.
+/// True if a merge patch cannot express this value: a null in an object removes the member.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! What compactions left out of the context.
+//! Events that compactions left out of the context.
 
 use proptest::prelude::*;
 

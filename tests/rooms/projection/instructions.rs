@@ -1,4 +1,4 @@
-//! What persons asked for: the newest whole, earlier ones as lines.
+//! Requests of persons: the newest whole, earlier ones as lines.
 
 use crate::event;
 use sessionlog::{

@@ -1,4 +1,4 @@
-//! How calls of tools ended.
+//! Outcomes of calls of tools.
 
 use crate::event;
 use sessionlog::projection::{Outcomes, Trouble};

@@ -1,4 +1,4 @@
-//! What a person typed, as the facts of a session have it.
+//! Text that a person typed, as the facts of a session have it.
 
 use crate::event;
 use sessionlog::{

@@ -1,4 +1,4 @@
-//! What was recorded as worth remembering.
+//! Results that were recorded as worth remembering.
 
 use serde_json::{Value, json};
 

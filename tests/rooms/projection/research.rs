@@ -1,4 +1,4 @@
-//! What the fold makes of events, good and hostile.
+//! Fold of events, good and hostile.
 
 use crate::event;
 use sessionlog::{

@@ -1,4 +1,4 @@
-//! What the passages of an index name, counted: over its parts, under all names of a thing.
+//! Names in the passages of an index, counted: over its parts, under all names of a thing.
 
 use sessionlog::{
     event::{Event, Timestamp},

@@ -18,7 +18,7 @@ use super::index::{all, built, numbered, query};
 
 const PASSAGES: usize = 20_000;
 
-/// How often a computation looked whether to end, and that it ends there.
+/// Counts the checks of a computation for its end, and tests that it ends there.
 fn looks(of: &str, compute: impl Fn()) {
     let count = Rc::new(Cell::new(0));
     let counted = Rc::clone(&count);

@@ -1,4 +1,4 @@
-//! What is found beside words: days however they are written, and the pieces of long events.
+//! Search beside words: days however they are written, and the pieces of long events.
 
 use sessionlog::{
     event::{Event, Timestamp},

@@ -1,4 +1,4 @@
-//! What the score of a passage is made of: its words, those around it, its session, who speaks, and
+//! Parts of the score of a passage: its words, those around it, its session, its speaker, and
 //! whether it has every word.
 
 use sessionlog::{

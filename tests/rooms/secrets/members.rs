@@ -2,7 +2,7 @@
 
 use sessionlog::secrets::{Recogniser, Report};
 
-/// Whether a value is taken out for the name of its member.
+/// True if a value is taken out for the name of its member.
 fn is_taken(name: &str, value: impl Into<serde_json::Value>) -> bool {
     let mut report = Report::default();
     let text = serde_json::json!({ name: value.into() }).to_string();

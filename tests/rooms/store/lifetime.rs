@@ -1,4 +1,4 @@
-//! How long sessions live, and the time that is measured by.
+//! Lifetimes of sessions, and the time that is measured by.
 
 use std::time::Duration;
 

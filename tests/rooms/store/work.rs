@@ -9,7 +9,7 @@ use sessionlog::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What became of a call or of a write: `held`, `lost`, or the token.
+/// Outcome of a call or of a write: `held`, `lost`, or the token.
 fn told<T>(result: StoreResult<T>, token: impl FnOnce(T) -> u64) -> String {
     match result {
         Ok(fine) => token(fine).to_string(),

@@ -10,7 +10,7 @@ use sessionlog::{
     event::Timestamp,
 };
 
-/// Where a manual clock starts: 2026-01-01T00:00:00Z.
+/// Start of a manual clock: 2026-01-01T00:00:00Z.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
 /// A clock that moves only when a test moves it.
@@ -107,7 +107,7 @@ impl Dice {
         self.0.next().checked_rem(bound).unwrap_or(0)
     }
 
-    /// Whether an event of that likelihood happens.
+    /// True with that likelihood.
     pub(super) fn chance(&self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -50,7 +50,7 @@ impl Planned {
     }
 }
 
-/// What a name refers to. Files are numbered; a number is never used again.
+/// Target of a name. Files are numbered; a number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -103,9 +103,9 @@ fn gone() -> io::Error {
 pub(super) struct Disk {
     dice: Dice,
     files: Vec<Image>,
-    /// What a process sees.
+    /// Names that a process sees.
     names: Names,
-    /// What the device has.
+    /// Names that the device has.
     durable: Names,
     pending: Vec<Change>,
     /// Counts crashes; a handle of an earlier life answers errors.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::clock::Dice;
 
-/// What a disk writes whole or not at all.
+/// Bytes a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
 /// A file.

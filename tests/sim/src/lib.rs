@@ -17,8 +17,8 @@
 //! - Bits rot, sectors turn to zeros, change places or cannot be read, files vanish: by hand, on
 //!   the durable image.
 //!
-//! What it does not simulate: bytes reordered within a sector, a sync that reports success and did
-//! not happen, or the loss of a sector that was not being written.
+//! Faults that it does not simulate: bytes reordered within a sector, a sync that reports success
+//! and did not happen, or the loss of a sector that was not being written.
 
 mod clock;
 mod disk;
@@ -35,7 +35,7 @@ pub use clock::{ManualClock, SeededEntropy};
 use disk::{Disk, Planned, When, lock};
 use sessionlog::env::{Env, MasterKeys, secrets::Secret};
 
-/// What a call does.
+/// Kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// `Storage::create`
@@ -218,19 +218,19 @@ impl Sim {
         self.disk().heal();
     }
 
-    /// Whether a planned fault struck since the start.
+    /// True if a planned fault struck since the start.
     #[must_use]
     pub fn struck(&self) -> bool {
         self.strikes() > 0
     }
 
-    /// How many planned faults struck.
+    /// Number of planned faults that struck.
     #[must_use]
     pub fn strikes(&self) -> u64 {
         self.disk().strikes()
     }
 
-    /// How many of the crashes were power losses.
+    /// Number of crashes that were power losses.
     #[must_use]
     pub fn power_losses(&self) -> u64 {
         self.disk().power_losses()
@@ -247,7 +247,7 @@ impl Sim {
         self.disk().used()
     }
 
-    /// How many calls were made.
+    /// Number of calls made.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.disk().trace().len() as u64
@@ -271,13 +271,13 @@ impl Sim {
         self.disk().files()
     }
 
-    /// What the device holds of a file; `None` when its name is not durable.
+    /// Bytes of a file on the device; `None` when its name is not durable.
     #[must_use]
     pub fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
         self.disk().read_durable(path)
     }
 
-    /// What a process would read of a file; `None` when it sees none of that name.
+    /// Bytes that a process would read of a file; `None` when it sees none of that name.
     #[must_use]
     pub fn read_cached(&self, path: &str) -> Option<Vec<u8>> {
         self.disk().read_cached(path)

@@ -40,7 +40,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// What a start found to be done.
+    /// Backlog as a start found it.
     pub(crate) fn new(
         dirty: Vec<Arc<Session>>,
         touched: Vec<Arc<Session>>,
@@ -72,7 +72,7 @@ impl Backlog {
         std::mem::take(&mut *self.dirty.lock())
     }
 
-    /// How many sessions are to be settled.
+    /// Number of sessions to settle.
     pub(crate) fn count_dirty(&self) -> usize {
         self.dirty.lock().len()
     }
@@ -82,7 +82,7 @@ impl Backlog {
         self.touched.lock().push(Arc::clone(session));
     }
 
-    /// Whether a settled entry changed.
+    /// True if a settled entry changed.
     pub(crate) fn is_touched(&self) -> bool {
         !self.touched.lock().is_empty()
     }
@@ -112,7 +112,7 @@ impl Backlog {
         self.retired.lock().extend(paths.map(|path| (path, generation)));
     }
 
-    /// Whether a file was replaced and is to be unlinked.
+    /// True if the file was replaced and waits to be unlinked.
     pub(crate) fn is_retired(&self, path: &str) -> bool {
         self.retired.lock().contains_key(path)
     }
@@ -140,7 +140,7 @@ impl Backlog {
         }
     }
 
-    /// Whether the settled entry of a session is to be written, or its files unlinked.
+    /// True if the session waits for its settled entry to be written or its files to be unlinked.
     pub(crate) fn names(&self, session: SessionHash) -> bool {
         self.touched.lock().iter().any(|one| one.hash == session)
             || self.deleted.lock().contains_key(&session)

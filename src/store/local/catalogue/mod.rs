@@ -38,7 +38,7 @@ pub(super) struct Catalogue {
     scopes: BTreeMap<Scope, Sessions>,
 }
 
-/// How far a walk over the sessions in use has come: all from `at` on of this scope were looked at.
+/// Progress of a walk over the sessions in use: all of this scope from `at` on are done.
 pub(super) struct Place {
     scope: Scope,
     at: usize,
@@ -117,7 +117,7 @@ impl Catalogue {
     }
 
     /// The session, when it is in use.
-    pub(super) fn awake(&self, key: &SessionKey) -> Option<Arc<Session>> {
+    pub(super) fn in_use(&self, key: &SessionKey) -> Option<Arc<Session>> {
         self.scopes.get(&key.scope)?.awake.get(&key.session).map(Arc::clone)
     }
 

@@ -60,7 +60,7 @@ impl Sessions {
 }
 
 fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
-    let origin = entry.lineage.as_ref().map(|lineage| Origin::of(&key.scope, lineage));
+    let origin = entry.lineage.as_ref().map(|lineage| Origin::from_lineage(&key.scope, lineage));
     Moved {
         key,
         hash,
@@ -76,7 +76,7 @@ fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
     }
 }
 
-/// What is left of a session.
+/// State of a session's deletion.
 pub(crate) fn survival(entry: &Entry) -> Survival {
     match entry.stage.end().map(|end| end.how) {
         None => Survival::Alive,

@@ -1,7 +1,6 @@
-//! Which sessions changed since they were handed out: a count of changes and the sessions that did,
-//! each once, after a walk over all of them. Nothing is counted before one is asked for, nor when
-//! too many changed: then all are handed out again. It must not know the catalogue, nor hold
-//! up an append.
+//! Changes of sessions since the last hand-out: a counter and the set of sessions that changed,
+//! after a walk over all of them. Counting starts with the first request and is void when too many
+//! changed: then all are handed out again. It must not know the catalogue, nor hold up an append.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -18,7 +17,7 @@ const WAITING_MAX: usize = 65_536;
 
 /// The sessions that changed.
 pub(crate) struct Moving {
-    /// Which count it is; 0 while nothing is counted.
+    /// Number of the current count; 0 while nothing is counted.
     epoch: AtomicU64,
     /// All sessions are being handed out: none goes to rest, where the walk would pass it by.
     walking: AtomicBool,
@@ -47,12 +46,12 @@ impl Moving {
         }
     }
 
-    /// Which count it is; 0 while nothing is counted.
+    /// Number of the current count; 0 while nothing is counted.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Whether all sessions are being handed out.
+    /// True while all sessions are being handed out.
     pub(crate) fn is_walking(&self) -> bool {
         self.walking.load(Ordering::Acquire)
     }

@@ -1,5 +1,5 @@
-//! What is known of the room kept back for deletions: whether it is there, whether it was given to
-//! them, what was missing last. It must not make or remove a file; `clearing` does.
+//! State of the space reserved for deletions: present or not, released to them or not, and what was
+//! missing last. It must not make or remove a file; `clearing` does.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::env::{
     },
 };
 
-/// Where the room kept back is.
+/// State of the reserved space.
 pub(crate) struct Reserve {
     turn: Mutex<()>,
     /// All of its files are there.
@@ -43,7 +43,7 @@ impl Reserve {
         self.turn.lock()
     }
 
-    /// Whether all of its files are there.
+    /// True if all of its files are present.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept.load(Ordering::Acquire)
     }
@@ -64,12 +64,12 @@ impl Reserve {
         self.given.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether nothing but deletions may be written.
+    /// True if only deletions may be written.
     pub(crate) fn is_given(&self) -> bool {
         self.given.load(Ordering::Acquire)
     }
 
-    /// Whether the last write that needed room found none.
+    /// True if the last write that needed space found none.
     pub(crate) fn is_cramped(&self) -> bool {
         self.cramped.load(Ordering::Acquire)
     }
@@ -83,8 +83,8 @@ impl Reserve {
         }
     }
 
-    /// What was missing when a write last found no room.
-    pub(crate) fn short(&self) -> Short {
+    /// The resource that was missing when a write last failed for want of space.
+    pub(crate) fn missing(&self) -> Short {
         if self.inodes.load(Ordering::Acquire) { Short::Inodes } else { Short::Space }
     }
 }

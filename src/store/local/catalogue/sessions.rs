@@ -81,14 +81,14 @@ impl Sink<Arc<Session>> for Sessions {
                 }
             }
         }
-        if self.pressed() {
+        if self.is_pressed() {
             self.settler.wake();
         }
     }
 }
 
 impl Sessions {
-    /// What a start found.
+    /// Sessions as a start found them.
     pub(crate) fn new(
         ground: Arc<Ground>,
         journal: Journal<Arc<Session>>,
@@ -121,7 +121,7 @@ impl Sessions {
 
     pub(crate) fn session(&self, key: &SessionKey) -> StoreResult<Arc<Session>> {
         let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
-        let awake = self.catalogue().awake(key);
+        let awake = self.catalogue().in_use(key);
         awake.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
     }
 
@@ -167,7 +167,7 @@ impl Sessions {
     pub(crate) fn check_effect(&self, frame: &crate::log::Frame, effect: Option<&Effect>) {
         let Some(effect) = effect.filter(|_| !self.ground.options.background) else { return };
         let records = frame.records().expect("a frame of this process holds records");
-        let read = Effect::of(&frame.header, &records);
+        let read = Effect::from_records(&frame.header, &records);
         assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
     }
 
@@ -181,33 +181,33 @@ impl Sessions {
         self.settled_written.store(written, Ordering::Relaxed);
     }
 
-    /// Whether so much waits that it is settled while others write: an eighth of the room when it
-    /// is of few sessions, half of it when it is of many. A settling costs by the session, so many
-    /// are worth a large one; the rest of the room is for what comes meanwhile.
-    pub(crate) fn pressed(&self) -> bool {
+    /// True if the journal must be settled while others write: more than an eighth of its space is
+    /// in use by few sessions, or half of it by many. The cost of settling is by the session, so a
+    /// large settling pays for many; the rest of the space is for appends made meanwhile.
+    pub(crate) fn is_pressed(&self) -> bool {
         let (pressure, room) = (self.pressure(), self.ground.options.journal_retained_bytes);
         let few = || self.backlog.count_dirty() <= FEW_SESSIONS_MAX;
         pressure > room / 2 || pressure > room / 8 && few()
     }
 
-    /// What is missing where no append is taken for want of room: deletions have what was kept
-    /// back, or too much waits to be settled.
-    pub(crate) fn lacks(&self) -> Option<Short> {
+    /// The missing resource while appends are refused: deletions were given the reserve, or too
+    /// much waits to be settled.
+    pub(crate) fn missing(&self) -> Option<Short> {
         let waits = || self.pressure() > self.ground.options.journal_retained_bytes;
         let cramped = self.reserve.is_cramped() && waits();
-        (self.reserve.is_given() || cramped).then(|| self.reserve.short())
+        (self.reserve.is_given() || cramped).then(|| self.reserve.missing())
     }
 
     /// Takes back a session that never came into being, and wakes the callers that waited for it.
     pub(crate) fn forget(&self, session: &Session) {
         self.catalogue_mut().remove(session);
         self.release_parent(session);
-        self.journal.tell();
+        self.journal.wake_waiters();
     }
 
     /// Notes a fork: its parent stays until it is released.
     pub(crate) fn hold_parent(&self, parent: &Session, child: &Session) {
-        self.forks.lock().hold(parent.hash, child.hash, &child.key.session);
+        self.forks.lock().add(parent.hash, child.hash, &child.key.session);
     }
 
     /// The forks of a session that may still be read.
@@ -215,7 +215,7 @@ impl Sessions {
         self.forks.lock().children(parent).cloned().collect()
     }
 
-    /// Whether forks of a session may still be read.
+    /// True if forks of the session may still be read.
     pub(crate) fn is_needed(&self, session: SessionHash) -> bool {
         self.forks.lock().needs(session)
     }

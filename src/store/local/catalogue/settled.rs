@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Sessions {
-    /// What a settled file is to say of the store up to `place`, its entries aside.
+    /// Builds the delta of a settled file up to `place`, without its entries.
     pub(crate) fn delta(&self, clean: bool, place: Place, count: CountState) -> Delta {
         Delta {
             clean,
@@ -49,7 +49,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// What changed goes into either settled file with the next that is written.
+    /// Marks changed entries for the next write of either settled file.
     pub(crate) fn touch_settled(&self) {
         let mut slots = self.slots.lock();
         for session in self.backlog.take_touched() {
@@ -59,7 +59,7 @@ impl Sessions {
 
     /// Has both settled files written from a new base by the next two settlings.
     pub(crate) fn spoil_settled(&self) {
-        self.slots.lock().spoil();
+        self.slots.lock().rewrite_both();
     }
 
     /// Reads both settled files back from the device; answers what is wrong with them.
@@ -67,9 +67,9 @@ impl Sessions {
         self.slots.lock().check(&self.ground.env)
     }
 
-    /// Whether both settled files name everything settled so far.
+    /// True if both settled files name everything settled so far.
     pub(crate) fn is_even(&self) -> bool {
-        self.slots.lock().even()
+        self.slots.lock().are_even()
     }
 
     /// The place of the journal that the younger settled file names.
@@ -87,8 +87,8 @@ impl Sessions {
         self.slots.lock().settled_generation()
     }
 
-    /// Whether both settled files have what is known of a session, and no start will read the
-    /// journal before that number.
+    /// True if both settled files know the session's state, and no start reads the journal before
+    /// `behind`.
     pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
         self.slots.lock().both_have(session, behind)
     }

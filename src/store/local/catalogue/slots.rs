@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::super::{
     journal::place::{Place, earlier},
-    layout::{doing, replace, settled_path},
+    layout::{open_error, replace, settled_path},
     options::OpenError,
     session::Session,
 };
@@ -36,7 +36,7 @@ struct Slot {
     salt: u64,
     generation: u64,
     place: Place,
-    /// Where the next delta goes.
+    /// Byte offset of the next delta.
     end: u64,
     /// Bytes of its base.
     base: u64,
@@ -49,12 +49,12 @@ struct Slot {
 /// Both settled files.
 pub(crate) struct Slots {
     store: [u8; 16],
-    /// What entries are encrypted with, where they are.
+    /// Cipher of the entries, if they are encrypted.
     cipher: Option<Arc<Cipher>>,
     slots: [Slot; 2],
 }
 
-/// What the settled files said at start, their entries aside.
+/// Contents of the settled files at start, without their entries.
 pub(crate) struct Found {
     pub(crate) clean: bool,
     pub(crate) start: u64,
@@ -92,7 +92,7 @@ impl Slots {
         take: TakeEntry<'_>,
     ) -> Result<(Self, Found), OpenError> {
         let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
-        let mut slots = read.each_ref().map(|slot| Slot::of(slot.as_ref()));
+        let mut slots = read.each_ref().map(|slot| Slot::new(slot.as_ref()));
         let [first, second] = read;
         let swapped = slots[1].generation > slots[0].generation;
         let (young, old) = if swapped { (second, first) } else { (first, second) };
@@ -118,7 +118,7 @@ impl Slots {
                 take(&found, entry, bytes, last && !based);
             })
             .map_err(|error| match error {
-                LogError::Io(error) => doing("reading settled/")(error),
+                LogError::Io(error) => open_error("reading settled/")(error),
                 error @ LogError::Fault { .. } => damaged(format!("settled/: {error}")),
             })?;
         let generation = Some(young.settled.generation);
@@ -129,7 +129,7 @@ impl Slots {
     }
 
     /// Notes that the older file may not have the last settled entry of these sessions.
-    pub(crate) fn differ(&mut self, sessions: impl Iterator<Item = Arc<Session>>) {
+    pub(crate) fn mark_differing(&mut self, sessions: impl Iterator<Item = Arc<Session>>) {
         let [first, second] = &mut self.slots;
         let older = if second.generation < first.generation { second } else { first };
         older.touched.extend(sessions.map(|session| (session.hash, session)));
@@ -155,7 +155,7 @@ impl Slots {
     }
 
     /// Lets both files be written from a new base, one in each of the next two settlings.
-    pub(crate) fn spoil(&mut self) {
+    pub(crate) fn rewrite_both(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.stale = true);
     }
 
@@ -197,16 +197,15 @@ impl Slots {
         either.unwrap_or(0)
     }
 
-    /// Whether both files have what is known of a session, and no start will read the journal
-    /// before that number.
+    /// True if both files know the session's state, and no start reads the journal before `behind`.
     pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
         self.slots.iter().all(|slot| {
             !slot.stale && !slot.touched.contains_key(&session) && slot.place.lsn >= behind
         })
     }
 
-    /// Whether both files name everything settled so far.
-    pub(crate) fn even(&self) -> bool {
+    /// True if both files name everything settled so far.
+    pub(crate) fn are_even(&self) -> bool {
         self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)
     }
 
@@ -257,11 +256,11 @@ fn read_slot(
     let file = match env.storage.open_read(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(doing(format!("opening {path}"))(error)),
+        Err(error) => return Err(open_error(format!("opening {path}"))(error)),
     };
-    let length = file.len().map_err(doing(format!("reading {path}")))?;
+    let length = file.len().map_err(open_error(format!("reading {path}")))?;
     // The page cache of a process that died may hold what the device never got.
-    file.sync().and_then(|()| file.evict()).map_err(doing(format!("reading {path}")))?;
+    file.sync().and_then(|()| file.evict()).map_err(open_error(format!("reading {path}")))?;
     let cipher = cipher.clone();
     // What the device does not give is no whole chunk: the generations before it count.
     let read = |from, to| Ok(read_around(&*file, from, to)?.bytes);
@@ -285,7 +284,7 @@ impl Readable {
 }
 
 impl Slot {
-    fn of(found: Option<&Readable>) -> Self {
+    fn new(found: Option<&Readable>) -> Self {
         let nothing = Settled::default();
         let settled = found.map_or(&nothing, |found| &found.settled);
         let nowhere = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };

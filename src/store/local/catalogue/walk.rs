@@ -24,7 +24,7 @@ struct Walk<'a> {
     place: At,
 }
 
-/// Where a walk is.
+/// Place of a walk.
 enum At {
     /// Behind this resting session.
     Resting(Option<SessionId>),
@@ -92,7 +92,7 @@ impl Sessions {
         let places = self.places(scope, listing).await;
         let mut filling = Filling::new(listing);
         for slice in places.chunks(SLICE_WHOLE) {
-            let more = look(&self.catalogue(), scope, slice, &mut filling);
+            let more = add_to_page(&self.catalogue(), scope, slice, &mut filling);
             if !more {
                 break;
             }
@@ -164,7 +164,12 @@ impl Met<'_> {
 }
 
 /// Looks at the sessions of these places. Answers whether the page wants more of them.
-fn look(catalogue: &Catalogue, scope: &Scope, places: &[Place], filling: &mut Filling<'_>) -> bool {
+fn add_to_page(
+    catalogue: &Catalogue,
+    scope: &Scope,
+    places: &[Place],
+    filling: &mut Filling<'_>,
+) -> bool {
     places.iter().all(|place| {
         // Another one may have its name by now.
         let info = catalogue.listed(scope, &place.1).filter(|info| info.created_at == place.0);

@@ -16,7 +16,7 @@ use crate::{
     log::KeyNumber,
 };
 
-/// What is taken first, of one session after the other: its key, copies, names and files.
+/// First steps, one session after the other: remove its key, copies, names and files.
 const OWN: [Step<Erasing>; 7] = [
     Step { doing: "destroying its key", run: Clearing::destroy_key },
     Step { doing: "ending backups", run: Clearing::end_backups },
@@ -33,7 +33,7 @@ const OWN: [Step<Erasing>; 7] = [
     Step { doing: "unlinking its files", run: Clearing::unlink_erased },
 ];
 
-/// What is taken then, once no start needs to read the journal: what the journal has of it.
+/// Last steps, once no start needs the journal: remove its frames from the journal.
 const SHARED: [Step<Erasing>; 2] = [
     Step { doing: "writing zeros over its frames in the journal", run: Clearing::zero_erased },
     Step { doing: "noting that it is erased", run: Clearing::note_erased },
@@ -68,9 +68,8 @@ impl Clearing {
         for mut one in taken {
             let finished = match &settled {
                 Ok(()) => self.take_shared(&mut one),
-                Err(error) => {
-                    Err(Failed::from(io::Error::new(error.kind(), error.to_string())).at(SETTLING))
-                }
+                Err(error) => Err(Failed::from(io::Error::new(error.kind(), error.to_string()))
+                    .with_step(SETTLING)),
             };
             if let Err(failed) = finished {
                 put_back(one, failed);
@@ -79,7 +78,7 @@ impl Clearing {
         done
     }
 
-    /// Whether an erasure writes zeros, for want of a key to be destroyed.
+    /// True if an erasure writes zeros because there is no key to destroy.
     pub(crate) fn writes_zeros(&self) -> bool {
         self.ground.keys.own().is_none()
     }

@@ -19,13 +19,13 @@ use super::{
 };
 use crate::env::sync::{Mutex, atomic::Ordering};
 
-/// What failed is tried again after so long, each time where it found no room; else after twice as
-/// long each time, up to...
+/// Shortest pause before a failed step is retried; it doubles with each failure that is not a lack
+/// of space, up to...
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// ...so long.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long a step that failed is not tried again.
+/// Time for which a failed step is not retried.
 #[derive(Default)]
 pub(super) struct Pause {
     /// By the monotonic clock.
@@ -48,7 +48,7 @@ impl Pause {
     }
 }
 
-/// What takes bytes away.
+/// Removal of bytes: erasures, redactions and expired sessions.
 pub(super) struct Clearing {
     pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
@@ -62,7 +62,7 @@ pub(super) struct Clearing {
 impl Clearing {
     /// Settles everything acknowledged so far, and seals what is full when nothing presses.
     pub(crate) fn settle(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.ground.options.background && self.sessions.pressed());
+        let quiet = !(self.ground.options.background && self.sessions.is_pressed());
         self.settle_and(clean, quiet)
     }
 

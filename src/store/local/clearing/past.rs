@@ -11,7 +11,7 @@ use super::{
 /// A damaged place of the journal.
 pub(crate) struct Rot {
     pub(crate) number: u32,
-    /// Which use of the file.
+    /// Order of the file in that use.
     pub(crate) order: u64,
     pub(crate) what: String,
     /// Neither copy of the file's header is whole.
@@ -40,7 +40,7 @@ impl Clearing {
     /// which no start could tell what they are.
     pub(crate) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
         found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));
-        self.sessions.journal.leave(&*self.sessions)?;
+        self.sessions.journal.switch_file(&*self.sessions)?;
         self.settle_past()?;
         found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
             let bytes = self.ground.env.storage.open_read(&journal_path(rot.number))?.len()?;

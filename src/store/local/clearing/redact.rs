@@ -28,7 +28,7 @@ struct Redacting {
     numbers: BTreeSet<u64>,
 }
 
-/// What the segments say of events that are to be without a body.
+/// Records and segments of events whose bodies must go.
 #[derive(Default)]
 struct Found {
     /// Log sequence numbers of their records.
@@ -37,7 +37,7 @@ struct Found {
     whole: Vec<SegmentEntry>,
 }
 
-/// What is taken, of one session after the other, once no start needs to read the journal.
+/// Steps, one session after the other, once no start needs the journal.
 const STEPS: [Step<Redacting>; 10] = [
     Step { doing: "sealing its segments without the bodies", run: Clearing::seal_without },
     Step {
@@ -84,7 +84,7 @@ impl Clearing {
         // The frames leave memory, and no start reads the journal before what is behind them.
         if let Err(error) = self.settle_to_zero() {
             begun.into_iter().for_each(|session| backlog.add_redacting(session));
-            return Err(Failed::from(error).at(SETTLING));
+            return Err(Failed::from(error).with_step(SETTLING));
         }
         let mut done = Ok(());
         for session in begun {
@@ -141,7 +141,7 @@ impl Clearing {
             }
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
             let file = self.ground.env.storage.open_read(&path)?;
-            let header = SegmentHeader::of(&*file)?;
+            let header = SegmentHeader::read(&*file)?;
             let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
             for frame in frames {

@@ -38,7 +38,7 @@ impl Clearing {
         match self.make_reserve() {
             Ok(()) => {
                 if reserve.keep() {
-                    self.sessions.journal.sparing(false);
+                    self.sessions.journal.set_small_files(false);
                     tracing::info!("there is room again: the reserve is kept, appends are taken");
                 }
             }
@@ -46,7 +46,7 @@ impl Clearing {
         }
     }
 
-    /// What was made before an error stays.
+    /// Makes the missing files; those made before an error stay.
     fn make_reserve(&self) -> io::Result<()> {
         let bytes = RESERVE_BYTES.min(self.ground.options.journal_file_bytes).div_ceil(PIECES);
         let mut new = false;
@@ -97,7 +97,7 @@ impl Clearing {
         let _turn = reserve.turn();
         let removed = pieces().filter(|path| self.give_piece(path)).count();
         if !reserve.give() {
-            self.sessions.journal.sparing(true);
+            self.sessions.journal.set_small_files(true);
             tracing::warn!("the disk is full: the room kept back is given to deletions");
             return true;
         }

@@ -9,7 +9,7 @@ use crate::store::Held;
 
 /// A step of a list; `T` is what the list takes away.
 pub(super) struct Step<T> {
-    /// What it does, as errors name it.
+    /// The action, as errors name it.
     pub(super) doing: &'static str,
     pub(super) run: fn(&Clearing, &mut T) -> Result<(), Failed>,
 }
@@ -21,7 +21,7 @@ pub(super) const SETTLING: &str = "settling what waits in the journal";
 /// A step that failed; those behind it were not taken.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// What the step was doing; empty until the list names it.
+    /// The action of the step; empty until the list names it.
     pub(crate) doing: &'static str,
     pub(crate) source: io::Error,
 }
@@ -34,13 +34,13 @@ impl From<io::Error> for Failed {
 
 impl Failed {
     /// Names the step, unless a list within it did.
-    pub(crate) fn at(self, doing: &'static str) -> Self {
+    pub(crate) fn with_step(self, doing: &'static str) -> Self {
         Self { doing: if self.doing.is_empty() { doing } else { self.doing }, ..self }
     }
 }
 
-/// What is made from the events of a session and holds them beside its segments and the journal. An
-/// erasure takes it away, and so does a redaction, each before the files of the session change.
+/// Copies of a session's events outside its segments and the journal. An erasure and a redaction
+/// drop them before they change the files of the session.
 pub(super) const DERIVED: [Step<Holding>; 2] = [
     Step { doing: "dropping events read lately", run: Clearing::drop_warm },
     Step { doing: "destroying derived files", run: Clearing::destroy_derived },
@@ -57,9 +57,9 @@ impl Clearing {
     /// Takes the steps of a list. The caller has `settling` locked: no thread settles or seals
     /// meanwhile.
     pub(super) fn take_steps<T>(&self, steps: &[Step<T>], of: &mut T) -> Result<(), Failed> {
-        steps
-            .iter()
-            .try_for_each(|step| (step.run)(self, of).map_err(|failed| failed.at(step.doing)))
+        steps.iter().try_for_each(|step| {
+            (step.run)(self, of).map_err(|failed| failed.with_step(step.doing))
+        })
     }
 
     /// Takes away what is derived from a session, or from its events at these positions.
@@ -75,7 +75,7 @@ impl Clearing {
     /// The step before all others.
     pub(super) fn ask_writable(&self) -> Result<(), Failed> {
         let asked = self.ground.check_writable().map_err(Failed::from);
-        asked.map_err(|failed| failed.at("asking whether the store takes writes"))
+        asked.map_err(|failed| failed.with_step("asking whether the store takes writes"))
     }
 
     fn drop_warm(&self, _: &mut Holding) -> Result<(), Failed> {

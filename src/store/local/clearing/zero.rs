@@ -43,7 +43,7 @@ impl Clearing {
         let mut files = Vec::new();
         for Listed { name, .. } in self.ground.env.storage.list(JOURNAL)? {
             let file = self.ground.env.storage.open(&format!("{JOURNAL}/{name}"))?;
-            let header = match JournalHeader::of(&*file) {
+            let header = match JournalHeader::read(&*file) {
                 Err(LogError::Io(error)) => return Err(error),
                 Err(LogError::Fault { fault, .. }) => Err(fault),
                 Ok(header) => Ok(header),
@@ -97,7 +97,7 @@ impl Clearing {
             }
             zeroed
         };
-        self.sessions.journal.alone(zero, &*self.sessions)
+        self.sessions.journal.run_exclusively(zero, &*self.sessions)
     }
 }
 
@@ -109,7 +109,7 @@ struct Used {
 }
 
 impl Used {
-    /// Whether no start needs it, where one needs all from the order `needed` on.
+    /// True if no start needs it, where one needs all from the order `needed` on.
     fn is_free(&self, needed: u64) -> bool {
         match &self.header {
             Ok(header) => header.order < needed,
@@ -117,15 +117,15 @@ impl Used {
         }
     }
 
-    /// Whether a start would read it, and nothing says where its frames end.
+    /// True if a start would read it and the end of its frames is unknown.
     fn is_endless(&self, needed: u64, ends: &BTreeMap<u64, u64>) -> bool {
         let order = self.header.as_ref().map(|header| header.order);
         order.is_ok_and(|order| order >= needed && !ends.contains_key(&order))
     }
 
-    /// Where its frames end, where these are its bytes. A free file is believed as far as its
-    /// frames are whole: a later use that was torn may be over the rest, without its header. In
-    /// one that a start may read and whose end is unknown, nothing is stale.
+    /// End of the frames in `bytes`. A free file is trusted as far as its frames are whole: a torn
+    /// later use may be over the rest, without its header. In a file that a start may read and
+    /// whose end is unknown, nothing is stale.
     fn end(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &Reading) -> u64 {
         let header = self.header.as_ref().ok();
         let end = header.and_then(|header| ends.get(&header.order)).copied();

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// How a session that is to be created stands.
+/// Outcome of the lookup of a session to be created.
 enum Entered {
     Fresh(Arc<Session>, Box<Create>),
     Repeated(Arc<Session>),
@@ -39,7 +39,7 @@ impl Commit {
     ) -> StoreResult<(SessionInfo, Appended)> {
         check_first_ids(&new.events)?;
         loop {
-            self.relieve()?;
+            self.wait_for_space()?;
             let rounds = self.sessions.journal.rounds();
             let (parent, lineage) = match self.origin(scope, &new) {
                 Ok((parent, lineage)) => (parent, Ok(lineage)),
@@ -89,7 +89,7 @@ impl Commit {
         }
     }
 
-    /// What a new session continues from, when it is a fork.
+    /// Parent and lineage of a new session that is a fork.
     fn origin(
         &self,
         scope: &Scope,

@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// What takes requests.
+/// Entry of all requests that write.
 pub(super) struct Commit {
     pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
@@ -46,7 +46,7 @@ pub(super) struct Commit {
     pub(super) holds: tokio::sync::Mutex<()>,
 }
 
-/// What became of a request so far.
+/// Progress of a request.
 pub(super) enum Planned {
     /// It is answered, on durable bytes.
     Answered(Appended),
@@ -58,7 +58,7 @@ pub(super) enum Planned {
 
 /// A queued frame.
 pub(super) struct Queued {
-    /// Whether the caller must lead the journal.
+    /// True if the caller must lead the journal.
     pub(super) lead: bool,
     /// Completes when the frame is durable and visible, or void.
     pub(super) done: oneshot::Receiver<StoreResult<Shown>>,
@@ -89,7 +89,11 @@ impl Commit {
 
     /// Looks for the ids that a caller gave among the events that a fork reads of its ancestors:
     /// what is stored there stays.
-    pub(super) fn inherit(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<()> {
+    pub(super) fn find_inherited(
+        &self,
+        session: &Arc<Session>,
+        request: &mut Request,
+    ) -> StoreResult<()> {
         if session.origin.is_none() {
             return Ok(());
         }
@@ -131,7 +135,7 @@ impl Commit {
     ) -> StoreResult<Planned> {
         // Read under the lock: frames of this epoch can only have been queued before.
         let epoch = self.sessions.journal.epoch();
-        let looked = self.look(&mut state, request);
+        let looked = self.look_up(&mut state, request);
         let named = (&session.key.session, session.hash);
         let (entry, ahead) = state.end(epoch);
         let decided = decide(named, entry, ahead, request, looked, &|| self.ground.counted());
@@ -151,13 +155,13 @@ impl Commit {
         }
     }
 
-    /// What is known of a session that a request depends on.
-    fn look(&self, state: &mut State, request: &Request) -> Looked {
+    /// Looks up the state of the session that a request depends on.
+    fn look_up(&self, state: &mut State, request: &Request) -> Looked {
         let reserve = &self.sessions.reserve;
         let unwritable = state.unwritable.as_ref().filter(|one| one.full);
         let mut looked = Looked {
             unread: state.unread(),
-            cramped: reserve.is_given().then(|| reserve.short()),
+            cramped: reserve.is_given().then(|| reserve.missing()),
             unwritable: unwritable.map(|one| one.error.clone()),
             ..Looked::default()
         };
@@ -208,8 +212,10 @@ impl Commit {
         let (done, wait) = oneshot::channel();
         let owner = Arc::clone(session);
         // Before the queue is locked: other requests do not wait for this one's cipher.
-        let stored =
-            self.ground.keys.with(cipher.as_ref(), |one| one.map(|one| plain.encrypt(one)));
+        let stored = self
+            .ground
+            .keys
+            .with_encryptor(cipher.as_ref(), |one| one.map(|one| plain.encrypt(one)));
         let names = &mut request.names;
         let queued = self.sessions.journal.enqueue(epoch, plain.header.count, |first| {
             let mut effect = draft.effect(first);
@@ -296,8 +302,8 @@ impl Commit {
     }
 }
 
-/// Whether a position is in a segment of which a part was given up: it cannot be proven any more,
-/// nor written anew.
+/// True if a position is in a segment that was given up in part: it can neither be proven nor
+/// written anew.
 fn is_unprovable(state: &State, position: Position) -> bool {
     let entry = &state.entry;
     let holds = |one: &&SegmentEntry| one.base <= position.0 && position.0 < one.end;
@@ -324,7 +330,7 @@ impl Commit {
     ) -> StoreResult<Appended> {
         loop {
             let rounds = self.sessions.journal.rounds();
-            self.relieve()?;
+            self.wait_for_space()?;
             match plan()? {
                 Planned::Answered(answer) => return Ok(answer),
                 Planned::Queued(queued) => return self.committed(queued).await,
@@ -364,7 +370,7 @@ impl Commit {
     }
 
     /// A writer that is faster than segments are written waits here; memory stays bounded.
-    fn relieve(&self) -> StoreResult<()> {
+    fn wait_for_space(&self) -> StoreResult<()> {
         let pressed = || self.sessions.pressure() > self.ground.options.journal_retained_bytes;
         // Deletions, which alone are taken then, wait for nothing that needs room.
         if !pressed() || self.sessions.reserve.is_given() {
@@ -390,7 +396,7 @@ impl Commit {
 
     /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
     /// that a harness has from before is good, and none of those given after the copy comes again.
-    /// What expired, is archived or is damaged may be written to again one day.
+    /// Expired, archived and damaged sessions are included: they may be written to again one day.
     pub(crate) async fn void_leases(&self) -> StoreResult<()> {
         let mut leased = Vec::new();
         let scopes = self.sessions.catalogue().scopes();

@@ -24,7 +24,7 @@ pub(super) fn path_of(name: DerivedName) -> String {
 }
 
 /// Path of one that is being made.
-pub(super) fn begun(name: DerivedName) -> String {
+pub(super) fn unfinished_path(name: DerivedName) -> String {
     format!("{DERIVED}/{name}.new")
 }
 
@@ -35,10 +35,10 @@ pub(super) fn write(ground: &Ground, file: &DerivedFile, bytes: &[u8]) -> io::Re
     let own = ground.keys.own();
     let seals = own.map(|own| -> Seals<'_> { (Encryptor { cipher: own, nonce: &nonce }, &secret) });
     let stored = encode_derived((store, file.name.0), &about_of(file), bytes, seals);
-    let made = env.storage.create(&begun(file.name))?;
+    let made = env.storage.create(&unfinished_path(file.name))?;
     made.write_at(0, &stored)?;
     made.sync()?;
-    env.storage.rename(&begun(file.name), &path_of(file.name))?;
+    env.storage.rename(&unfinished_path(file.name), &path_of(file.name))?;
     env.storage.sync_dir(DERIVED)
 }
 
@@ -70,11 +70,11 @@ fn held_of(record: HeldRecord) -> Option<Held> {
 fn head(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Derived, LogError> {
     let bytes = read(file, 0, DERIVED_AT)?;
     let own = ground.keys.own().map(|own| &**own);
-    Derived::of((ground.store.id, name.0), &bytes, own)
+    Derived::decode((ground.store.id, name.0), &bytes, own)
         .map_err(|fault| LogError::Fault { byte_offset: 0, fault })
 }
 
-/// What a derived file says of itself.
+/// Reads the description of a derived file from its head.
 pub(super) fn describe(ground: &Ground, name: DerivedName) -> Result<DerivedFile, LogError> {
     let file = ground.env.storage.open_read(&path_of(name))?;
     let head = head(ground, name, &*file)?;
@@ -142,7 +142,7 @@ fn read_all(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Whole
         }
         hashing.take(&part);
     }
-    if hashing.kept("").hash != digest {
+    if hashing.entry("").hash != digest {
         return Err(wrong(Fault::PayloadChecksum));
     }
     Ok((None, at, end))

@@ -61,22 +61,22 @@ struct Kept {
     used: u64,
 }
 
-/// What a file was made from, and who uses it.
+/// Events a file was made from, and its users.
 type Used = (Arc<[Held]>, Arc<Usage>);
 
 /// A file that is hidden.
 struct Doomed {
     name: DerivedName,
-    /// Where bytes of it may be.
+    /// Paths of files with bytes of it.
     paths: Vec<String>,
-    /// What it was made from, where that is known.
+    /// Events it was made from, where known.
     holds: Option<Arc<[Held]>>,
     usage: Option<Arc<Usage>>,
-    /// Whether its bytes are gone; held while they are taken away.
+    /// True once its bytes are gone; locked while they are removed.
     gone: Mutex<bool>,
 }
 
-/// Whether a file that was made from this is meant.
+/// Predicate on the events that a file was made from.
 type Meant<'a> = &'a dyn Fn(&[Held]) -> bool;
 
 impl Kept {
@@ -97,7 +97,7 @@ impl Doomed {
         Arc::new(Self { name, paths, holds, usage, gone: Mutex::new(rank::SHELF, false) })
     }
 
-    /// Whether it is meant, or may be.
+    /// True if the predicate matches, or may match.
     fn is_meant(&self, meant: Meant<'_>) -> bool {
         self.holds.as_ref().is_none_or(|holds| meant(holds))
     }
@@ -150,7 +150,7 @@ impl Shelf {
                 continue;
             };
             let name = DerivedName(number);
-            if path == file::begun(name) {
+            if path == file::unfinished_path(name) {
                 doomed.push(Doomed::new(name, vec![path], None));
             } else if path == file::path_of(name) {
                 let described = file::describe(&self.ground, name);
@@ -183,7 +183,7 @@ impl Shelf {
         (hash == held.hash && held.range.to.0 <= entry.tail && !gone).then_some(entry)
     }
 
-    /// Whether these events are there, and nothing of their session was taken away since they were
+    /// True if these events are present and nothing of their session was removed since they were
     /// read.
     fn is_current(&self, holds: &[Held]) -> bool {
         self.outdated(holds).is_none()
@@ -222,7 +222,7 @@ impl Shelf {
             files.made = false;
             if !is_hidden {
                 // Whatever of it is there: no later start may find it.
-                files.doomed.push(half_made(name, &(file.holds, Arc::clone(user.of()))));
+                files.doomed.push(half_made(name, &(file.holds, Arc::clone(user.usage()))));
             }
             drop(files);
             drop(user);
@@ -235,7 +235,7 @@ impl Shelf {
             let lost = || StoreError::DerivedLost { reason: "it was taken away".to_owned() };
             return Err(gone.unwrap_or_else(lost));
         }
-        files.kept.insert(name, Kept::new(file, Arc::clone(user.of())));
+        files.kept.insert(name, Kept::new(file, Arc::clone(user.usage())));
         drop(files);
         Ok(name)
     }
@@ -253,7 +253,7 @@ impl Shelf {
         self.ground.check_writable().and_then(|()| self.read_names()).map_err(failed)?;
         match self.sessions.journal.health() {
             Health::ReadOnly(reason) => Err(StoreError::ReadOnly { reason }),
-            _ => self.sessions.lacks().map_or(Ok(()), |short| Err(StoreError::DiskFull(short))),
+            _ => self.sessions.missing().map_or(Ok(()), |short| Err(StoreError::DiskFull(short))),
         }
     }
 
@@ -279,7 +279,7 @@ impl Shelf {
         let lost = |reason: &str| StoreError::DerivedLost { reason: reason.to_owned() };
         let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
         let user = user.ok_or_else(|| lost("it is not there"))?;
-        let usage = Arc::clone(user.of());
+        let usage = Arc::clone(user.usage());
         let reading = usage.reading.lock();
         // Another thread may have opened it meanwhile.
         if let Some(open) = self.opened(name) {
@@ -468,10 +468,10 @@ impl Shelf {
 
 /// A file that was being made: bytes of it may be under either name.
 fn half_made(name: DerivedName, of: &Used) -> Arc<Doomed> {
-    Doomed::new(name, vec![file::begun(name), file::path_of(name)], Some(of))
+    Doomed::new(name, vec![file::unfinished_path(name), file::path_of(name)], Some(of))
 }
 
-/// Whether a file is not what it was, or not there: else it may be read another time.
+/// True if a file changed or is missing; else it may be readable another time.
 fn is_lost(error: &LogError) -> bool {
     match error {
         LogError::Fault { .. } => true,

@@ -12,10 +12,10 @@ use crate::{
     store::Mapped,
 };
 
-/// How long those who use a file are waited for before its bytes are taken away.
+/// Longest wait for the users of a file before its bytes are removed.
 const HELD_OPEN_MAX: Duration = Duration::from_secs(10);
 
-/// Who uses a derived file.
+/// Users of a derived file.
 pub(super) struct Usage {
     users: AtomicUsize,
     /// Its bytes are to go: what its users compute is void.
@@ -94,7 +94,7 @@ impl Closing {
 }
 
 impl User {
-    pub(super) fn of(&self) -> &Arc<Usage> {
+    pub(super) fn usage(&self) -> &Arc<Usage> {
         &self.0
     }
 }
@@ -118,7 +118,7 @@ impl Opened {
         self.body.written_at
     }
 
-    /// Whether the file may lack bytes that it had.
+    /// True if the file may lack bytes that it had.
     pub(super) fn is_lacking(&self) -> bool {
         self.body.bytes.is_hurt()
     }
@@ -130,7 +130,7 @@ impl Mapped for Opened {
     }
 
     fn is_hurt(&self) -> bool {
-        self.user.of().withdrawn.load(Ordering::Acquire) || self.is_lacking()
+        self.user.usage().withdrawn.load(Ordering::Acquire) || self.is_lacking()
     }
 
     fn is_copy(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What is written beside the rounds of callers: copies of frames, watermarks, the begin of a file.
+//! Writes outside the rounds of callers: copies of frames, watermarks, the first bytes of a file.
 //! The writing thread leads meanwhile, so that no round is written beside it. It must not queue a
 //! frame that a caller waits for.
 
@@ -48,7 +48,7 @@ impl<S> Journal<S> {
     }
 
     /// Runs what no write may run beside: the caller leads meanwhile.
-    pub(crate) fn alone<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
+    pub(crate) fn run_exclusively<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
         self.wait_for_lead(outcome);
         let done = self.busy(run);
         self.lead(0, outcome);
@@ -60,19 +60,19 @@ impl<S> Journal<S> {
         if self.writer.lock().started() {
             return Ok(());
         }
-        self.apart(
+        self.write_outside_rounds(
             |writer, next| if writer.started() { Ok(()) } else { writer.begin(next) },
             outcome,
         )
     }
 
     /// Continues in another file: a place of this one is damaged.
-    pub(crate) fn leave(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
-        self.apart(Writer::leave, outcome)
+    pub(crate) fn switch_file(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
+        self.write_outside_rounds(Writer::switch_file, outcome)
     }
 
     /// Writes what is no round; `write` gets the number of the next record.
-    fn apart(
+    fn write_outside_rounds(
         &self,
         write: impl FnOnce(&mut Writer, Lsn) -> io::Result<()>,
         outcome: Outcome<'_, S>,

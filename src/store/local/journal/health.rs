@@ -1,5 +1,5 @@
-//! How the disk behind the journal does: failures that were met, the probe that ends a refusal,
-//! room for the next append, silence. It must not refuse what the disk would take.
+//! Health of the disk behind the journal: recent failures, the probe that ends a refusal, space for
+//! the next append, silence. It must not refuse what the disk would take.
 
 use std::{io, time::Duration};
 
@@ -17,7 +17,7 @@ impl<S> Journal<S> {
         let mut writer = self.writer.lock();
         let mut trouble = self.trouble.lock();
         let refused = trouble.note(now, error, writer.failures());
-        writer.take_care(trouble.is_recent());
+        writer.set_careful(trouble.is_recent());
         if let Some(reason) = writer.foreign() {
             self.refuse(reason);
         } else if let Some(reason) = refused {
@@ -40,7 +40,7 @@ impl<S> Journal<S> {
         if !self.trouble.lock().probed(now, &tried) {
             return;
         }
-        writer.forgive();
+        writer.reset_failures();
         if self.queue.lock().refuse.take_if(|refusal| refusal.passes).is_some() {
             tracing::info!("the disk syncs again; the store takes writes");
         }
@@ -55,7 +55,7 @@ impl<S> Journal<S> {
             return;
         }
         let mut writer = self.writer.lock();
-        let known = self.trouble.lock().lacks();
+        let known = self.trouble.lock().missing();
         let found = if known.is_some() { writer.find_room() } else { writer.expect_room() };
         match (known, &found) {
             (None, Ok(())) => return,
@@ -76,17 +76,17 @@ impl<S> Journal<S> {
         written
     }
 
-    /// Why the last write failed, if that was lately.
+    /// Reason of the last failed write, if that was recent.
     fn trouble(&self) -> Option<String> {
         self.trouble.lock().reason(self.env.clock.monotonic())
     }
 
-    /// Whether appends are taken, as far as is known.
+    /// Health of appends, as far as is known.
     pub(crate) fn health(&self) -> Health {
         if let Some(reason) = self.refusing() {
             return Health::ReadOnly(reason);
         }
-        if let Some(short) = self.trouble.lock().lacks() {
+        if let Some(short) = self.trouble.lock().missing() {
             return Health::Full(short);
         }
         if let Some(reason) = self.trouble() {
@@ -96,7 +96,7 @@ impl<S> Journal<S> {
         if silence < SILENCE_MAX { Health::Ready } else { Health::Silent(silence) }
     }
 
-    /// How long the disk has owed an answer to a write or a sync.
+    /// Time for which the disk has owed an answer to a write or a sync.
     fn silence(&self) -> Duration {
         match self.busy_since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,

@@ -40,10 +40,10 @@ impl<S> Journal<S> {
             // What was durable before is built upon: it is visible before anything becomes void.
             self.show(outcome);
             if let Err(failure) = &result {
-                let mut behind = self.void(failure, &round);
+                let mut behind = self.start_epoch(failure, &round);
                 round.append(&mut behind);
                 outcome.ended(&mut round, result);
-                self.tell();
+                self.wake_waiters();
             }
             let mut last = self.last.lock();
             assert!(last.items.is_empty(), "rounds become visible in order");
@@ -97,11 +97,11 @@ impl<S> Journal<S> {
         assert!(last.visible.lsn <= last.end.lsn, "what is visible never shrinks");
         last.visible = last.end;
         drop(last);
-        self.tell();
+        self.wake_waiters();
     }
 
     /// Wakes the callers that wait for frames in flight.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn wake_waiters(&self) {
         self.progress.send_modify(|rounds| *rounds += 1);
     }
 

@@ -47,13 +47,13 @@ pub(super) struct Item<S> {
     pub(super) frame: Frame,
     /// The payload as memory keeps it, where the frame's is encrypted.
     pub(super) plain: Option<Bytes>,
-    /// What it does to its session; `None` for a copy of a frame that was durable before.
+    /// Its effect on the session; `None` for a copy of a frame that was durable before.
     pub(super) effect: Option<Effect>,
     /// `None` once the caller was answered before the others.
     pub(super) done: Option<oneshot::Sender<StoreResult<Shown>>>,
 }
 
-/// What a caller learns whose frame is durable.
+/// Result for a caller whose frame is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// Readers see it.
@@ -66,13 +66,13 @@ pub(super) enum Shown {
 struct Last<S> {
     /// Its frames; none once they are visible.
     items: Vec<Item<S>>,
-    /// Where they end.
+    /// End of the frames.
     end: Place,
     /// The end of what is durable and visible to readers.
     visible: Place,
 }
 
-/// Where the frames of a round go when it has ended.
+/// Receiver of the frames of a round that has ended.
 pub(super) trait Sink<S> {
     /// Makes the frames of a round visible, or void; leaves the list empty.
     fn ended(&self, round: &mut Vec<Item<S>>, result: Result<(), Failure>);
@@ -83,7 +83,7 @@ type Outcome<'a, S> = &'a dyn Sink<S>;
 /// The queue and the files behind it.
 pub(super) struct Journal<S> {
     env: Env,
-    /// Whether a committer thread runs.
+    /// True if a committer thread runs.
     background: bool,
     queue: Mutex<Queue<S>>,
     wake: Condvar,
@@ -106,9 +106,9 @@ pub(super) struct Journal<S> {
     progress: watch::Sender<u64>,
 }
 
-/// What recovery found: where the journal continues.
+/// Point where the journal continues, as recovery found it.
 pub(super) struct Resume {
-    /// Where the frames of the last file end.
+    /// End of the frames of the last file.
     pub(super) place: Place,
     /// The largest order any file of the ring has.
     pub(super) order: u64,
@@ -157,7 +157,7 @@ impl<S> Journal<S> {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// How many rounds ended, whatever their outcome.
+    /// Number of rounds that ended, whatever their outcome.
     pub(super) fn rounds(&self) -> u64 {
         *self.progress.borrow()
     }
@@ -189,7 +189,7 @@ impl<S> Journal<S> {
         self.writer.lock().condemn(number);
     }
 
-    /// Whether a file of the ring, if it is one, is not used again by this process.
+    /// True if the number is of a file of the ring that this process does not use again.
     pub(super) fn is_condemned(&self, number: Option<u32>) -> bool {
         number.is_some_and(|number| self.writer.lock().is_condemned(number))
     }
@@ -205,9 +205,9 @@ impl<S> Journal<S> {
         self.writer.lock().used()
     }
 
-    /// Whether a new file of the ring is made small: there is no room for another.
-    pub(super) fn sparing(&self, sparing: bool) {
-        self.writer.lock().spare(sparing);
+    /// Sets if a new file of the ring is made small because space is short.
+    pub(super) fn set_small_files(&self, sparing: bool) {
+        self.writer.lock().set_small_files(sparing);
     }
 
     /// Files before this order hold nothing that is not settled twice.
@@ -226,7 +226,7 @@ fn bytes_of<S>(round: &[Item<S>]) -> u64 {
     round.iter().map(|item| item.frame.header.stride()).sum()
 }
 
-/// What a failed round means to those who waited.
+/// Error for those who waited for a failed round.
 pub(super) fn error_of(failure: &Failure) -> StoreError {
     match failure {
         Failure::Unknown(error) => StoreError::OutcomeUnknown { reason: error.to_string() },

@@ -9,7 +9,7 @@ const ROUND_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of frames that wait for the disk at most: a later caller is refused as busy.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 
-/// Why a frame was not taken into the queue.
+/// Reason for which a frame was not queued.
 pub(crate) enum Refused {
     /// A failure made what the frame was built on void: build it again.
     Stale,
@@ -19,10 +19,10 @@ pub(crate) enum Refused {
     Full,
 }
 
-/// Why appends are refused.
+/// Reason for which appends are refused.
 pub(super) struct Refusal {
     pub(super) reason: String,
-    /// Whether a probe that succeeds ends it.
+    /// True if a probe that succeeds ends it.
     pub(super) passes: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Queue<S> {
     pub(super) refuse: Option<Refusal>,
 }
 
-/// Which thread writes the frames of the queue.
+/// Thread that writes the frames of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead {
     /// None: the queue is empty.
@@ -54,13 +54,13 @@ pub(super) enum Lead {
 }
 
 impl Lead {
-    /// Whether a thread that waits for the lead may take it.
+    /// True if a thread that waits for the lead may take it.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Free | Self::Offered)
     }
 }
 
-/// What the committer thread does while it does not lead.
+/// Activity of the committer thread while it does not lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Committer {
     /// It sleeps until it is woken: nothing was committed since the last watermark.
@@ -88,7 +88,7 @@ impl<S> Queue<S> {
 }
 
 impl<S> Journal<S> {
-    /// Why appends are refused, when they are.
+    /// Reason for which appends are refused, if they are.
     pub(crate) fn refusing(&self) -> Option<String> {
         self.queue.lock().refuse.as_ref().map(|refusal| refusal.reason.clone())
     }
@@ -184,7 +184,7 @@ impl<S> Journal<S> {
     }
 
     /// Starts a new epoch after a failure and takes what was queued behind the failed round.
-    pub(super) fn void(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
+    pub(super) fn start_epoch(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
         let mut queue = self.queue.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         if let (Failure::Refused(_), Some(first)) = (failure, round.first()) {
@@ -201,7 +201,7 @@ impl<S> Journal<S> {
         queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.numbers().0)
     }
 
-    /// Whether another round is queued.
+    /// True if another round is queued.
     pub(super) fn is_awaited(&self) -> bool {
         !self.queue.lock().items.is_empty()
     }

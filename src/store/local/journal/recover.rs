@@ -2,8 +2,8 @@
 //! frame, a later file, or a watermark says that it was durable; else it is a torn tail: never
 //! acknowledged, copied to quarantine, left where it is. It must not change a journal file.
 //!
-//! What the device cannot read is damage, too, and never torn: a torn write leaves sectors old or
-//! new. Where frames may continue in it, the loss is unknown.
+//! Bytes that the device cannot read are damage, too, and never torn: a torn write leaves sectors
+//! old or new. Where frames may continue in them, the loss is unknown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 
 use super::super::{
-    layout::{doing, quarantine},
+    layout::{open_error, quarantine},
     options::OpenError,
 };
 use super::{
@@ -54,7 +54,7 @@ pub(crate) struct Named {
     pub(crate) checksum: u32,
 }
 
-/// What the journal holds beyond the settled place.
+/// Contents of the journal beyond the settled place.
 pub(crate) struct Recovered {
     /// Frames by their first log sequence number; a copy by that of its records.
     pub(crate) frames: BTreeMap<Lsn, Frame>,
@@ -74,7 +74,7 @@ pub(crate) struct Recovered {
 
 impl Recovered {
     /// Notes that a frame of these numbers is whole.
-    pub(crate) fn see(&mut self, from: Lsn, to: Lsn) {
+    pub(crate) fn add_whole(&mut self, from: Lsn, to: Lsn) {
         let end = self.seen.entry(from).or_insert(to);
         *end = (*end).max(to);
     }
@@ -82,7 +82,7 @@ impl Recovered {
     /// Forgets losses that frames elsewhere make good: repeated ones, or copies.
     pub(crate) fn forget_covered(&mut self) {
         let seen = &self.seen;
-        self.lost.retain(|lost| !covered(seen, lost));
+        self.lost.retain(|lost| !is_replaced(seen, lost));
     }
 }
 
@@ -187,8 +187,8 @@ fn walk(
                 expected = lost_between(found, expected, from, None, header.order);
                 expected = expected.max(to);
                 if frame.header.kind == FrameKind::Request {
-                    found.see(from, to);
-                    found.see(frame.header.first_lsn, frame.header.end_lsn());
+                    found.add_whole(from, to);
+                    found.add_whole(frame.header.first_lsn, frame.header.end_lsn());
                     found.frames.entry(frame.header.first_lsn).or_insert(frame);
                 }
             }
@@ -220,7 +220,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether frames may continue, behind all that were found, in what the device cannot read.
+/// True if frames may continue behind all that were found, in bytes that the device cannot read.
 fn may_continue_unread(scanned: &Scan) -> bool {
     let last = scanned.pieces.last();
     matches!(last, Some(Piece::Bad { fault: Fault::Unreadable, header: None, .. }))
@@ -229,7 +229,7 @@ fn may_continue_unread(scanned: &Scan) -> bool {
 
 fn unreadable(error: LogError) -> OpenError {
     match error {
-        LogError::Io(error) => doing("reading the journal")(error),
+        LogError::Io(error) => open_error("reading the journal")(error),
         other => OpenError::Damaged { what: other.to_string() },
     }
 }
@@ -322,7 +322,7 @@ fn cut_torn(
     Ok(torn.len() as u64)
 }
 
-/// Whether a frame at or behind `index` says that the record `expected` was durable.
+/// True if a frame at or behind `index` says that the record `expected` was durable.
 fn durable_behind(pieces: &[Piece], index: usize, expected: Lsn) -> bool {
     pieces.iter().skip(index).any(|piece| match piece {
         Piece::Frame { frame, .. } => {
@@ -332,8 +332,8 @@ fn durable_behind(pieces: &[Piece], index: usize, expected: Lsn) -> bool {
     })
 }
 
-/// Whether frames that were repeated or copied make good what is lost elsewhere.
-fn covered(seen: &BTreeMap<Lsn, Lsn>, lost: &Lost) -> bool {
+/// True if repeated or copied frames replace all that is lost elsewhere.
+fn is_replaced(seen: &BTreeMap<Lsn, Lsn>, lost: &Lost) -> bool {
     let reach = |expected: Lsn, (first, end): (&Lsn, &Lsn)| {
         if *first <= expected { expected.max(*end) } else { expected }
     };

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, io, ops::Range};
 
 use super::super::{
-    layout::{JOURNAL, PROBE, doing, journal_path},
+    layout::{JOURNAL, PROBE, journal_path, open_error},
     options::OpenError,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct RingFile {
 }
 
 impl RingFile {
-    /// Whether it stands above the ring, empty; one that was emptied is evidence.
+    /// True if it is an empty file above the ring; one that was emptied is evidence.
     fn is_spare(&self) -> bool {
         self.bytes == 0 && !self.poisoned
     }
@@ -59,7 +59,7 @@ fn number_of(name: &str) -> Option<u32> {
     (number.to_string() == name).then_some(number)
 }
 
-/// What is said of files that are not there.
+/// Message for missing files.
 fn missing(Range { start, end }: &Range<u32>) -> String {
     let (first, last) = (journal_path(*start), journal_path(end - 1));
     if first == last {
@@ -71,7 +71,7 @@ fn missing(Range { start, end }: &Range<u32>) -> String {
 /// Reads the header of every file of the ring. Those of an order below `needed` hold nothing.
 pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, OpenError> {
     let mut numbers: Vec<u32> = Vec::new();
-    for entry in env.storage.list(JOURNAL).map_err(doing("listing journal/"))? {
+    for entry in env.storage.list(JOURNAL).map_err(open_error("listing journal/"))? {
         numbers.extend(number_of(&entry.name));
     }
     numbers.sort_unstable();
@@ -84,12 +84,12 @@ pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
     }
     for number in numbers {
         let path = journal_path(number);
-        let named = |error: io::Error| doing(format!("reading {path}"))(error);
+        let named = |error: io::Error| open_error(format!("reading {path}"))(error);
         let file = env.storage.open(&path).map_err(named)?;
         // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
         file.sync().and_then(|()| file.evict()).map_err(named)?;
         let bytes = file.len().map_err(named)?;
-        let header = match JournalHeader::of(&*file) {
+        let header = match JournalHeader::read(&*file) {
             Err(LogError::Io(error)) => return Err(named(error)),
             Err(LogError::Fault { fault, .. }) => Err(fault),
             Ok(header) => Ok(header),
@@ -131,7 +131,7 @@ pub(crate) fn find_header(
     let mut numbers = numbers.iter().filter_map(|entry| number_of(&entry.name));
     let found = numbers.find(|number| {
         let file = env.storage.open_read(&journal_path(*number));
-        let header = file.ok().and_then(|file| JournalHeader::of(&*file).ok());
+        let header = file.ok().and_then(|file| JournalHeader::read(&*file).ok());
         header.is_some_and(|header| header.store == store && wanted(*number, &header))
     });
     found.map(journal_path)

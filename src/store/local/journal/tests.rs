@@ -80,10 +80,16 @@ fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
     queue();
     std::thread::scope(|scope| {
         scope.spawn(|| journal.lead(ENDLESS, &outcome));
-        let before = journal.alone(
-            || rounds.load(Ordering::Relaxed),
-            &|round: &mut Vec<Item<()>>, _: Result<(), Failure>| round.clear(),
-        );
+        let before =
+            journal.run_exclusively(|| rounds.load(Ordering::Relaxed), &|round: &mut Vec<
+                Item<()>,
+            >,
+                                                                         _: Result<
+                (),
+                Failure,
+            >| {
+                round.clear()
+            });
         assert!(before < ROUNDS as u64, "after {before} rounds");
     });
 }

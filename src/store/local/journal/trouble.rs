@@ -1,6 +1,5 @@
-//! What is known of a disk that fails: when syncs failed, whether the store may take writes, and
-//! when the disk is tried again. It keeps times and reasons and decides; it must not touch the
-//! disk.
+//! State of a failing disk: times of failed syncs, whether the store may take writes, and the time
+//! of the next probe. It keeps times and reasons and decides; it must not touch the disk.
 
 use std::{collections::VecDeque, io, time::Duration};
 
@@ -9,7 +8,7 @@ use crate::{
     store::StoreError,
 };
 
-/// How long a failure is reported when no write follows it.
+/// Time for which a failure is reported when no write follows it.
 const REPORTED_FOR: Duration = Duration::from_secs(10);
 /// Failed syncs in a row after which the store takes no writes until a probe succeeds.
 const IN_ROW_MAX: u32 = 2;
@@ -26,7 +25,7 @@ const FAILED_IN_ROW: &str = "two syncs of the journal failed in a row; check the
 const FAILED_OFTEN: &str = "eight syncs of the journal failed within an hour; check the disk. The \
     store tries the disk again by itself and takes writes once a sync succeeds";
 
-/// What is known of a disk that fails. Times are of the monotonic clock.
+/// State of a failing disk. Times are of the monotonic clock.
 #[derive(Default)]
 pub(crate) struct Trouble {
     /// When the last write failed and why; `None` once one succeeded.
@@ -39,8 +38,8 @@ pub(crate) struct Trouble {
     probe_at: Option<Duration>,
     /// The pause before the next probe; 0 before the first.
     pause: Duration,
-    /// What the last write found missing that needed room, and when room is looked for again;
-    /// `None` once there was some.
+    /// Resource that the last write lacked, and the time of the next look; `None` once there was
+    /// enough.
     full: Option<(Short, Duration)>,
 }
 
@@ -79,22 +78,22 @@ impl Trouble {
         }
     }
 
-    /// What is missing, where no write finds room.
-    pub(crate) fn lacks(&self) -> Option<Short> {
+    /// Missing resource, while writes find no space.
+    pub(crate) fn missing(&self) -> Option<Short> {
         self.full.map(|(short, _)| short)
     }
 
-    /// Whether room is to be looked for.
+    /// True if it is time to look for space.
     pub(crate) fn is_room_due(&self, now: Duration) -> bool {
         self.full.is_none_or(|(_, at)| at <= now)
     }
 
-    /// Whether a sync failed within the last hour.
+    /// True if a sync failed within the last hour.
     pub(crate) fn is_recent(&self) -> bool {
         !self.failed.is_empty()
     }
 
-    /// Whether the disk is to be tried again.
+    /// True if it is time to try the disk again.
     pub(crate) fn is_probe_due(&self, now: Duration) -> bool {
         self.probe_at.is_some_and(|at| at <= now)
     }
@@ -116,15 +115,15 @@ impl Trouble {
         self.probe_at = Some(now + self.pause);
     }
 
-    /// Why the last write failed. After a while without another it is unknown whether the next
-    /// would fail, too.
+    /// Reason of the last failed write; `None` after a while without another, as it is unknown then
+    /// if the next would fail.
     pub(crate) fn reason(&self, now: Duration) -> Option<String> {
         let (since, why) = self.last.as_ref()?;
         (now.saturating_sub(*since) < REPORTED_FOR).then(|| why.clone())
     }
 }
 
-/// What a refused write means.
+/// Error of the store for a refused write.
 pub(crate) fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {

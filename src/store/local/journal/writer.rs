@@ -29,7 +29,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// Bytes of a new file where the disk is full: for deletions.
 const SPARING_BYTES: u64 = 64 << 10;
 
-/// Why a round failed.
+/// Reason for which a round failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Nothing was written.
@@ -66,10 +66,10 @@ pub(crate) struct Writer {
     failed: u64,
     /// Salt of the latest use of each file by this process, by the file's number.
     salts: HashMap<u32, u64>,
-    /// What shows that another process writes to this ring.
+    /// Sign that another process writes to this ring.
     foreign: Option<String>,
     pub(crate) watermarked: bool,
-    /// What a round is put together in, kept until no round is written.
+    /// Buffer in which a round is assembled; its memory is kept between rounds.
     buffer: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ struct Current {
     order: u64,
     salt: u64,
     bytes: u64,
-    /// Where the next frame goes.
+    /// Byte offset of the next frame.
     end: u64,
 }
 
@@ -123,7 +123,7 @@ impl Writer {
         self.durable
     }
 
-    /// Whether this start is durable.
+    /// True if this start is durable.
     pub(crate) fn started(&self) -> bool {
         self.started
     }
@@ -133,17 +133,17 @@ impl Writer {
         (self.failed, self.failures)
     }
 
-    /// Whether a sync failed lately, so that new files take no more room than they must.
-    pub(crate) fn take_care(&mut self, careful: bool) {
+    /// Sets if a sync failed recently, so that new files are made as small as possible.
+    pub(crate) fn set_careful(&mut self, careful: bool) {
         self.careful = careful;
     }
 
     /// Counts failures in a row from 0 again: the disk was seen to sync.
-    pub(crate) fn forgive(&mut self) {
+    pub(crate) fn reset_failures(&mut self) {
         self.failures = 0;
     }
 
-    /// What shows that another process writes to this ring, once that was seen.
+    /// Sign that another process writes to this ring, once one was seen.
     pub(crate) fn foreign(&self) -> Option<&str> {
         self.foreign.as_deref()
     }
@@ -153,8 +153,8 @@ impl Writer {
         self.recyclable_order = order;
     }
 
-    /// Whether new files take no more room than they must.
-    pub(crate) fn spare(&mut self, sparing: bool) {
+    /// Sets if new files are made as small as possible.
+    pub(crate) fn set_small_files(&mut self, sparing: bool) {
         self.sparing = sparing;
     }
 
@@ -213,7 +213,7 @@ impl Writer {
     }
 
     /// Continues in another file.
-    pub(crate) fn leave(&mut self, next: Lsn) -> io::Result<()> {
+    pub(crate) fn switch_file(&mut self, next: Lsn) -> io::Result<()> {
         self.current = None;
         self.begin(next)
     }
@@ -224,7 +224,7 @@ impl Writer {
         files.for_each(|file| file.poisoned = true);
     }
 
-    /// Whether a file is not used again by this process.
+    /// True if this process does not use the file again.
     pub(crate) fn is_condemned(&self, number: u32) -> bool {
         self.files.iter().any(|file| file.number == number && file.poisoned)
     }
@@ -281,7 +281,7 @@ impl Writer {
             return Ok(());
         }
         if boundary + frame::HEADER_BYTES as u64 > current.bytes {
-            return self.leave(self.durable.lsn);
+            return self.switch_file(self.durable.lsn);
         }
         let header = FrameHeader {
             kind: FrameKind::Watermark,
@@ -388,7 +388,7 @@ impl Writer {
         self.files.iter().find(free).map(|file| file.number)
     }
 
-    /// Whether the next frames have room, as far as is known without writing.
+    /// Checks, without writing, that the next frames have space.
     pub(crate) fn expect_room(&self) -> io::Result<()> {
         let current = self.current.as_ref().is_some_and(|file| file.end + BLOCK_BYTES < file.bytes);
         if current || self.idle_file(FRAMES_AT + BLOCK_BYTES).is_some() {
@@ -424,6 +424,6 @@ fn ended(env: &Env, files: &[RingFile], end: Place) -> Option<Current> {
         |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
     let RingFile { number, order, bytes, .. } = *files.iter().find(wrong)?;
     let file = env.storage.open(&journal_path(number)).ok()?;
-    let salt = JournalHeader::of(&*file).ok()?.salt;
+    let salt = JournalHeader::read(&*file).ok()?.salt;
     Some(Current { file, number, order, salt, bytes, end: end.byte_offset.max(FRAMES_AT) })
 }

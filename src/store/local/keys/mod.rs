@@ -10,7 +10,7 @@ pub(super) mod rotate;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
-    layout::{KEYS, STORE, doing, is_of_the_file, keys_path, replace},
+    layout::{KEYS, STORE, is_of_the_file, keys_path, open_error, replace},
     options::{KeyProblem, OpenError},
     rank,
 };
@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// What only a person can mend.
+/// Advice for a loss that only a person can repair.
 const NEITHER: &str = "neither file in keys/ can be read: bring keys/ back from a backup";
 /// Slots that are read back at once.
 const CHECK_SLOTS: usize = 4096;
@@ -58,7 +58,7 @@ pub(super) struct Ring {
     pub(super) files: Mutex<Files>,
 }
 
-/// What is known of the two files.
+/// State of the two files.
 pub(super) struct Files {
     /// Keys below this number were wrapped anew, while a rotation is under way.
     pub(super) rotated: u64,
@@ -72,7 +72,7 @@ pub(super) struct Files {
 
 #[derive(Default)]
 struct Made {
-    /// How many were made the last time.
+    /// Number of keys made the last time.
     count: u64,
     keys: Vec<Arc<Cipher>>,
 }
@@ -111,7 +111,8 @@ fn choose(
         ),
     };
     let master = given.get(first).ok_or_else(wrong)?;
-    let own = master.own(store.id, store.created_at, &stored.current).map_err(|_| wrong())?;
+    let own =
+        master.unwrap_own(store.id, store.created_at, &stored.current).map_err(|_| wrong())?;
     let chosen = |(at, master)| (Some(at) == Some(first) || Some(at) == second).then_some(master);
     let masters = given.into_iter().enumerate().filter_map(chosen).map(Arc::new);
     let mut masters: Vec<Arc<Master>> = masters.collect();
@@ -125,7 +126,7 @@ impl Keys {
         let problem = |problem| OpenError::Key { problem };
         let (stored, given) = match (&store.keys, &env.keys) {
             (None, None) => {
-                let names = NameKey::of(store.id, None);
+                let names = NameKey::new(store.id, None);
                 return Ok(Self { env: env.clone(), store: store.id, names, ring: None });
             }
             (None, Some(_)) => return Err(problem(KeyProblem::Plaintext)),
@@ -145,7 +146,7 @@ impl Keys {
             match header {
                 Ok(()) => {}
                 Err(LogError::Io(error)) if !is_of_the_file(&error) => {
-                    return Err(doing(format!("reading {}", keys_path(file)))(error));
+                    return Err(open_error(format!("reading {}", keys_path(file)))(error));
                 }
                 Err(error) => {
                     tracing::warn!(file, %error, "a file of keys is damaged");
@@ -159,7 +160,7 @@ impl Keys {
             return Err(OpenError::Damaged { what: NEITHER.to_owned() });
         }
         let cipher = Arc::new(own.cipher());
-        let names = NameKey::of(store.id, Some(&own));
+        let names = NameKey::new(store.id, Some(&own));
         let masters = Mutex::new(rank::MASTERS, masters);
         let stored = Mutex::new(rank::STORED, *store);
         let files = Mutex::new(rank::KEY_FILES, files);
@@ -196,7 +197,7 @@ impl Keys {
     }
 
     /// Runs `write` with what encrypts under a key, if there is one.
-    pub(super) fn with<T>(
+    pub(super) fn with_encryptor<T>(
         &self,
         cipher: Option<&Arc<Cipher>>,
         write: impl FnOnce(Option<Encryptor<'_>>) -> T,
@@ -208,7 +209,7 @@ impl Keys {
     /// A key for a new session of that tenant; `None` in a plaintext store.
     ///
     /// # Errors
-    /// What the file system said when keys had to be made.
+    /// Errors of the file system when keys had to be made.
     pub(super) fn take(&self, tenant: &TenantId) -> io::Result<Option<Arc<Cipher>>> {
         let Some(ring) = &self.ring else { return Ok(None) };
         let tag = ring.own.tag(tenant.as_str());
@@ -295,7 +296,7 @@ impl Keys {
                 let what = format!("the device cannot read key {number} in either file of keys/");
                 return Err(io::Error::other(what));
             }
-            let merged = ring.best(found().flatten());
+            let merged = ring.best_slot(found().flatten());
             bytes.extend(merged.encode(KeyNumber(number as u64)));
         }
         Ok(bytes)
@@ -380,7 +381,7 @@ impl Keys {
     /// The key of that number, ready for use.
     ///
     /// # Errors
-    /// What the file system said, or what is wrong with the key in both files.
+    /// Errors of the file system, or the fault of the key in both files.
     pub(super) fn cipher(&self, number: KeyNumber) -> Result<Arc<Cipher>, LogError> {
         self.wrapped(number).map(|(_, cipher)| cipher)
     }
@@ -388,7 +389,7 @@ impl Keys {
     /// A frame of any session, decrypted under the key that it names.
     ///
     /// # Errors
-    /// What is wrong with the frame, or with its key.
+    /// Fault of the frame, or of its key.
     pub(super) fn decrypted(&self, frame: &Frame) -> Result<Frame, LogError> {
         let encrypted = frame.header.encrypted.filter(|_| self.ring.is_some());
         let cipher = match encrypted.map(|encrypted| encrypted.key) {
@@ -438,7 +439,7 @@ impl Keys {
                 Err(_) => {}
             }
         }
-        match ring.best(slots.into_iter()) {
+        match ring.best_slot(slots.into_iter()) {
             KeySlot::Key(wrapped) => {
                 let key = ring.unwrap(self.store, &wrapped).map_err(wrong)?;
                 Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
@@ -452,7 +453,7 @@ impl Keys {
     /// Destroys keys in both files, durably: what is encrypted under them is noise from then on.
     ///
     /// # Errors
-    /// What the file system said.
+    /// Errors of the file system.
     pub(super) fn destroy(&self, numbers: &[KeyNumber]) -> io::Result<()> {
         let Some(ring) = &self.ring else { return Ok(()) };
         let slots: Vec<(KeyNumber, Vec<u8>)> = numbers
@@ -478,11 +479,11 @@ impl Ring {
 
     /// Of the copies of a slot the one that says most, and of keys one under a master key in use:
     /// a file of keys may be put back from before a rotation.
-    pub(super) fn best(&self, slots: impl Iterator<Item = KeySlot>) -> KeySlot {
+    pub(super) fn best_slot(&self, slots: impl Iterator<Item = KeySlot>) -> KeySlot {
         let masters: Vec<KeyId> = self.masters.lock().iter().map(|master| master.id()).collect();
         slots.fold(KeySlot::Empty, |one, other| match (one, other) {
             (KeySlot::Key(key), KeySlot::Key(_)) if !masters.contains(&key.master) => other,
-            (one, other) => either(one, other),
+            (one, other) => better_slot(one, other),
         })
     }
 
@@ -499,7 +500,7 @@ impl Ring {
 }
 
 /// Of two copies of a slot the one that says more: destroyed before a key before nothing.
-pub(super) fn either(one: KeySlot, other: KeySlot) -> KeySlot {
+pub(super) fn better_slot(one: KeySlot, other: KeySlot) -> KeySlot {
     match (one, other) {
         (KeySlot::Destroyed, _) | (_, KeySlot::Destroyed) => KeySlot::Destroyed,
         (KeySlot::Empty, other) => other,
@@ -507,7 +508,7 @@ pub(super) fn either(one: KeySlot, other: KeySlot) -> KeySlot {
     }
 }
 
-/// How many slots a file has, its header among them, and what is wrong with that.
+/// Number of slots of a file, its header included, and the fault of the file, if any.
 fn slots_in(
     env: &Env,
     store: [u8; 16],

@@ -14,7 +14,7 @@ use super::{
         layout::{self, STORE, keys_path, replace},
         options::OpenError,
     },
-    Files, Keys, Ring, either,
+    Files, Keys, Ring, better_slot,
 };
 use crate::{
     env::Env,
@@ -30,14 +30,14 @@ use crate::{
 /// Slots that are read together.
 const SLOTS_AT_ONCE: u64 = 4096;
 
-/// What the two files say of a key: its slot in each, where that can be read.
+/// Slot of one key in each of the two files, where readable.
 type Pair = [Option<KeySlot>; 2];
 
-/// What a data directory wants of keys, and what there is of them; changes nothing, and needs
-/// neither a key nor the lock. `None` for one in plaintext, and where there is no store.
+/// Keys that a data directory needs and those it has; changes nothing, and needs neither a key nor
+/// the lock. `None` for one in plaintext, and where there is no store.
 ///
 /// # Errors
-/// What is wrong with the file `STORE`, or what the file system said.
+/// Fault of the file `STORE`, or errors of the file system.
 pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
     let Some(store) = layout::known(env)? else { return Ok(None) };
     let Some(stored) = store.keys else { return Ok(None) };
@@ -54,17 +54,20 @@ pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
         destroyed: 0,
         unreadable: 0,
     };
-    let counted =
-        each_pair(env, store.id, &mut |_, pair| match pair.into_iter().flatten().reduce(either) {
-            None => report.unreadable += 1,
-            Some(KeySlot::Empty) => {}
-            Some(KeySlot::Destroyed) => report.destroyed += 1,
-            Some(KeySlot::Key(_)) => {
-                report.keys += 1;
-                report.behind += u64::from(pair.iter().any(|slot| is_behind(slot, report.current)));
-            }
-        });
-    counted.map_err(layout::doing("reading keys/"))?;
+    let counted = each_pair(env, store.id, &mut |_, pair| match pair
+        .into_iter()
+        .flatten()
+        .reduce(better_slot)
+    {
+        None => report.unreadable += 1,
+        Some(KeySlot::Empty) => {}
+        Some(KeySlot::Destroyed) => report.destroyed += 1,
+        Some(KeySlot::Key(_)) => {
+            report.keys += 1;
+            report.behind += u64::from(pair.iter().any(|slot| is_behind(slot, report.current)));
+        }
+    });
+    counted.map_err(layout::open_error("reading keys/"))?;
     Ok(Some(report))
 }
 
@@ -75,7 +78,7 @@ pub fn key_ids(keys: &crate::env::MasterKeys) -> Vec<KeyId> {
     given.map(|key| Master::new(key.bytes()).id()).collect()
 }
 
-/// Whether a slot must be wrapped anew.
+/// True if a slot must be wrapped anew.
 fn is_behind(slot: &Option<KeySlot>, current: KeyId) -> bool {
     matches!(slot, Some(KeySlot::Key(wrapped)) if wrapped.master != current)
 }
@@ -94,8 +97,8 @@ fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) 
     }
 }
 
-/// What both files say of the keys from that number on: of as many as are read together, fewer
-/// where the longer file ends.
+/// Slots of both files from that number on: as many as one read returns, fewer where the longer
+/// file ends.
 fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
     for file in 0..2 {
@@ -192,7 +195,7 @@ impl Keys {
                 if changes.len() >= keys_max {
                     return self.write_anew(files, &changes, number.0);
                 }
-                let slot = ring.best(pair.into_iter().flatten());
+                let slot = ring.best_slot(pair.into_iter().flatten());
                 match self.wrap_anew(ring, &master, number, slot) {
                     Ok(slot) => changes.push((number, slot.encode(number))),
                     Err(error) => wrong = Some(error),

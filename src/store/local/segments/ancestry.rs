@@ -10,7 +10,7 @@ use super::super::{
     layout::is_of_the_file,
     session::{
         Held, Session, State,
-        opened::{Flaw, index_of, one},
+        opened::{Flaw, index_of, read_frame},
     },
     wait::blocking,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Part {
 }
 
 impl Segments {
-    /// Who wrote the positions of a range, from the session up.
+    /// Writers of the positions of a range, from the session up.
     pub(crate) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<Part> {
         let (mut parts, mut to) = (Vec::new(), range.to);
         let mut level = Some(Arc::clone(session));
@@ -56,7 +56,7 @@ impl Segments {
         parts
     }
 
-    /// Why a fork cannot read positions of its own: their writer was erased.
+    /// Error of a fork that cannot read positions because their writer was erased.
     pub(crate) fn prefix_erased(session: &Session, range: Range) -> StoreError {
         StoreError::PrefixErased { session: session.key.session.clone(), range }
     }
@@ -112,7 +112,7 @@ impl Segments {
         Ok(None)
     }
 
-    /// Where the search for an instant begins: the last frame that begins before it.
+    /// Start of the search for an instant: the last frame that begins before it.
     pub(crate) fn search_from(
         &self,
         session: &Arc<Session>,
@@ -142,7 +142,7 @@ impl Segments {
         Ok((Position::ZERO, tail))
     }
 
-    /// What a fork at that position of a session begins with; also the session.
+    /// Lineage of a fork at that point; also the parent session.
     pub(crate) fn lineage(
         &self,
         scope: &Scope,
@@ -254,7 +254,7 @@ impl Segments {
         let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
         let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
         let frame =
-            one((session, cipher), salt, index, index.byte_offset, &bytes).map_err(wrong)?;
+            read_frame((session, cipher), salt, index, index.byte_offset, &bytes).map_err(wrong)?;
         chain_within(&frame, at)
     }
 
@@ -287,7 +287,7 @@ impl Segments {
     }
 }
 
-/// What a caller learns of a session that another one is related to; its title only while it is
+/// Description of a related session for a caller; its title only while it is alive.
 /// alive.
 fn relative(session: &Session, at: Position) -> Relative {
     let state = session.state();
@@ -309,7 +309,7 @@ enum Frames {
     File(String, u64, FrameIndex),
 }
 
-/// Where the frame of an event of the session's own is.
+/// Place of the frame with an event of the session's own.
 fn frame_of(state: &State, at: Position) -> Option<Frames> {
     let holds = |range: Range| range.contains(at);
     if let Some(held) = state.unsettled.iter().find(|held| holds(held.header.range())) {
@@ -343,7 +343,7 @@ fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> 
     Ok(None)
 }
 
-/// What erased positions are to a reader who takes gaps.
+/// Gap of erased positions, for a reader who takes gaps.
 pub(crate) fn erased_gap(range: Range) -> Gap {
     Gap { range, reason: "the session that wrote it was erased".to_owned(), accepted_at: None }
 }

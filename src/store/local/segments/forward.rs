@@ -69,7 +69,7 @@ impl Segments {
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             copies.push(Item {
                 session: Arc::clone(session),
-                frame: self.ground.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame),
+                frame: self.ground.keys.with_encryptor(cipher.as_ref(), encrypted).unwrap_or(frame),
                 plain: None,
                 effect: None,
                 done: Some(tell),
@@ -82,7 +82,7 @@ impl Segments {
         whole.then_some(bytes).ok_or_else(|| io::Error::other("frames could not be copied forward"))
     }
 
-    /// Whether the next settling must sync file by file, to learn whose sync fails.
+    /// Returns and clears the request to sync file by file, to learn which sync fails.
     pub(crate) fn take_sync_each(&self) -> bool {
         self.sync_each.swap(false, Ordering::AcqRel)
     }

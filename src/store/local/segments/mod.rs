@@ -23,7 +23,7 @@ use crate::env::sync::{Mutex, atomic::AtomicBool};
 pub(super) struct Segments {
     pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
-    /// What is derived from sessions; it goes before their files do.
+    /// Derived files of sessions; they are removed before the files of the session.
     pub(super) shelf: Arc<Shelf>,
     /// Held while frames are settled; locked before any other lock.
     pub(super) settling: Mutex<()>,

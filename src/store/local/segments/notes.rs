@@ -11,7 +11,7 @@ use std::{
 use super::super::{
     session::{
         Held, Session,
-        opened::{Flaw, OpenSegment, one},
+        opened::{Flaw, OpenSegment, read_frame},
     },
     wait::blocking,
 };
@@ -41,11 +41,11 @@ impl Place {
     }
 }
 
-/// What was read of the places.
+/// Result of reading the places.
 #[derive(Default)]
 struct Read {
     notes: Vec<Note>,
-    /// What cannot be read, and why.
+    /// Unreadable places, with the reason.
     lost: Vec<Flaw>,
 }
 
@@ -144,7 +144,7 @@ impl Segments {
                     file => file?,
                 };
                 let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
-                one((session.hash, cipher), salt, &index, index.byte_offset, &bytes)
+                read_frame((session.hash, cipher), salt, &index, index.byte_offset, &bytes)
                     .map_err(wrong)?
             }
         };

@@ -21,8 +21,8 @@ impl Pins {
         Self { state: Mutex::new(rank::LAST, Pinned::default()) }
     }
 
-    /// Whether files that are not needed any more must stay for a while.
-    pub(crate) fn hold(&self) -> bool {
+    /// True if files that are not needed any more must stay for a while.
+    pub(crate) fn is_held(&self) -> bool {
         self.state.lock().held > 0
     }
 
@@ -47,8 +47,8 @@ impl<'a> Pin<'a> {
         Self { pins, taken: state.taken }
     }
 
-    /// Whether all that it shows may still be shown.
-    pub(crate) fn stands(&self) -> bool {
+    /// True if nothing was removed since it was taken.
+    pub(crate) fn is_valid(&self) -> bool {
         self.pins.state.lock().taken == self.taken
     }
 }

@@ -1,5 +1,5 @@
-//! Which segments of a session are worth sealing together: one rule for every caller.
-//! It must not read a file, nor know who asks.
+//! Choice of the segments of a session that are sealed together: one rule for every caller. It must
+//! not read a file, nor know who asks.
 
 use crate::log::{Damage, SegmentEntry};
 
@@ -10,7 +10,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// So much of an idle session is sealed by itself; less waits for more, or for the next start.
 const WORTH_BYTES: u64 = 32 << 10;
 
-/// What is worth sealing now.
+/// Rule for the segments worth sealing now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     /// This start. A segment sealed in it is never sealed again: the new one would have its name.
@@ -68,8 +68,8 @@ impl Policy {
         None
     }
 
-    /// Whether an open segment may be sealed: nothing is written to it any more, and no other will
-    /// have its name.
+    /// True if an open segment may be sealed: nothing more is written to it, and no other will have
+    /// its name.
     fn takes(&self, one: &SegmentEntry, segments: &[SegmentEntry]) -> bool {
         let full = one.bytes >= self.bytes_max && !one.is_empty();
         let active = !self.idle && segments.last() == Some(one) && !full;

@@ -30,7 +30,7 @@ use crate::{
     store::{Gap, StoreError, StoreResult},
 };
 
-/// What is copied of a damaged place, at most.
+/// Maximum number of bytes copied of a damaged place.
 const COPY_BYTES: u64 = 64 << 10;
 
 impl Segments {
@@ -55,7 +55,7 @@ impl Segments {
             !entry.stage.is_discarded() && !entry.stage.is_reclaimed()
                 || self.sessions.is_needed(session.hash)
         };
-        self.opened_when(session, &|| Ok(session.kept().filter(stays)))
+        self.opened_when(session, &|| Ok(session.readable_by_forks().filter(stays)))
     }
 
     fn opened_when<'a>(
@@ -133,7 +133,7 @@ impl Segments {
     ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
         let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
         let file = self.ground.env.storage.open_read(&path)?;
-        let header = SegmentHeader::of(&*file)?;
+        let header = SegmentHeader::read(&*file)?;
         let misplaced = header.store != self.ground.store.id
             || header.session != session
             || (header.base.0, header.start, header.sealed)
@@ -304,7 +304,7 @@ impl Segments {
     }
 }
 
-/// What is missing of a session whose key the device does not give, in neither file.
+/// Gap of a session whose key is readable in neither file.
 pub(crate) fn without_key(entry: &Entry, error: &LogError) -> Gap {
     let reason = format!(
         "its key cannot be read in either file of keys/ ({error}): it is whole once one of them \

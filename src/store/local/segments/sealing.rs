@@ -58,14 +58,14 @@ impl Segments {
         Ok(())
     }
 
-    /// What of a session that others may write to is worth sealing.
+    /// Segments worth sealing of a session that others may write to.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
         let living = !state.entry.stage.is_discarded() && !state.entry.stage.is_reclaimed();
         living.then(|| self.policy(false).run(&state.entry.segments, &state.entry.damage))?
     }
 
-    /// What is worth sealing now.
+    /// Rule for the segments worth sealing now.
     pub(crate) fn policy(&self, idle: bool) -> Policy {
         let (start, bytes_max) =
             (self.sessions.journal.start(), self.ground.options.segment_bytes_max);
@@ -183,7 +183,7 @@ impl Segments {
         for entry in run {
             let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
             let file = self.ground.env.storage.open_read(&path)?;
-            let found = SegmentHeader::of(&*file)?;
+            let found = SegmentHeader::read(&*file)?;
             header.get_or_insert(found);
             for frame in whole_frames(&*file, &found, entry, cipher.map(|cipher| &**cipher))? {
                 let fault = |fault| LogError::Fault { byte_offset: 0, fault };
@@ -200,11 +200,11 @@ impl Segments {
         let salt = u64::from_le_bytes(self.ground.env.random());
         let header = SegmentHeader { salt, start, sealed: true, ..first };
         let end = run.last().map_or(0, |last| last.end);
-        prove(&header, &records, end, self.chains_behind(session, run)?)?;
+        check_chains(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
         let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
         let compressed = self.ground.options.compression;
-        let bytes = self.ground.keys.with(cipher, |encryptor| {
+        let bytes = self.ground.keys.with_encryptor(cipher, |encryptor| {
             seal::seal(header, &records, known, live, compressed, encryptor)
         });
         Ok((bytes, records))
@@ -230,7 +230,7 @@ impl Segments {
             }
         };
         let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
-        let header = SegmentHeader::of(&*self.ground.env.storage.open_read(&path)?)?;
+        let header = SegmentHeader::read(&*self.ground.env.storage.open_read(&path)?)?;
         Ok([header.chain, header.control_chain])
     }
 }
@@ -260,7 +260,7 @@ fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Resu
 }
 
 /// Follows both chains over records that are to be sealed.
-fn prove(
+fn check_chains(
     header: &SegmentHeader,
     records: &Records,
     end: u64,
@@ -289,7 +289,7 @@ fn read_back(
     records: &Records,
     cipher: Option<&Cipher>,
 ) -> Result<(u64, Sealed), LogError> {
-    let header = SegmentHeader::of(file)?;
+    let header = SegmentHeader::read(file)?;
     let sealed = Sealed::of(file, &header, entry.bytes, cipher)?;
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
     let mut read = Records::new();

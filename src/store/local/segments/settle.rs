@@ -35,7 +35,7 @@ const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
 /// within it.
 const PACE_LOOK: Duration = Duration::from_millis(1);
 
-/// What one settling wrote of a session, not yet synced.
+/// Segments that one settling wrote of a session, not yet synced.
 struct Written {
     session: Arc<Session>,
     /// The entry with the segments as they will be.
@@ -51,11 +51,11 @@ struct Written {
     created: bool,
 }
 
-/// What a settling writes with. It goes at the pace of those who write meanwhile: what it has the
-/// disk do at once, they wait for.
+/// Writer of a settling. It keeps the pace of the appends made meanwhile: they wait for every write
+/// it has the disk do.
 struct Hand<'a> {
     segments: &'a Segments,
-    /// What is put together before it is written.
+    /// Buffer in which a write is assembled.
     buffer: Vec<u8>,
     /// Bytes of the journal when it began.
     began: u64,
@@ -217,7 +217,7 @@ impl Segments {
                 let file = self.ground.env.storage.open(&path)?;
                 let salt = match salt {
                     Some(salt) => salt,
-                    None => SegmentHeader::of(&*file).map_err(io::Error::other)?.salt,
+                    None => SegmentHeader::read(&*file).map_err(io::Error::other)?.salt,
                 };
                 (path, salt, segment.bytes, file, false)
             }
@@ -226,7 +226,7 @@ impl Segments {
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (new, bytes) = self.ground.keys.with(cipher.as_ref(), |encryptor| {
+        let (new, bytes) = self.ground.keys.with_encryptor(cipher.as_ref(), |encryptor| {
             write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
         assert_eq!(new.len(), frames, "every frame that waits is in the index");
@@ -344,7 +344,7 @@ impl Segments {
         Ok(durable)
     }
 
-    /// What was written is durable: the frames leave memory, the segments are believed.
+    /// Records that the writes are durable: drops the frames from memory and trusts the segments.
     fn account(&self, written: Vec<Written>) {
         let mut again = Vec::new();
         for one in written {
@@ -412,7 +412,7 @@ fn write_frames(
     Ok((new, at))
 }
 
-/// Whether a refused write is no fault of one file: room, limits, a file system gone read-only.
+/// True if a refused write is no fault of one file: space, limits, a file system gone read-only.
 pub(crate) fn is_of_the_store(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let full = matches!(

@@ -10,7 +10,7 @@ use super::super::{
     layout::is_of_the_file,
     session::{
         Held, Session, State,
-        opened::{Flaw, OpenSegment, one},
+        opened::{Flaw, OpenSegment, read_frame},
     },
     wait::blocking,
 };
@@ -52,7 +52,7 @@ enum Source {
     File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
 }
 
-/// What is missing of what one session wrote.
+/// Missing positions of those one session wrote.
 enum Found {
     /// These, or nothing.
     Gaps(Vec<Gap>),
@@ -208,8 +208,8 @@ impl Segments {
         Ok(Some(Found::Gaps(gaps.collect())))
     }
 
-    /// Where the events of the range are, in the order the read fills, no more than it can use: one
-    /// event more than fits, so that a cut is seen.
+    /// Places of the events of the range, in the order the read fills, and no more than it can use:
+    /// one event more than fits, so that a cut is seen.
     fn sources(&self, state: &State, range: Range, fill: Fill, events_max: usize) -> Vec<Source> {
         let mut budget = (events_max as u64).saturating_add(1);
         let mut sources = Vec::new();
@@ -259,7 +259,7 @@ impl Segments {
                 Fill::Backward => (from, group.start),
             };
             let frames = segment.index.get(group).unwrap_or_default();
-            let events = overlap(span(frames), range);
+            let events = overlap(covered_range(frames), range);
             let Some(first) = frames.first().filter(|_| events > 0) else { continue };
             *budget = budget.saturating_sub(events);
             let place = Place { salt: segment.salt, byte_offset: first.byte_offset };
@@ -304,7 +304,7 @@ impl Segments {
                             false => format!("{path} is missing"),
                         };
                         let flaw = |frames: &Vec<FrameIndex>| Flaw {
-                            range: span(frames),
+                            range: covered_range(frames),
                             reason: reason.clone(),
                             unread,
                         };
@@ -325,7 +325,7 @@ impl Segments {
                         let source = error.into();
                         StoreError::Io { doing: "reading a segment", source }
                     })?;
-                    let group = Group::of((session.hash, cipher), salt, &frames, &read.bytes);
+                    let group = Group::decode((session.hash, cipher), salt, &frames, &read.bytes);
                     if let Ok(group) = group {
                         let group = Arc::new(group);
                         if keep {
@@ -334,7 +334,12 @@ impl Segments {
                         taken.events(&group.events);
                     } else {
                         let place = (path.as_str(), salt);
-                        flaws.extend(taken.whole((session.hash, cipher), place, &frames, &read));
+                        flaws.extend(taken.take_whole(
+                            (session.hash, cipher),
+                            place,
+                            &frames,
+                            &read,
+                        ));
                     }
                     if taken.full {
                         return Ok(flaws);
@@ -409,7 +414,7 @@ fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     }
 }
 
-/// How many positions two ranges have in common.
+/// Number of positions that two ranges have in common.
 fn overlap(one: Range, other: Range) -> u64 {
     let (from, to) = (one.from.max(other.from), one.to.min(other.to));
     to.0.saturating_sub(from.0)
@@ -423,7 +428,7 @@ struct Taken<'a> {
     /// Memory for the events of one frame.
     frame: Vec<Event>,
     bytes: usize,
-    /// What was given up of the session that is read: it stays lost, whatever a file has of it.
+    /// Given-up ranges of the session that is read: they stay lost, whatever a file has of them.
     given_up: Vec<Range>,
     /// A bound was met: what follows is left out.
     full: bool,
@@ -480,7 +485,7 @@ impl<'a> Taken<'a> {
         self.given_up.iter().any(|range| range.contains(event.position))
     }
 
-    /// Whether an event fits; the first one that does not ends the slice.
+    /// True if an event fits; the first one that does not ends the slice.
     fn has_room(&mut self, event: &Event) -> bool {
         let bytes = self.bytes + event.body.len();
         let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
@@ -492,7 +497,7 @@ impl<'a> Taken<'a> {
     }
 
     /// Takes what is whole of frames that are not all whole; answers what is lost of the range.
-    fn whole(
+    fn take_whole(
         &mut self,
         session: (SessionHash, Option<&Cipher>),
         (path, salt): (&str, u64),
@@ -506,7 +511,7 @@ impl<'a> Taken<'a> {
             if overlap(range, self.range) == 0 {
                 return true;
             }
-            let frame = one(session, salt, index, from, &read.bytes);
+            let frame = read_frame(session, salt, index, from, &read.bytes);
             if let Err(fault) = frame.and_then(|frame| self.frame(&frame)) {
                 let unread = read.holes.touch(index.byte_offset, index.behind());
                 let fault = if unread { Fault::Unreadable } else { fault };
@@ -523,7 +528,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-fn span(frames: &[FrameIndex]) -> Range {
+fn covered_range(frames: &[FrameIndex]) -> Range {
     let from = frames.first().map(|frame| frame.first_position).unwrap_or_default();
     Range::new(from, frames.last().map_or(from, FrameIndex::end))
 }

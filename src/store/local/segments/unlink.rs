@@ -13,7 +13,7 @@ use crate::{
 impl Segments {
     /// Unlinks what was replaced, once both settled files name what took its place.
     pub(crate) fn unlink_retired(&self) {
-        if self.pins.hold() {
+        if self.pins.is_held() {
             if !self.sessions.reserve.is_given() {
                 return;
             }

@@ -34,7 +34,7 @@ struct Walk {
     events: u64,
     bytes: u64,
     damage: Vec<Gap>,
-    /// What the device did not give: it is reported and not kept.
+    /// Gaps that the device did not read: they are reported and not kept.
     unread: Vec<Gap>,
     /// The position whose chain value is wanted, and that value once it is known.
     wanted: Option<Position>,
@@ -81,7 +81,8 @@ impl Segments {
         let cipher;
         let (entry, memory) = {
             // What is hidden and read by forks is verified like the rest.
-            let kept = session.kept().filter(|_| self.sessions.is_needed(session.hash));
+            let kept =
+                session.readable_by_forks().filter(|_| self.sessions.is_needed(session.hash));
             let mut state = kept.map_or_else(|| session.visible(), Ok)?;
             if let Err(error) = self.cipher_in(&mut state)
                 && error.is_unreadable()
@@ -114,7 +115,7 @@ impl Segments {
         if let Some(reason) = self.strays_from_parent(session)? {
             walk.damaged(Range::new(walk.position, walk.position), reason);
         }
-        walk.look();
+        walk.note_chain();
         for file in &entry.segments {
             if let Err(error) = self.verify_segment(session, file, &mut walk) {
                 refused.push((walk.skip(file), error));
@@ -174,8 +175,8 @@ impl Segments {
         Ok((verified, head))
     }
 
-    /// What is wrong with where a fork continues from: its chain is not that of its parent there. A
-    /// parent that cannot be read says so itself.
+    /// Fault of the origin of a fork: its chain is not that of its parent there. A parent that
+    /// cannot be read says so itself.
     fn strays_from_parent(&self, session: &Arc<Session>) -> StoreResult<Option<String>> {
         let Some(origin) = &session.origin else { return Ok(None) };
         match self.chain_above(session) {
@@ -199,7 +200,7 @@ impl Segments {
         let found = || -> Result<(Scan, Option<Fault>), LogError> {
             let handle = self.ground.env.storage.open_read(&path)?;
             handle.evict()?;
-            let header = SegmentHeader::of(&*handle)?;
+            let header = SegmentHeader::read(&*handle)?;
             let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
             if header.session != session.hash || header.base.0 != file.base {
                 return Err(wrong(Fault::Misplaced));
@@ -296,7 +297,7 @@ impl Walk {
             self.damaged(range, Fault::Chain.to_string());
         }
         (self.position, self.chain) = (header.first_position, header.chain);
-        self.look();
+        self.note_chain();
         if known {
             // What was lost may have been a control record.
             self.control_chain = header.control_chain;
@@ -322,7 +323,7 @@ impl Walk {
                 self.chain = self.chain.after(self.position.0, record);
                 self.position = self.position.plus(1);
                 self.events += 1;
-                self.look();
+                self.note_chain();
             } else {
                 self.control_chain = self.control_chain.after(lsn.0, record);
             }
@@ -330,7 +331,7 @@ impl Walk {
     }
 
     /// Notes the chain value where it is wanted.
-    fn look(&mut self) {
+    fn note_chain(&mut self) {
         if self.wanted == Some(self.position) && self.chain != UNKNOWN {
             self.met = Some(self.chain);
         }

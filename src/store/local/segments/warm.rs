@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
 
-use super::super::session::opened::one;
+use super::super::session::opened::read_frame;
 use crate::{
     event::{Event, Position, Range, SessionHash},
     log::{Cipher, Fault, segment::FrameIndex},
@@ -18,15 +18,15 @@ use crate::{
 /// Parts of the cache with a lock of their own; the same on every machine, so that a seed replays
 /// a run there too.
 const SHARDS: usize = 8;
-/// What a group takes, about: only the number of places kept ready depends on it.
+/// Usual bytes of a group: only the number of places kept ready depends on it.
 const GROUP_BYTES_USUAL: usize = 64 << 10;
-/// What an event takes beside its body: its fixed fields, decoded and encoded, and its id.
+/// Bytes of an event beside its body: its fixed fields, decoded and encoded, and its id.
 const EVENT_BYTES: usize = size_of::<Event>() + 192;
-/// What no compression makes smaller of an event.
+/// Bytes of an event that no compression makes smaller.
 const SALT_BYTES: usize = 16;
 
-/// Where a group starts: the salt of its file, which no other use of any file has, and the byte
-/// offset. Those bytes are never written again, so that a group can only grow.
+/// Start of a group: the salt of its file, unique to one use of one file, and the byte offset.
+/// Those bytes are never written again, so that a group can only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) salt: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 /// Frames that lie side by side in a segment, whole, as their events.
 pub(crate) struct Group {
     pub(crate) events: Vec<Event>,
-    /// How many frames these are.
+    /// Number of its frames.
     pub(crate) frames: usize,
     /// Bytes of the memory that the bodies share.
     bytes: usize,
@@ -46,8 +46,8 @@ impl Group {
     /// The events of `frames`, from the bytes of the file that start with the first of them.
     ///
     /// # Errors
-    /// What is wrong with the first frame that is not whole.
-    pub(crate) fn of(
+    /// The fault of the first frame that is not whole.
+    pub(crate) fn decode(
         session: (SessionHash, Option<&Cipher>),
         salt: u64,
         frames: &[FrameIndex],
@@ -60,7 +60,7 @@ impl Group {
         let events = Vec::with_capacity(count.min(bytes.len() / SALT_BYTES));
         let mut group = Self { events, frames: frames.len(), bytes: bytes.len() };
         for index in frames {
-            let frame = one(session, salt, index, from, bytes)?;
+            let frame = read_frame(session, salt, index, from, bytes)?;
             let before = group.events.len();
             frame.events(everything, &mut group.events)?;
             if frame.header.compressed || session.1.is_some() {

@@ -1,4 +1,4 @@
-//! Which sessions forks read from: they stay until the last of their forks went. It must not read
+//! Sessions that forks read from: they stay until the last of their forks is gone. It must not read
 //! an event; `ancestry` finds where one was written.
 
 use std::collections::{BTreeMap, HashSet, btree_map::Entry as Place};
@@ -9,7 +9,7 @@ use crate::{
     log::Entry,
 };
 
-/// Which sessions are needed by forks of theirs: those that may still be read.
+/// Sessions needed by their forks: those that may still be read.
 #[derive(Default)]
 pub(crate) struct Forks {
     children: BTreeMap<SessionHash, BTreeMap<SessionHash, SessionId>>,
@@ -28,8 +28,8 @@ pub(crate) type Births = BTreeMap<SessionHash, Birth>;
 
 impl Birth {
     /// That of a session, when it is a fork.
-    pub(crate) fn of(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
-        let origin = Origin::of(&key.scope, entry.lineage.as_ref()?);
+    pub(crate) fn from_entry(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
+        let origin = Origin::from_lineage(&key.scope, entry.lineage.as_ref()?);
         let hash = SessionHash::of(key, Incarnation(entry.incarnation));
         let gone = entry.stage.is_discarded() || entry.stage.is_reclaimed();
         Some((hash, Self { parent: origin.hash, session: key.session.clone(), gone }))
@@ -38,7 +38,7 @@ impl Birth {
 
 /// A fork that comes from itself, at once or by way of others: following its parents would
 /// not end.
-pub(crate) fn circle(births: &Births) -> Option<&SessionId> {
+pub(crate) fn find_cycle(births: &Births) -> Option<&SessionId> {
     let mut known = HashSet::new();
     for start in births.keys() {
         let (mut at, mut way) = (*start, HashSet::new());
@@ -54,13 +54,14 @@ pub(crate) fn circle(births: &Births) -> Option<&SessionId> {
 }
 
 impl Forks {
-    /// Which sessions forks need: a fork that is gone needs its parent only for forks of its own.
-    pub(crate) fn of(births: &Births) -> Self {
+    /// Collects the sessions that forks need; a fork that is gone needs its parent only for its own
+    /// forks.
+    pub(crate) fn from_births(births: &Births) -> Self {
         let mut forks = Self::default();
         for (child, birth) in births.iter().filter(|(_, birth)| !birth.gone) {
             let (mut child, mut birth) = (child, birth);
             // A parent that had a fork before was visited.
-            while forks.hold(birth.parent, *child, &birth.session) {
+            while forks.add(birth.parent, *child, &birth.session) {
                 match births.get_key_value(&birth.parent) {
                     Some((hash, up)) if up.gone => (child, birth) = (hash, up),
                     _ => break,
@@ -71,7 +72,7 @@ impl Forks {
     }
 
     /// Notes a fork; answers whether it is the first of its parent.
-    pub(crate) fn hold(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
+    pub(crate) fn add(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
         assert_ne!(parent, child, "no session is a fork of itself");
         let children = self.children.entry(parent).or_default();
         children.insert(child, id.clone());
@@ -93,12 +94,12 @@ impl Forks {
         self.children.get(&parent).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Whether no session is a fork.
+    /// True if no session is a fork.
     pub(crate) fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// Whether forks of a session may still be read.
+    /// True if forks of a session may still be read.
     pub(crate) fn needs(&self, session: SessionHash) -> bool {
         self.children.contains_key(&session)
     }

@@ -35,7 +35,7 @@ const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
 pub(super) struct Session {
     pub(super) key: SessionKey,
     pub(super) hash: SessionHash,
-    /// Where it continues from, when it is a fork.
+    /// The point it continues from, when it is a fork.
     pub(super) origin: Option<Origin>,
     state: Mutex<State>,
     tail: watch::Sender<Position>,
@@ -43,7 +43,7 @@ pub(super) struct Session {
     pub(super) noted: AtomicU64,
 }
 
-/// Where a fork continues from.
+/// The point a fork continues from.
 pub(super) struct Origin {
     pub(super) base: Position,
     pub(super) chain: Chain,
@@ -54,7 +54,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(scope: &Scope, lineage: &Lineage) -> Self {
+    pub(super) fn from_lineage(scope: &Scope, lineage: &Lineage) -> Self {
         let session = SessionId::new(&lineage.parent).ok();
         let parent = session.map(|session| SessionKey { scope: scope.clone(), session });
         let incarnation = Incarnation(lineage.incarnation);
@@ -69,23 +69,23 @@ impl Origin {
     }
 }
 
-/// What changes about a session. `entry` is durable; `ahead` is not yet.
+/// Variable state of a session. `entry` is durable; `ahead` is not yet.
 pub(super) struct State {
     /// The entry behind the last durable frame; its segments as of the last settling.
     pub(super) entry: Entry,
-    /// What of it is durable, and where.
+    /// Its durable part, and the place of that.
     pub(super) durable: Durable,
-    /// Whether it is in the list of sessions to be settled.
+    /// True if it is in the list of sessions to be settled.
     pub(super) listed: bool,
-    /// What queued frames will make of it: made in memory that is at hand, where a session that
-    /// was not written to for a while is not.
+    /// Its state behind the queued frames, if at hand in memory: a session that was not written to
+    /// for a while has none.
     pub(super) ahead: Option<Box<InFlight>>,
     /// Durable frames that no settled segment holds. Readers share them; and where many wait,
     /// room for more is made without copying them while writers wait.
     pub(super) unsettled: VecDeque<Arc<Held>>,
     /// Its files and id tables, once a caller asked.
     pub(super) opened: Option<Opened>,
-    /// Why its frames could not be written to its segment when they were settled last.
+    /// Reason for which its frames were not written to its segment at the last settling.
     pub(super) unwritable: Option<Unwritable>,
     /// The number in the journal behind which nothing of it stands, once it was given up.
     pub(super) leaves_behind: Option<Lsn>,
@@ -93,7 +93,7 @@ pub(super) struct State {
     pub(super) cipher: Option<Arc<Cipher>>,
 }
 
-/// What the disk has of a session.
+/// Part of a session that is on disk.
 #[derive(Debug)]
 pub(super) enum Durable {
     /// Its creation is in flight: only its creator knows of it.
@@ -108,13 +108,13 @@ pub(super) enum Durable {
 
 /// A session whose segment takes no writes.
 pub(super) struct Unwritable {
-    /// What the file system said.
+    /// Error of the file system.
     pub(super) error: String,
     /// So many frames wait that it takes no more.
     pub(super) full: bool,
 }
 
-/// What queued frames will make of a session.
+/// State of a session behind its queued frames.
 pub(super) struct InFlight {
     /// The journal's epoch these frames were queued in: a failure starts another and voids them.
     pub(super) epoch: u64,
@@ -144,7 +144,8 @@ impl Session {
         durable: Durable,
     ) -> Arc<Self> {
         let tail = watch::channel(Position(entry.tail)).0;
-        let origin = entry.lineage.as_ref().map(|lineage| Origin::of(&key.scope, lineage));
+        let origin =
+            entry.lineage.as_ref().map(|lineage| Origin::from_lineage(&key.scope, lineage));
         let state = State {
             entry,
             durable,
@@ -173,7 +174,7 @@ impl Session {
             .then(|| Packed::of(&state.entry, &state.entry.encode()))
     }
 
-    /// Whether a caller waits for new events.
+    /// True if a caller waits for new events.
     pub(super) fn is_watched(&self) -> bool {
         self.tail.receiver_count() > 0
     }
@@ -233,7 +234,7 @@ impl Session {
         if !state.exists() {
             return Err(self.not_found());
         }
-        state.entry.visible(&self.key.session)?;
+        state.entry.check_visible(&self.key.session)?;
         Ok(state)
     }
 
@@ -243,7 +244,7 @@ impl Session {
         if !state.exists() {
             return Err(self.not_found());
         }
-        state.entry.restorable(&self.key.session)?;
+        state.entry.check_restorable(&self.key.session)?;
         Ok(state)
     }
 
@@ -258,7 +259,7 @@ impl Session {
 
     /// The session as a fork of it may read it, though other callers may not; `None` once it was
     /// erased.
-    pub(super) fn kept(&self) -> Option<MutexGuard<'_, State>> {
+    pub(super) fn readable_by_forks(&self) -> Option<MutexGuard<'_, State>> {
         Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
     }
 
@@ -289,13 +290,13 @@ impl State {
             self.durable = Durable::Fresh;
         }
         if let Some(opened) = &mut self.opened {
-            opened.names.learn(header.first_position, effect);
+            opened.names.add_frame(header.first_position, effect);
         }
         // Searches by time bisect frames: what is said aside does not run ahead of events.
         let written = Timestamp(self.entry.updated_at);
         let first_time = if effect.aside { written } else { effect.at };
         self.unsettled.push_back(Arc::new(Held { header, payload, first_time }));
-        if self.ahead.as_mut().is_some_and(|ahead| ahead.end.settle(effect)) {
+        if self.ahead.as_mut().is_some_and(|ahead| ahead.end.forget(effect)) {
             self.ahead = None;
         }
     }
@@ -309,12 +310,12 @@ impl State {
         }
     }
 
-    /// Whether something of it is on its way to the disk.
+    /// True if a write of it is in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.is_in_flight() || !self.exists()
     }
 
-    /// Whether its creation is durable.
+    /// True if its creation is durable.
     pub(super) fn exists(&self) -> bool {
         !matches!(self.durable, Durable::Creating)
     }
@@ -333,8 +334,7 @@ impl State {
         std::iter::once(&mut self.entry).chain(settled)
     }
 
-    /// Whether frames of it are queued. An end without any is left by a request that
-    /// queued nothing.
+    /// True if frames of it are queued. A request that queued nothing leaves an end without frames.
     pub(super) fn is_in_flight(&self) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.end.frames > 0)
     }
@@ -346,12 +346,12 @@ impl State {
         }
     }
 
-    /// Whether all of it is settled.
+    /// True if all of it is settled.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.durable, Durable::Settled)
     }
 
-    /// Whether its expiry is on its way to the disk, in that epoch of the journal.
+    /// True if its expiry is in flight, in that epoch of the journal.
     pub(super) fn is_ending(&self, epoch: u64) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.end.ends && ahead.epoch == epoch)
     }
@@ -398,15 +398,15 @@ impl State {
         self.entry.receipt()
     }
 
-    /// What is missing of it: what its entry says, and what the device did not give when its files
-    /// were opened.
+    /// Its missing positions: those its entry names, and those the device did not read when its
+    /// files were opened.
     pub(super) fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.entry.gaps();
         gaps.extend(self.unread());
         gaps
     }
 
-    /// What the device did not give when its files were opened, and no person gave up.
+    /// Gaps that the device did not read when its files were opened and no person gave up.
     pub(super) fn unread(&self) -> Vec<Gap> {
         let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
         self.unknown(unread.unwrap_or_default())
@@ -426,19 +426,19 @@ impl State {
         }
     }
 
-    /// What was given up of it.
+    /// Its ranges that were given up.
     pub(super) fn given_up(&self) -> Vec<Range> {
         let accepted = self.entry.damage.iter().filter(|old| old.accepted_at.is_some());
         accepted.map(|old| Range::new(Position(old.from), Position(old.to))).collect()
     }
 
-    /// Whether something of it is missing that no person gave up: its names are not all known.
+    /// True if it has gaps that no person gave up: its names are not all known.
     pub(super) fn is_degraded(&self) -> bool {
         self.entry.is_degraded() || !self.unread().is_empty()
     }
 
-    /// Whether its entry is all there is to know of it: it is settled, its files are closed, and it
-    /// is not on its way out.
+    /// True if its entry is its whole state: it is settled, its files are closed, and it is not
+    /// being removed.
     fn rests(&self) -> bool {
         let leaves = self.leaves_behind.is_some();
         let waits = self.listed || self.is_in_flight() || !self.unsettled.is_empty() || leaves;
@@ -478,7 +478,7 @@ impl State {
     pub(super) fn end(&mut self, epoch: u64) -> (&Entry, &mut Ahead) {
         self.forget_void(epoch);
         let entry = &self.entry;
-        let begin = || Box::new(InFlight { epoch, end: Ahead::of(entry) });
+        let begin = || Box::new(InFlight { epoch, end: Ahead::from_entry(entry) });
         (entry, &mut self.ahead.get_or_insert_with(begin).end)
     }
 }

@@ -1,6 +1,5 @@
-//! How the events of a session are found by their ids, and a batch by its key. Most ids are the
-//! store's own and are rarely asked for: they cost no hash until a caller asks for one. It
-//! must not read files.
+//! Lookup of a session's events by id, and of a batch by its key. Most ids are the store's own and
+//! are rarely looked up: they cost no hash until a caller asks for one. It must not read files.
 
 use std::collections::HashMap;
 
@@ -34,7 +33,7 @@ impl Names {
     }
 
     /// Adds the names of a frame that became durable.
-    pub(crate) fn learn(&mut self, first: Position, effect: &Effect) {
+    pub(crate) fn add_frame(&mut self, first: Position, effect: &Effect) {
         for (n, name) in (0..).zip(&effect.names) {
             let position = first.plus(n);
             match *name {

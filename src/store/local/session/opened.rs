@@ -1,4 +1,4 @@
-//! What is in memory of a session's files while it is in use: its segments, each with the index of
+//! In-memory state of a session's files while it is in use: its segments, each with the index of
 //! its frames, and the names of its events. It must not open a file.
 
 use std::time::Duration;
@@ -27,11 +27,11 @@ pub(crate) struct Opened {
     pub(crate) names: Names,
     /// When a caller asked for it last, by the clock that never goes back.
     pub(crate) used_at: Duration,
-    /// What the device did not give of its files: the next to open them may get it.
+    /// Gaps the device did not read of its files; the next to open them may get them.
     pub(crate) unread: Vec<Gap>,
 }
 
-/// What is wrong with some positions of a session.
+/// Fault of some positions of a session.
 pub(crate) struct Flaw {
     pub(crate) range: Range,
     pub(crate) reason: String,
@@ -177,7 +177,7 @@ pub(crate) fn whole_frames(
 }
 
 /// Reads one frame out of bytes that start at `from` in its file, and decrypts it.
-pub(crate) fn one(
+pub(crate) fn read_frame(
     (session, cipher): (SessionHash, Option<&Cipher>),
     salt: u64,
     index: &FrameIndex,

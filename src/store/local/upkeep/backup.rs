@@ -75,7 +75,7 @@ impl Upkeep {
             damaged: 0,
             key: self.ground.keys.in_force(),
         };
-        let mut take = |part: Part| match moment.pin.stands() {
+        let mut take = |part: Part| match moment.pin.is_valid() {
             true => take(part),
             false => Err(io::Error::other(
                 "something was erased or redacted meanwhile and must not be in a copy, or went to \
@@ -89,11 +89,11 @@ impl Upkeep {
     }
 
     fn hand_out(&self, moment: &Moment<'_>, backup: &mut Backup, take: Take<'_>) -> io::Result<()> {
-        whole(&journal_path(0), &moment.journal, take)?;
-        whole(&journal_path(1), &[], take)?;
-        whole(&settled_path(0), &moment.settled, take)?;
+        hand_out(&journal_path(0), &moment.journal, take)?;
+        hand_out(&journal_path(1), &[], take)?;
+        hand_out(&settled_path(0), &moment.settled, take)?;
         let bytes = &moment.settled;
-        let read = |from: u64, to: u64| Ok(between(bytes, from, to));
+        let read = |from: u64, to: u64| Ok(part_of(bytes, from, to));
         let own = self.ground.keys.own().map(|own| &**own);
         let settled = Settled::of(self.ground.store.id, own, &read)?;
         let mut copied = Ok(());
@@ -107,9 +107,9 @@ impl Upkeep {
         settled.entries(own, &read, each)?;
         copied?;
         if let Some(keys) = &moment.keys {
-            (0..2).try_for_each(|file| whole(&keys_path(file), keys, take))?;
+            (0..2).try_for_each(|file| hand_out(&keys_path(file), keys, take))?;
         }
-        whole(STORE, &moment.store, take)
+        hand_out(STORE, &moment.store, take)
     }
 
     /// The segments of a session; none of one that was erased, whatever is left of it. Answers
@@ -165,7 +165,7 @@ impl Upkeep {
         let salt = u64::from_le_bytes(self.ground.env.random());
         let mut settled = settled_header(self.ground.store.id, salt, own.is_some());
         let mut sessions = 0;
-        self.ground.keys.with(own, |encryptor| {
+        self.ground.keys.with_encryptor(own, |encryptor| {
             let mut chunks = Chunks::new((salt, SETTLED_AT), 1, &delta, encryptor);
             self.sessions.catalogue().each_settled(&mut |entry| {
                 sessions += 1;
@@ -210,7 +210,8 @@ impl Upkeep {
             let cipher = self.segments.cipher(&session)?;
             let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
-            let frame = self.ground.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
+            let frame =
+                self.ground.keys.with_encryptor(cipher.as_ref(), encrypted).unwrap_or(frame);
             let header = FrameHeader { copy_lsn: next, synced_lsn: next, ..frame.header };
             header.write(salt, &frame.payload, &mut bytes);
             next = Lsn(next.0 + 1);
@@ -255,13 +256,13 @@ fn watermark(end: u64, next: Lsn) -> FrameHeader {
 }
 
 /// The bytes `[from, to)`, as far as there are any.
-fn between(bytes: &Bytes, from: u64, to: u64) -> Bytes {
+fn part_of(bytes: &Bytes, from: u64, to: u64) -> Bytes {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.slice(place(from).min(place(to))..place(to))
 }
 
 /// Hands out a file that is in memory.
-fn whole(path: &str, bytes: &[u8], take: Take<'_>) -> io::Result<()> {
+fn hand_out(path: &str, bytes: &[u8], take: Take<'_>) -> io::Result<()> {
     if bytes.is_empty() {
         return take(Part { path: path.to_owned(), bytes: Bytes::new() });
     }

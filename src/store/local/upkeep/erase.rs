@@ -51,7 +51,7 @@ impl Upkeep {
             if failed(&finished, LogError::was_unreadable) {
                 // Of a journal that no start needs any more all may go, read or not.
                 let left = self.clearing.leave_journal(&[]).map_err(Failed::from);
-                let left = left.map_err(|failed| failed.at("leaving the journal"));
+                let left = left.map_err(|failed| failed.with_step("leaving the journal"));
                 finished = left.and_then(|()| self.clearing.finish_erasures());
             }
             if session.state().entry.stage.is_erasing() {

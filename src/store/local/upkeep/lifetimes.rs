@@ -1,6 +1,6 @@
-//! What becomes of sessions that are not used: they expire with a control record, and when their
-//! grace has ended their files go. Looks at some of them in each round, off the path of any
-//! request. It must not decide how long a session lives; `store::rules` does.
+//! Expiry of unused sessions: they expire with a control record, and when their grace has ended
+//! their files are removed. Looks at some of them in each round, off the path of any request. It
+//! must not decide how long a session lives; `store::rules` does.
 //!
 //! A session goes in steps that may each be the last before a crash: its settled entry says
 //! `reclaimed`; once both settled files say so its files are unlinked (`segments::unlink`); once no
@@ -37,8 +37,8 @@ const STEPS_MAX: usize = 256;
 const STEPS_AT_ONCE: usize = 64;
 
 impl Upkeep {
-    /// What a session says about itself, to a caller that uses it. A caller that comes while its
-    /// expiry is on its way to the disk waits for the outcome: what was read stays.
+    /// Description of a session for a caller that uses it. A caller that comes while its expiry is
+    /// in flight waits for the outcome: what was read stays.
     pub(crate) async fn used(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
         let session = self.sessions.session(key)?;
         loop {
@@ -104,7 +104,7 @@ impl Upkeep {
         let failed = |source| StoreError::Io { doing: "settling before a sweep", source };
         blocking(|| self.settle_uses(!sessions.is_empty())).map_err(failed)?;
         for some in sessions.chunks(STEPS_AT_ONCE) {
-            let steps = join_all(some.iter().map(|session| self.go(session))).await;
+            let steps = join_all(some.iter().map(|session| self.advance(session))).await;
             for (session, step) in some.iter().zip(steps) {
                 match step {
                     Ok(Some(Step::Expire)) => swept.expired.push(session.key.clone()),
@@ -167,7 +167,7 @@ impl Upkeep {
     }
 
     /// Takes a session one step further; answers which.
-    async fn go(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
+    async fn advance(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
         let counted = self.ground.counted();
         let step = self.step_of(session, &mut session.state(), counted);
         match step {
@@ -251,8 +251,8 @@ impl Upkeep {
         found
     }
 
-    /// What the sessions of a tenant take that are there, those of one user left out. No caller
-    /// waits for it longer than for one user's.
+    /// Storage used by the living sessions of a tenant, without those of one user. No caller waits
+    /// for it longer than for one user's.
     pub(crate) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
         let scopes = self.sessions.catalogue().scopes();
         let mut usage = Usage::default();

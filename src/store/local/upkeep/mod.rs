@@ -1,5 +1,5 @@
-//! What the engine does by itself, in the background or when a person asks: settling in time,
-//! sweeps, scrubbing, repairs, backups, the end. It must not answer a request for events.
+//! Maintenance, in the background or on request: settling in time, sweeps, scrubbing, repairs,
+//! backups, the end. It must not answer a request for events.
 
 pub(super) mod backup;
 pub(super) mod erase;
@@ -27,35 +27,35 @@ use crate::{
     store::{Recovery, Scrub},
 };
 
-/// What a start could not read and no person gave up yet.
+/// Losses that a start found and no person gave up yet.
 #[derive(Default)]
 pub(super) struct Refused {
     /// Copies to be kept: name and bytes.
     pub(super) copies: Vec<(String, Bytes)>,
-    /// What is lost and names no session: while there is any, the store takes no writes.
+    /// Losses that name no session: while there are any, the store takes no writes.
     pub(super) unnamed: Vec<String>,
     /// Files of the ring that are not what they were.
     pub(super) ring: Vec<Range<u32>>,
 }
 
-/// What keeps a store in order.
+/// Maintenance of a store.
 pub(super) struct Upkeep {
     pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     pub(super) clearing: Arc<Clearing>,
     pub(super) commit: Arc<Commit>,
-    /// Where the last rounds over sessions at rest stopped.
+    /// Places where the last rounds over sessions at rest stopped.
     pub(super) looked_to: Mutex<Option<SessionKey>>,
     pub(super) swept_to: Mutex<Option<SessionKey>>,
     /// Ends the scrubber.
     pub(super) scrubber: Signal,
-    /// What the last scrub found.
+    /// Result of the last scrub.
     pub(super) scrubbed: Mutex<Scrub>,
     /// Held by a repair of the store or a rotation of keys, and by the close that ends all of them.
     pub(super) repairing: Mutex<()>,
     pub(super) refused: Mutex<Refused>,
-    /// What the start found.
+    /// Report of the start.
     pub(super) recovery: Recovery,
 }
 
@@ -72,7 +72,7 @@ impl Upkeep {
                 waited => waited == Waited::Woken,
             };
             let before = std::mem::replace(&mut written, self.sessions.journal.written());
-            let settle = self.sessions.pressed() || !woken && before == written;
+            let settle = self.sessions.is_pressed() || !woken && before == written;
             if settle {
                 // A failure is logged there; the next try comes with the timer.
                 let _ = self.clearing.settle(false);

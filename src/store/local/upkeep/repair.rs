@@ -40,7 +40,7 @@ impl Upkeep {
         self.ground.keys.rotate(keys_max)
     }
 
-    /// What is lost of a session; gives it up with `accept`.
+    /// Lists the losses of a session; gives them up with `accept`.
     pub(crate) async fn repair(
         &self,
         session: &Arc<Session>,
@@ -131,8 +131,8 @@ impl Upkeep {
         Ok(Some(name))
     }
 
-    /// What of the store is lost and names no session; gives it up with `accept`: everything
-    /// whole is settled past it, and damaged files of the ring are made anew.
+    /// Lists the losses of the store that name no session; gives them up with `accept`: everything
+    /// whole is settled past them, and damaged files of the ring are made anew.
     pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
         if accept && !self.refused.lock().unnamed.is_empty() {
             // Positions that were lost are given out again.

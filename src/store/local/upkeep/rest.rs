@@ -1,6 +1,5 @@
-//! What a session costs that is not used: its files are closed, what it left open on disk is
-//! sealed, and of it only its packed entry stays in memory. It must not touch a session that
-//! is used.
+//! Release of unused sessions: closes their files, seals their open segments, and keeps only their
+//! packed entries in memory. It must not touch a session that is used.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -124,7 +123,7 @@ impl Upkeep {
         self.segments.seal_runs(runs)
     }
 
-    /// What of a session that is settled is worth sealing together.
+    /// Segments of a settled session that are worth sealing together.
     fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
         if !state.unsettled.is_empty()

@@ -55,7 +55,7 @@ impl Upkeep {
                 let key = SessionKey { scope: scope.clone(), session };
                 // Deleted, or gone meanwhile: there is nothing to read.
                 let Ok(session) = self.sessions.session(&key) else { continue };
-                seen.see(&session);
+                seen.add(&session);
                 let Ok(_) = self.segments.verify_session(&session, &mut verified, None) else {
                     continue;
                 };
@@ -128,7 +128,7 @@ impl Upkeep {
         }
     }
 
-    /// What is wrong with the files of the journal from `place` to `end`.
+    /// Faults of the files of the journal from `place` to `end`.
     fn damaged_journal(&self, place: Place, end: Place, round: &mut Scrub) -> io::Result<Vec<Rot>> {
         let mut needed = BTreeMap::new();
         for (number, order) in self.sessions.journal.files() {

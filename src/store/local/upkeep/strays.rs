@@ -26,8 +26,8 @@ const LOOKS_AT_ONCE: usize = 500;
 /// Strays that go in one round.
 const STRAYS_MAX: usize = 10_000;
 
-/// What a round of the scrubber saw: eight bytes for each session and each file that one consists
-/// of. Where two are alike by chance a stray stays.
+/// Digest of one round of the scrubber: eight bytes for each session and each of its files. Where
+/// two are equal by chance a stray stays.
 #[derive(Default)]
 pub(crate) struct Seen {
     sessions: Vec<u64>,
@@ -53,7 +53,7 @@ fn mark_of(path: &str) -> u64 {
 
 impl Seen {
     /// Notes a session and its files.
-    pub(crate) fn see(&mut self, session: &Session) {
+    pub(crate) fn add(&mut self, session: &Session) {
         self.sessions.push(mark(&session.hash.0));
         let mut state = session.state();
         for entry in state.entries_mut() {
@@ -62,7 +62,7 @@ impl Seen {
         }
     }
 
-    fn knows(seen: &[u64], mark: u64) -> bool {
+    fn contains(seen: &[u64], mark: u64) -> bool {
         seen.binary_search(&mark).is_ok()
     }
 }
@@ -77,7 +77,7 @@ impl Upkeep {
         let lost = !self.recovery.damage.is_empty() || self.ground.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy is in such a file.
         let needed = self.sessions.recyclable().order <= self.segments.orders_before;
-        if lost || needed || self.segments.pins.hold() {
+        if lost || needed || self.segments.pins.is_held() {
             return Ok(0);
         }
         seen.sessions.sort_unstable();
@@ -110,8 +110,8 @@ impl Upkeep {
             for file in storage.list(&directory)? {
                 let path = format!("{directory}/{}", file.name);
                 let Some((session, of_start)) = segment::of_name(&file.name) else { continue };
-                if of_start < start && !Seen::knows(&seen.files, mark_of(&path)) {
-                    let nobodys = !Seen::knows(&seen.sessions, mark(&session.0));
+                if of_start < start && !Seen::contains(&seen.files, mark_of(&path)) {
+                    let nobodys = !Seen::contains(&seen.sessions, mark(&session.0));
                     strays.push(Stray { session, path, nobodys });
                 }
                 if strays.len() >= STRAYS_MAX {
@@ -144,7 +144,7 @@ impl Upkeep {
         found.into_iter().map(|session| (session.hash, session)).collect()
     }
 
-    /// Whether both settled files know that a session needs a file no more.
+    /// True if both settled files know that a session no longer needs a file.
     fn is_free(&self, session: &Session, stray: &Stray) -> bool {
         let (named, whole) = {
             let state = session.state();

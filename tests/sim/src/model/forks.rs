@@ -10,7 +10,7 @@ use sessionlog::{
     store::{Family, ForkPoint, Relative, StoreError, StoreResult, Survival},
 };
 
-/// What a fork begins with.
+/// Content that a fork begins with.
 #[derive(Default)]
 pub(super) struct Lent {
     pub(super) events: Vec<Event>,
@@ -25,7 +25,7 @@ pub(super) struct Lent {
 pub(super) struct Ancestor {
     pub(super) writer: SessionKey,
     pub(super) hash: SessionHash,
-    /// Where the next one continues from it.
+    /// Position where the next one continues from it.
     pub(super) at: Position,
     /// The events of it that the fork has.
     pub(super) range: Range,
@@ -56,7 +56,7 @@ impl Session {
         self.events.iter().filter(|event| self.lost_at(event.position).is_none())
     }
 
-    /// What a fork has of it below a position.
+    /// Content that a fork has of it below a position.
     pub(super) fn lend(&self, at: Position) -> Lent {
         let clip = |range: Range| Range::new(range.from.min(at), range.to.min(at));
         let own = Ancestor {
@@ -79,13 +79,13 @@ impl Session {
     }
 }
 
-/// Whether forks of a session may still be read.
+/// True if forks of a session may still be read.
 pub(super) fn is_needed(sessions: &BTreeMap<SessionKey, Session>, key: &SessionKey) -> bool {
     let reads = |one: &Session| one.ancestors.iter().any(|ancestor| ancestor.writer == *key);
     sessions.values().any(|one| !one.deleted && reads(one))
 }
 
-/// What is left of a session.
+/// State of a session's content.
 pub(super) fn survival(session: &Session) -> Survival {
     match (session.erased, session.deleted, session.expired) {
         (true, ..) => Survival::Erased,
@@ -109,7 +109,7 @@ fn relative(session: &Session, at: Position) -> Relative {
 
 type Sessions = BTreeMap<SessionKey, Session>;
 
-/// What a fork at that point begins with.
+/// Content that a fork at that point begins with.
 pub(super) fn lend(sessions: &Sessions, scope: &Scope, point: &ForkPoint) -> StoreResult<Lent> {
     let key = SessionKey { scope: scope.clone(), session: point.session.clone() };
     let session = point.session.clone();
@@ -147,7 +147,7 @@ pub(super) fn family(sessions: &Sessions, key: &SessionKey, limit: usize) -> Sto
 }
 
 impl Ancestor {
-    /// Whether a fork has the event at that position from it, or any of its events.
+    /// True if a fork has the event at that position from it, or any of its events.
     fn lends(&self, writer: &SessionKey, at: Option<Position>) -> bool {
         let has = at.map_or(!self.range.is_empty(), |at| self.range.contains(at));
         self.writer == *writer && has

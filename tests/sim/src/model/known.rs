@@ -1,4 +1,4 @@
-//! What the model answers to what was asked before: by a key, or by the ids of events.
+//! Answers of the model to repeated requests: by a key, or by the ids of events.
 
 use super::{Session, gone};
 use sessionlog::{

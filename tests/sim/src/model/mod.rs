@@ -37,7 +37,7 @@ use sessionlog::{
 
 struct Session {
     info: SessionInfo,
-    /// Which session of its name.
+    /// Id of the session itself.
     hash: SessionHash,
     /// The key it was created with.
     key: Option<BatchKey>,
@@ -85,7 +85,7 @@ impl Model {
         self.count.now(&*self.clock)
     }
 
-    /// Whether a session's time has come: to expire, or, gone already, to leave.
+    /// True if a session's time has come: to expire, or, gone already, to leave.
     fn ends(&self, session: &Session, counted: Timestamp) -> bool {
         let (info, lifetimes) = (&session.info, &self.lifetimes);
         let gone = self.goes_at(session);
@@ -228,7 +228,7 @@ fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
     info.workspace = info.metadata.get(MOVED).cloned().or(info.workspace.take());
 }
 
-/// Why no caller may know of it any more.
+/// Error for a caller who may not know of it any more.
 fn gone(session: &Session) -> StoreResult<()> {
     let id = || session.info.key.session.clone();
     match (session.deleted, session.expired) {

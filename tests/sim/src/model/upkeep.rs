@@ -1,4 +1,5 @@
-//! What a person does to the model as a whole. It must not find damage: nothing of it is on a disk.
+//! Maintenance of the model as a whole by a person. It must not find damage: nothing of it is on a
+//! disk.
 
 use futures_util::{FutureExt, future::BoxFuture};
 

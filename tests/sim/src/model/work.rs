@@ -114,7 +114,7 @@ impl Model {
     }
 }
 
-/// Whether the session has as many notes as a new one expects.
+/// Checks that the session has as many notes as a new one expects.
 pub(super) fn check_notes(session: &Session, note: Option<&NewNote>) -> StoreResult<()> {
     let notes = session.info.work.notes;
     let expected = note.and_then(|note| note.if_notes).filter(|expected| *expected != notes);
