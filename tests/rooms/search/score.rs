@@ -2,8 +2,9 @@
 //! whether it has every word.
 
 use sessionlog::{
+    api::search::Why,
     event::{Event, Range},
-    search::{Hit, Order, Part, SessionRef, Why, rank},
+    search::{Hit, Order, Part, SessionRef, rank},
 };
 
 use super::index::{all, built, numbered, query};
