@@ -1,8 +1,10 @@
-//! What a look-up by words finds in a session. It must not cut or order anything: the verb has.
+//! A look-up by words in a session, and the index view that it is a form of. It must not cut or
+//! order anything: service has.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::overview::{OverviewAnswer, PageAnswer};
 use crate::event::Position;
 
 /// Something that matches the words.
@@ -50,4 +52,17 @@ pub struct FindAnswer {
     pub searched_from: Position,
     /// Whether more events match than are returned.
     pub truncated: bool,
+}
+
+/// The index view: the overview, with `cursor` a page of one of its lists, or with `find` what
+/// matches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum IndexAnswer {
+    /// Without `find`.
+    Overview(Box<OverviewAnswer>),
+    /// With `find`.
+    Found(FindAnswer),
+    /// With `cursor`.
+    Page(PageAnswer),
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::views::WhyOut;
+use super::{sessions::Session, views::WhyOut};
 use crate::event::{Position, SessionId};
 
 /// A context item to save.
@@ -389,4 +389,29 @@ pub struct LeftBehind {
     pub session: SessionId,
     /// Why.
     pub problem: String,
+}
+
+/// A session of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChainSession {
+    /// The session.
+    pub session: Session,
+    /// The session that it continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
+    /// Up to where it has read that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues_from: Option<u64>,
+    /// The sessions that continue it, the earliest first.
+    pub continued_by: Vec<String>,
+    /// Where it was saved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_at: Option<u64>,
+}
+
+/// Sessions that continue one another, the first one first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Chain {
+    /// The sessions.
+    pub data: Vec<ChainSession>,
 }

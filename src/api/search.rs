@@ -1,5 +1,5 @@
-//! A search over all sessions: what is asked, and what was found. It must not cut or order
-//! anything: the verb has.
+//! A search over all sessions: the request and its answer. It must not cut or order anything:
+//! service has.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};

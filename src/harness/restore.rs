@@ -225,7 +225,7 @@ pub fn restore(
         budget: shares.iter().map(|share| budget_of(share, &chosen)).collect(),
         left_out: left_out.map(left_class).collect(),
         preservation: preserved(&brief, &chosen, saved),
-        why: why.into_iter().map(Into::into).collect(),
+        why,
         notices: Vec::new(),
         trust: TRUST.to_owned(),
         text: asked.is_text.then(|| text.clone()),

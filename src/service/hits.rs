@@ -276,7 +276,7 @@ impl Service {
             around: beside,
             repeated: 0,
             memory: memory_of(&event),
-            marks: standing.marked.into_iter().map(Into::into).collect(),
+            marks: standing.marked,
             stale: standing.doubt,
             unchecked: standing.unchecked,
             session,

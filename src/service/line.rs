@@ -9,6 +9,7 @@ use super::{
     is_notebook,
 };
 use crate::{
+    api::handoff::ChainSession,
     event::{Event, Position, Range, SessionId, SessionKey, Timestamp, kinds},
     projection::Facts,
     store::{Fill, Listing, Only, Read, SessionInfo},
@@ -42,6 +43,19 @@ pub struct ChainLink {
     pub continued_by: Vec<SessionId>,
     /// Where it was saved last.
     pub saved_at: Option<Position>,
+}
+
+impl From<ChainLink> for ChainSession {
+    fn from(link: ChainLink) -> Self {
+        let (before, at) = link.continues.unzip();
+        Self {
+            session: link.info.clone().into(),
+            continues: before.map(|session| session.to_string()),
+            continues_from: at.flatten().map(|at| at.0),
+            continued_by: link.continued_by.iter().map(ToString::to_string).collect(),
+            saved_at: link.saved_at.map(|at| at.0),
+        }
+    }
 }
 
 /// Metadata of a session that names the one it has read, and up to where.

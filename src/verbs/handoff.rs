@@ -13,16 +13,13 @@ use super::{
 };
 use crate::{
     api::handoff::{
-        LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer,
+        Chain, LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer,
         SaveRequest, SavedAnswer, StartRequest, StartedAnswer,
     },
     event::SessionId,
     service::{BoundBy, Code, ServiceError, ServiceResult, values},
-    wire::{
-        handoff::Chain,
-        tools::handoff::{
-            DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
-        },
+    wire::tools::handoff::{
+        DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
     },
 };
 

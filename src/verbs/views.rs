@@ -10,6 +10,7 @@ use super::{Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, V
 use crate::{
     api::{
         cursor::Cursor,
+        find::IndexAnswer,
         overview::{Level, SummaryAnswer},
         step::StepAnswer,
         tool_cache::LookupRequest,
@@ -21,7 +22,6 @@ use crate::{
         RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall, values::point,
     },
     wire::{
-        find::IndexAnswer,
         tool_cache::{LookupAnswer, OutputsAnswer},
         window::WindowAnswer,
     },
@@ -165,12 +165,12 @@ impl Serve for Index {
             let Recovered::Page(page) = recovered else {
                 return Err(ServiceError::invalid("cursor", "it is no cursor of a list"));
             };
-            return Ok(page.into());
+            return Ok(IndexAnswer::Page(page));
         }
         let how = (explain, is_text);
         let mut view = service.overview(&caller, &session, at, tokens_max, how).await?;
         view.text = view.text.filter(|_| is_text);
-        Ok(view.into())
+        Ok(IndexAnswer::Overview(Box::new(view)))
     }
 }
 

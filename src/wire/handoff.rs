@@ -1,17 +1,9 @@
-//! What a front end adds to an answer of a restore and to a call that saves: looks at files, and
-//! their hashes; and the chain of sessions. It must not choose or cut anything: harness has.
+//! Additions of a front end to an answer of a restore and to a call that saves: looks at files, and
+//! their hashes. It must not choose or cut anything: harness has.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    api::{
-        handoff::{Look, LookStatus},
-        sessions::Session,
-    },
-    service::ChainLink,
-};
+use crate::api::handoff::{Look, LookStatus};
 
 /// What a front end saw of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,42 +81,4 @@ pub fn hash_files(asked: &mut Value, camel: bool, look: &mut dyn FnMut(&str) -> 
             file.insert("hash".to_owned(), hash.into());
         }
     }
-}
-
-/// A session of a chain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ChainSession {
-    /// The session.
-    pub session: Session,
-    /// The session that it continues.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues: Option<String>,
-    /// Up to where it has read that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues_from: Option<u64>,
-    /// The sessions that continue it, the earliest first.
-    pub continued_by: Vec<String>,
-    /// Where it was saved last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saved_at: Option<u64>,
-}
-
-impl From<ChainLink> for ChainSession {
-    fn from(link: ChainLink) -> Self {
-        let (before, at) = link.continues.unzip();
-        Self {
-            session: link.info.clone().into(),
-            continues: before.map(|session| session.to_string()),
-            continues_from: at.flatten().map(|at| at.0),
-            continued_by: link.continued_by.iter().map(ToString::to_string).collect(),
-            saved_at: link.saved_at.map(|at| at.0),
-        }
-    }
-}
-
-/// Sessions that continue one another, the first one first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Chain {
-    /// The sessions.
-    pub data: Vec<ChainSession>,
 }
