@@ -20,7 +20,7 @@ const BINDING: [&str; 11] = [
     "can't",
 ];
 
-/// Whether a sentence says what must be or must not be done.
+/// True if a sentence says what must be or must not be done.
 #[must_use]
 fn binds(sentence: &str) -> bool {
     let words = sentence.split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '\u{2019}'));

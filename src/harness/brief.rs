@@ -38,7 +38,7 @@ const BRANCH_CHARS_MAX: usize = 60;
 struct Part {
     heading: &'static str,
     classes: &'static [Class],
-    /// Whether it is a list, or one text behind the heading.
+    /// True if it is a list, or one text behind the heading.
     is_list: bool,
 }
 
@@ -88,11 +88,11 @@ pub(super) struct Brief<'k, 'f> {
     pub(super) tokenizer: Tokenizer,
     /// The first lines.
     pub(super) head: String,
-    /// Whether the head names the earlier sessions of the line, so that each word has its place.
+    /// True if the head names the earlier sessions of the line, so that each word has its place.
     pub(super) names_earlier: bool,
-    /// Whether texts are given whole or not at all.
+    /// True if texts are given whole or not at all.
     pub(super) is_whole: bool,
-    /// What a class costs that is given beside the text and is no part of it.
+    /// Cost of a class that is given beside the text and is no part of it.
     pub(super) beside: Option<Beside<'k>>,
     memo: RefCell<HashMap<(Class, usize, Form), usize>>,
 }
@@ -180,7 +180,7 @@ impl<'k, 'f> Brief<'k, 'f> {
         self.tokenizer.count(text)
     }
 
-    /// What an item costs as a member beside the text, if it is one.
+    /// Cost of an item as a member beside the text, if it is one.
     fn member(&self, item: &Item, form: Form) -> Option<usize> {
         self.beside.and_then(|beside| beside(item, self.form(form)))
     }
@@ -362,7 +362,7 @@ impl<'k, 'f> Brief<'k, 'f> {
         format!("{call}{outcome}")
     }
 
-    /// What the client says of the conversation; what binds stays.
+    /// Words of the client about the conversation; what binds stays.
     fn summed_up(&self, text: &str, form: Form) -> String {
         let bytes = match form {
             Form::Line | Form::Short => ANSWER_BYTES,

@@ -39,7 +39,7 @@ fn price(byte: u8) -> usize {
 pub struct Cut {
     /// The shown text.
     pub text: String,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn fit(text: &str, bytes_max: usize) -> Cut {
     Cut { text: shortened(text, end), truncated: true }
 }
 
-/// Where the text must end to cost at most `bytes_max` escaped bytes: after a whole grapheme.
+/// End of the text that costs at most `bytes_max` escaped bytes: after a whole grapheme.
 #[must_use]
 pub(super) fn end_of(text: &str, bytes_max: usize) -> usize {
     whole_graphemes(text, end_of_characters(text, bytes_max))

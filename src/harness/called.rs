@@ -8,7 +8,7 @@ use crate::projection::{
     text::{ELLIPSIS, one_line},
 };
 
-/// What stands before a command of a shell.
+/// Mark before a command of a shell.
 pub(super) const COMMAND: &str = "$ ";
 
 /// Arguments that hold a command, and those that only describe the call to a person.
@@ -19,7 +19,7 @@ const ABOUT: [&str; 6] =
 const SUBJECTS: [&str; 7] =
     ["file_path", "notebook_path", "path", "pattern", "query", "url", "subagent_type"];
 const TEXTS: [&str; 4] = ["old_string", "new_string", "content", "new_source"];
-/// What may close an input that is cut.
+/// Ends that may close an input that is cut.
 const ENDS: [&str; 5] = ["\"}", "}", "\"]}", "]}", "\"}]}"];
 /// Arguments of a call that are named, and characters of each.
 const ARGUMENTS_MAX: usize = 6;

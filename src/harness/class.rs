@@ -5,7 +5,7 @@
 pub enum Class {
     /// The user's first request.
     Task,
-    /// What the research is for.
+    /// The purpose of the research.
     Goal,
     /// The user's later messages.
     Instruction,
@@ -53,7 +53,7 @@ pub enum Class {
     Branch,
     /// A kind of failure that keeps coming.
     Pattern,
-    /// How one tool fared.
+    /// The outcomes of one tool.
     Provider,
     /// A step in one line.
     StepLine,
@@ -65,7 +65,7 @@ pub enum Class {
     Context,
     /// A file that the session refers to, of which it knows no change.
     Reference,
-    /// How many events there are of a type.
+    /// The number of events of a type.
     Count,
 }
 
@@ -73,7 +73,7 @@ impl Class {
     /// Number of classes.
     pub const COUNT: usize = Self::Count as usize + 1;
 
-    /// Whether its items have longer forms, which cost more.
+    /// True if its items have longer forms, which cost more.
     pub(super) fn has_forms(self) -> bool {
         matches!(
             self,
@@ -99,23 +99,23 @@ impl Class {
         )
     }
 
-    /// Whether a whole item may be shown with less white space and without comments.
+    /// True if a whole item may be shown with less white space and without comments.
     pub(super) fn has_squeezed(self) -> bool {
         matches!(self, Self::ContextItem | Self::Context)
     }
 
-    /// Whether as much of it may be shown as there is room for.
+    /// True if as much of it may be shown as there is room for.
     pub(super) fn has_parts(self) -> bool {
         let said = [Self::Task, Self::Instruction, Self::Summary, Self::Answer, Self::Result];
         self.has_squeezed() || said.contains(&self)
     }
 
-    /// Whether its short form is another one than the whole.
+    /// True if its short form differs from the whole.
     pub(super) fn has_short(self) -> bool {
         !matches!(self, Self::StepLine | Self::Gap | Self::Source)
     }
 
-    /// Whether the bytes of an item are never more than the price of an item.
+    /// True if the bytes of an item are never more than the price of an item.
     pub(super) fn has_least_bytes(self) -> bool {
         self == Self::Finding
     }

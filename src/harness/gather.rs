@@ -68,13 +68,13 @@ const RECURRING_MAX: usize = 6;
 pub(super) struct Known<'a> {
     pub(super) facts: &'a Facts,
     pub(super) items: Vec<Item>,
-    /// How many items there are of each class.
+    /// Number of items of each class.
     counts_of: [usize; Class::COUNT],
     pub(super) patterns: Vec<PatternOut>,
     pub(super) providers: Vec<(String, ProviderOut)>,
     pub(super) counts: Vec<(String, u64)>,
     pub(super) next: Vec<&'a str>,
-    /// What results are judged by, in a view that shows any.
+    /// Names by which results are judged, in a view that shows any.
     pub(super) names: Names,
     /// Characters of a line.
     pub(super) line_chars: usize,
@@ -198,7 +198,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What the client saved: items, the conversation in its words, files of
+    /// Adds what the client saved: items, the conversation in its words, files of
     /// which no change is known.
     fn saved(&mut self, class: Class) {
         let (facts, saved) = (self.facts, &self.facts.saved);
@@ -473,7 +473,7 @@ impl<'a> Known<'a> {
         self.items.push(item);
     }
 
-    /// How many items there are of a class.
+    /// Number of items of a class.
     pub(super) fn count(&self, class: Class) -> usize {
         self.counts_of.get(class as usize).copied().unwrap_or_default()
     }
@@ -574,7 +574,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Whether a path is that of a file that is known by its path below the session's directory.
+/// True if a path is that of a file that is known by its path below the session's directory.
 pub(super) fn is_same_file(path: &str, below: &str) -> bool {
     // Where no workspace is known, a whole path and one from a directory may be of one file.
     let before = path.strip_suffix(below);

@@ -27,7 +27,7 @@ pub enum Part {
     Block(Block),
     /// A call; only the model makes any.
     Call(Call),
-    /// What a call answered; the first parts of the message after it.
+    /// The answer to a call; the first parts of the message after it.
     Result(ToolResult),
 }
 
@@ -36,7 +36,7 @@ pub enum Part {
 pub struct Message {
     /// Its role.
     pub role: Role,
-    /// What, never nothing.
+    /// Its parts, never none.
     pub parts: Vec<Part>,
 }
 

@@ -61,7 +61,7 @@ pub(super) fn without(text: &str) -> String {
     made.trim().to_owned()
 }
 
-/// Whether a sentence of narration tells nothing of what the agent decided: it announces that the
+/// True if a sentence of narration tells nothing of what the agent decided: it announces that the
 /// agent looks at something, or is a few words.
 fn is_idle(sentence: &str) -> bool {
     let words = || sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

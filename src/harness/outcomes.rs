@@ -49,7 +49,7 @@ pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternOut> {
     lines
 }
 
-/// How each tool fared, the most used first.
+/// Outcomes of each tool, the most used first.
 pub(super) fn providers(outcomes: &Outcomes) -> Vec<(String, ProviderOut)> {
     let mut names: BTreeMap<&str, ProviderOut> = BTreeMap::new();
     for outcome in outcomes.latest() {

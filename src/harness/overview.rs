@@ -186,7 +186,7 @@ const FULL: Recipe<'static> = Recipe::new(
 const NEAR_EVENTS: u64 = 4;
 const FAR_PERCENT: usize = 60;
 
-/// What an overview of a long session has no room for.
+/// Items for which an overview of a long session has no room.
 const LEFT_OUT: Recipe<'static> = Recipe::new(
     &[
         row(Class::Gap, 0, 1_400),
@@ -202,26 +202,26 @@ const LEFT_OUT: Recipe<'static> = Recipe::new(
 pub struct TalkView {
     /// Events that are not of research.
     pub events: u64,
-    /// How many of each type, the most frequent first.
+    /// Number of events of each type, the most frequent first.
     pub counts: Vec<(String, u64)>,
 }
 
 /// The overview of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// What every interface shows of it.
+    /// Part of it that every interface shows.
     pub shown: OverviewAnswer,
     /// Steps the caller expects.
     pub estimate: Option<u64>,
-    /// When its latest step was marked as the last.
+    /// Time at which its latest step was marked as the last.
     pub completed_at: Option<Timestamp>,
     /// Branches, the newest.
     pub branches: Vec<BranchOut>,
     /// Kinds of failures that keep coming, the most frequent first.
     pub patterns: Vec<PatternOut>,
-    /// How each tool fared.
+    /// Outcomes of each tool.
     pub providers: BTreeMap<String, ProviderOut>,
-    /// What else happened.
+    /// Everything else that happened.
     pub talk: Option<TalkView>,
 }
 
@@ -301,7 +301,7 @@ pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> OverviewAnswer {
 pub struct LeftOutLine {
     /// Its text on a line, with its step or position.
     pub text: String,
-    /// Where its words begin in the line.
+    /// Start of its words in the line.
     pub words_from: usize,
 }
 
@@ -335,7 +335,7 @@ pub fn beyond_overview(
     made.chosen.iter().map(|one| left_out_line(&known, &one.item)).collect()
 }
 
-/// Whether a position is at most `NEAR_EVENTS` away from one of these, which ascend.
+/// True if a position is at most `NEAR_EVENTS` away from one of these, which ascend.
 fn is_near(at: Position, around: &[Position]) -> bool {
     let after = around.partition_point(|one| *one < at);
     let nearest = [after.checked_sub(1), Some(after)].into_iter().flatten();
@@ -354,7 +354,7 @@ fn left_out_line(known: &Known<'_>, item: &Item) -> LeftOutLine {
     LeftOutLine { words_from: kind.len() + label, text: format!("{kind}{line}") }
 }
 
-/// What the lines of left out items cost.
+/// Costs of the lines of left out items.
 struct Lines<'k, 'f>(&'k Known<'f>);
 
 impl Price for Lines<'_, '_> {
@@ -486,7 +486,7 @@ pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
     super::budget::fit(facts.research.goal().or_else(task).unwrap_or_default(), bytes_max)
 }
 
-/// What items cost in the longest of their wire forms.
+/// Costs of items in the longest of their wire forms.
 struct WireBytes<'k, 'f> {
     known: &'k Known<'f>,
     /// Prices of the last steps by index and form: each is used several times.

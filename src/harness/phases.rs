@@ -23,7 +23,7 @@ const PHASE_BYTES: usize = 170;
 /// Bytes of what every answer has.
 const FRAME_BYTES: usize = 700;
 
-/// What a phase weighs at least before it may end without one of the ends that always do: so many
+/// Least weight of a phase before it may end without one of the ends that always do: so many
 /// events, a research step counting as three.
 const WEIGHT_MIN: u64 = 12;
 const STEP_WEIGHT: u64 = 2;
@@ -221,7 +221,7 @@ fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     lines.join("\n")
 }
 
-/// What was called, and which files were changed, in a line.
+/// Calls of a phase, and the files that were changed, in a line.
 fn calls_of(phase: &Phase) -> Option<String> {
     if phase.calls == 0 {
         return None;

@@ -1,6 +1,6 @@
-//! How much a context item matters, as a sum whose parts are shown: what the client said, how much
-//! it is about what is asked, when and how often it was saved, how rare its words are, what kind it
-//! is, and a mark. It must not choose among items: `select` does.
+//! Priority of a context item, as a sum whose parts are shown: what the client said, how much it is
+//! about what is asked, when and how often it was saved, how rare its words are, what kind it is,
+//! and a mark. It must not choose among items: `select` does.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ pub(super) const TASK: &str = "task";
 /// Bytes of a content by which it is judged.
 const JUDGED_BYTES: usize = 600;
 
-/// Whether an event is marked so.
+/// True if an event is marked so.
 pub(super) fn is_marked(facts: &Facts, position: Position, kind: MarkKind) -> bool {
     facts.marks.at(position).iter().any(|mark| mark.kind == kind)
 }
 
-/// How important an event was marked, from 1 to 10: 10 where a person, or the program of one, did
-/// not say.
+/// Importance that an event was marked with, from 1 to 10: 10 where a person, or the program of
+/// one, did not say.
 pub(super) fn important(facts: &Facts, position: Position) -> Option<u8> {
     let mut marks = facts.marks.at(position).iter();
     let mark = marks.find(|mark| mark.kind == MarkKind::Important)?;
@@ -47,22 +47,22 @@ pub(super) fn judged(content: &str) -> &str {
     content.get(..content.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default()
 }
 
-/// What the priority of a context item is made of, in tenths of a point: 100 together at most.
+/// Parts of the priority of a context item, in tenths of a point: 100 together at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// What the client said or the mark of its event, 5 where neither is there: up to 30.
+    /// Importance by the client or the mark of its event, 5 where neither is there: up to 30.
     pub importance: usize,
-    /// How alike it is to what is asked: up to 30.
+    /// Likeness to what is asked: up to 30.
     pub relevance: usize,
-    /// How late in the session it was saved: up to 10.
+    /// Lateness of its saving in the session: up to 10.
     pub recency: usize,
-    /// How often it was saved: up to 10.
+    /// Number of times it was saved: up to 10.
     pub frequency: usize,
-    /// How rare its words are in the session: up to 10.
+    /// Rarity of its words in the session: up to 10.
     pub specificity: usize,
     /// Its category: code 10, data, file and task 8, others less.
     pub category: usize,
-    /// What the mark of its event adds: with it the sum is ten times the mark at least.
+    /// Points for the mark of its event: with it the sum is ten times the mark at least.
     pub mark: usize,
 }
 

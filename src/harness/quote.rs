@@ -42,9 +42,9 @@ const LANGUAGES: [&str; 33] = [
 ];
 /// Backticks of a fence at least.
 const FENCE_MIN: usize = 3;
-/// What a line is made of that underlines a heading, is a rule, or makes the line above it a table.
+/// Characters of a line that underlines a heading, is a rule, or makes the line above it a table.
 const RULES: &str = "-_*=:|~+";
-/// What has a meaning within a line of its own.
+/// Characters with a meaning within a line of its own.
 const MARKS: &str = "\\`*_[]{<>#|~$";
 
 /// A recorded text as paragraphs, lists, quotations and blocks of code, from the start of a line.
@@ -139,7 +139,7 @@ pub fn labelled(label: &str, item: &str) -> String {
     format!("{label}{gap}{item}")
 }
 
-/// Whether a line of text begins a heading, a rule, a definition, a table or HTML.
+/// True if a line of text begins a heading, a rule, a definition, a table or HTML.
 fn begins_part(text: &str) -> bool {
     let is_rule = !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c));
     is_rule
@@ -220,7 +220,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Where the text of a line begins: behind spaces and marks of quotations and of lists.
+/// Start of the text of a line: behind spaces and marks of quotations and of lists.
 fn start(line: &str) -> usize {
     let mut at = 0;
     loop {
@@ -298,7 +298,7 @@ fn push_ticks(text: &str, made: &mut String) -> usize {
     ticks
 }
 
-/// Whether a text begins with a name or number of a character: `&lt;`, `&#60;`.
+/// True if a text begins with a name or number of a character: `&lt;`, `&#60;`.
 fn begins_entity(text: &str) -> bool {
     let Some(name) = text.strip_prefix('&') else { return false };
     let rest = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '#');
@@ -312,7 +312,7 @@ mod tests {
 
     use super::*;
 
-    /// What a text must not make of a document, as events of a parser.
+    /// Parts that a text must not make of a document, as events of a parser.
     fn foreign(text: &str) -> Vec<String> {
         let is_ours = |event: &Event<'_>| match event {
             Event::Start(tag) => matches!(

@@ -41,7 +41,7 @@ const NAME_BYTES_MAX: usize = 80;
 /// passage's words.
 const SHARED_MIN: usize = 2;
 const WORDS_SHARE_MIN: f64 = 0.3;
-/// What a window says before and behind what it tells of the rest of the log.
+/// Sentences of a window before and behind the part from the rest of the log.
 const HEAD: &str =
     "The log of this session has more than is shown here. This is of the rest of it.";
 const TAIL: &str = "The log has all of it whole.";
@@ -56,15 +56,15 @@ pub struct Passage {
     pub session: Option<SessionId>,
     /// Its position.
     pub position: Position,
-    /// When it was written.
+    /// Time of its writing.
     pub at: Timestamp,
-    /// What caused it.
+    /// Its origin.
     pub origin: Origin,
     /// The speaker.
     pub who: Option<String>,
     /// The text.
     pub text: String,
-    /// How well it fits.
+    /// Its fit to the query.
     pub score: f32,
 }
 
@@ -84,8 +84,8 @@ pub fn words<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     words
 }
 
-/// What a session is to do: the latest word of the user, the step of the plan that is under way,
-/// the task.
+/// Texts on what a session is to do: the latest word of the user, the step of the plan that is
+/// under way, the task.
 #[must_use]
 pub fn wanted(facts: &Facts) -> [Option<&str>; 3] {
     let progress = &facts.progress;
@@ -129,7 +129,7 @@ fn names(call: &Event) -> Vec<String> {
     names
 }
 
-/// Whether a passage shares enough words with the query: `marks` are where its words are, in
+/// True if a passage shares enough words with the query: `marks` are where its words are, in
 /// characters, `share` what its words count beside those of the best passage.
 #[must_use]
 pub fn speaks_of_it(text: &str, marks: &[(u64, u64)], share: f64) -> bool {

@@ -76,13 +76,13 @@ fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
 pub struct LeftOut {
     /// The class, by its name in the view.
     pub class: &'static str,
-    /// How many are not shown.
+    /// Number of items that are not shown.
     pub count: u64,
-    /// Where they are listed.
+    /// Place at which they are listed.
     pub cursor: Option<Cursor>,
 }
 
-/// How many of each class are left out, by its name in the view.
+/// Number of left out items of each class, by its name in the view.
 pub(super) fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
     all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
 }
@@ -163,7 +163,7 @@ impl Known<'_> {
         research.steps().get(step).map(|step| step.position)
     }
 
-    /// Whether a sentence stands in the line of its step; `lines` are the forms of the lines shown.
+    /// True if a sentence stands in the line of its step; `lines` are the forms of the lines shown.
     pub(super) fn is_in_line(&self, item: &Item, lines: &HashMap<usize, Form>) -> bool {
         let found = self.facts.findings.found().get(item.place);
         let Some(found) = found.filter(|_| item.class == Class::Finding) else { return false };
@@ -260,7 +260,7 @@ impl Known<'_> {
         Some((shown, is_cut))
     }
 
-    /// How a result ended, in a word, where it did not succeed: failed, refused or interrupted;
+    /// Ending of a result, in a word, where it did not succeed: failed, refused or interrupted;
     /// else empty.
     pub(super) fn ended(&self, place: usize) -> &'static str {
         self.facts.progress.outputs().nth(place).map_or("", |output| output.ended)
@@ -290,7 +290,7 @@ impl Known<'_> {
         }
     }
 
-    /// Whether a chosen result is shown in part because it would take the room of others.
+    /// True if a chosen result is shown in part because it would take the room of others.
     pub(super) fn cuts_results(&self, chosen: &Selection) -> bool {
         let outputs: Vec<_> = self.facts.progress.outputs().collect();
         chosen.of(Class::Result).iter().any(|(place, _)| {
@@ -372,7 +372,7 @@ impl Known<'_> {
         made
     }
 
-    /// How many of a class the folds had no room for.
+    /// Number of items of a class for which the folds had no room.
     pub(super) fn forgotten(&self, class: Class) -> u64 {
         let [files, failures, changes] = self.facts.work.forgotten();
         let [tried, done, failed] = self.facts.progress.forgotten();
@@ -391,7 +391,7 @@ impl Known<'_> {
         }
     }
 
-    /// How many of a class there are in all.
+    /// Number of items of a class in all.
     pub(super) fn total(&self, class: Class) -> u64 {
         let research = &self.facts.research;
         let count = match class {
@@ -426,7 +426,7 @@ impl Known<'_> {
         at.map(|at| Cursor::List { list, before: at + 1 })
     }
 
-    /// Why each of the chosen is shown.
+    /// Reasons for which the chosen are shown.
     pub(super) fn why(&self, selection: &Selection) -> Vec<WhyOut> {
         selection.chosen.iter().map(|one| self.why_of(one)).collect()
     }

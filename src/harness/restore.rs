@@ -1,6 +1,6 @@
-//! What a session hands to the one that continues it: a text, context items, files and the state of
-//! the workspace, together within one budget of tokens. A recipe over [`select`]. It must not give
-//! one thing twice, or state as current what was taken back.
+//! Content that a session hands to the one that continues it: a text, context items, files and the
+//! state of the workspace, together within one budget of tokens. A recipe over [`select`]. It must
+//! not give one thing twice, or state as current what was taken back.
 
 use std::{
     cmp::Reverse,
@@ -36,7 +36,7 @@ pub const RESTORE_TOKENS_MIN: usize = 600;
 pub const RESTORE_TOKENS_MAX: usize = 200_000;
 /// The least priority of a context item, by default.
 pub const PRIORITY_THRESHOLD: u8 = 3;
-/// How many context items are given, by default.
+/// Context items that are given by default.
 pub const CONTEXT_ITEMS_MAX: usize = 50;
 
 /// Steps that it takes to compare an item with what is wanted.
@@ -47,30 +47,30 @@ const STATE_PART: usize = 4;
 const TOKEN_BYTES: usize = 4;
 /// Sessions before it that are named.
 const EARLIER_MAX: usize = 12;
-/// What is asked of a session.
+/// Request to a session.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Tokens of all that is given.
     pub tokens_max: usize,
     /// The least priority of a context item, from 0 to 10.
     pub threshold: u8,
-    /// How many context items are given at most.
+    /// Context items that are given at most.
     pub items_max: usize,
-    /// Whether texts may be shortened.
+    /// True if texts may be shortened.
     pub compress: bool,
     /// By what the items are ordered.
     pub by: By,
     /// The workspace of the session.
     pub workspace: String,
-    /// Whether to say why each item was chosen.
+    /// True to say why each item was chosen.
     pub explain: bool,
-    /// Whether the work continues where this is given.
+    /// True if the work continues where this is given.
     pub continues: bool,
-    /// Whether the text has context items, files and the state, too, for a reader of nothing else.
+    /// True if the text has context items, files and the state, too, for a reader of nothing else.
     pub is_text: bool,
 }
 
-/// What a session holds that the one which continues it must know: of these the preservation is
+/// Classes that the session which continues another must know: of these the preservation is
 /// measured.
 const HELD: [Class; 10] = [
     Class::Task,
@@ -159,9 +159,9 @@ const ROWS: [Row; 28] = [
 /// Says of a text how alike it is to what is asked, from 0 to 1 000.
 type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
-/// What a session hands over, within a budget of tokens, and what was chosen, in that order: the
-/// answer as it is before a session continues the work. `likeness` says of a text how alike it is
-/// to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of
+/// Builds what a session hands over, within a budget of tokens, and what was chosen, in that order:
+/// the answer as it is before a session continues the work. `likeness` says of a text how alike it
+/// is to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of
 /// every item where they are ordered by it.
 #[must_use]
 pub fn restore(
@@ -246,7 +246,7 @@ fn budget_of(share: &Share, chosen: &Selection) -> (String, BudgetShare) {
     (share.name.to_owned(), BudgetShare { percent, tokens })
 }
 
-/// Whether a session is about code: it changed files, ran commands or has items of code.
+/// True if a session is about code: it changed files, ran commands or has items of code.
 fn has_code(facts: &Facts) -> bool {
     facts.work.files().next().is_some()
         || facts.work.commands().next().is_some()
@@ -309,7 +309,7 @@ fn keep_best(known: &mut Known<'_>, asked: &Asked) {
     known.items = others.into_iter().chain(best).collect();
 }
 
-/// Whether a person's mark puts an item before all others.
+/// True if a person's mark puts an item before all others.
 fn is_first(item: &Item) -> bool {
     item.mark == Some(MARK_MAX)
 }
@@ -319,7 +319,7 @@ fn worth_by(item: &Item, by: By) -> usize {
     if by == By::Recency { item.recency } else { item.worth }
 }
 
-/// What is given beside the text: context items and files.
+/// Parts that are given beside the text: context items and files.
 struct Members<'a, 'f> {
     known: &'a Known<'f>,
     asked: &'a Asked,
@@ -328,7 +328,7 @@ struct Members<'a, 'f> {
 }
 
 impl Members<'_, '_> {
-    /// What an item costs as a member of an answer; `None` of one that is in the text.
+    /// Cost of an item as a member of an answer; `None` of one that is in the text.
     fn cost(&self, item: &Item, form: Form) -> Option<usize> {
         let member = match item.class {
             Class::File | Class::Reference => {
@@ -432,7 +432,7 @@ fn fraction(part: u64, of: u32) -> f64 {
     f64::from(u32::try_from(part).unwrap_or(of)) / f64::from(of)
 }
 
-/// How much of what the session holds is given; `saved` context items stand.
+/// Share of what the session holds that is given; `saved` context items stand.
 fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preservation {
     let held = |class: &Class| match class {
         Class::ContextItem => saved + brief.known.forgotten(*class),

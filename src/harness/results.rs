@@ -1,4 +1,4 @@
-//! What a result of a tool says to the work at hand: the names and numbers that recur in the
+//! Relevance of a tool's result to the work at hand: the names and numbers that recur in the
 //! current request, the plan and open failures; and its one useful line. It must not choose.
 
 use std::collections::HashSet;
@@ -34,7 +34,7 @@ const OUTCOMES: [&str; 16] = [
     "created",
     "usage",
 ];
-/// What a useful line has, beside words.
+/// Letters that a useful line has at least, beside words.
 const LETTERS_MIN: usize = 4;
 
 /// The names and numbers of what is wanted.
@@ -53,7 +53,7 @@ impl Names {
         Self(all.take(NAMES_MAX).map(str::to_lowercase).collect())
     }
 
-    /// How many different ones a text has, up to 6.
+    /// Number of different ones in a text, up to 6.
     pub(super) fn in_text(&self, text: &str) -> usize {
         let mut seen: Vec<&str> = Vec::new();
         for name in names(beginning(text)) {
@@ -67,7 +67,7 @@ impl Names {
         seen.len()
     }
 
-    /// Whether a long result only shows a file that can be read again and that is not asked about.
+    /// True if a long result only shows a file that can be read again and that is not asked about.
     pub(super) fn is_file_elsewhere(&self, output: &Output) -> bool {
         let is_asked = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
@@ -98,13 +98,13 @@ fn beginning(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default()
 }
 
-/// Whether a line says something: no rule, no tag, no bracket alone.
+/// True if a line says something: no rule, no tag, no bracket alone.
 fn has_words(line: &str) -> bool {
     let letters = line.chars().filter(|c| c.is_alphanumeric()).count();
     letters >= LETTERS_MIN && !is_tag(line)
 }
 
-/// Whether a line is a tag alone, or two around a word, as some programs wrap results.
+/// True if a line is a tag alone, or two around a word, as some programs wrap results.
 fn is_tag(line: &str) -> bool {
     line.starts_with('<') && line.ends_with('>') && !line.contains(' ')
 }

@@ -24,7 +24,7 @@ pub enum Block {
     Image(Image),
 }
 
-/// Where a picture is.
+/// Source of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// At an address.
@@ -44,16 +44,16 @@ pub struct Call {
     pub input: String,
 }
 
-/// What a tool answered.
+/// Answer of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult {
     /// The call it answers; empty when the result names none.
     pub call_id: String,
     /// The tool, where the result names it.
     pub name: Option<String>,
-    /// What came back.
+    /// Its content.
     pub blocks: Vec<Block>,
-    /// Whether the tool called it an error.
+    /// True if the tool called it an error.
     pub is_error: bool,
 }
 
@@ -70,7 +70,7 @@ pub enum Speech {
     Call(Call),
     /// The tool answers.
     Result(ToolResult),
-    /// What a client kept of events that it dropped from its own context.
+    /// A client's summary of events that it dropped from its own context.
     Summary(String, Vec<Range>),
     /// Nothing that a model reads as a message.
     Nothing,
@@ -79,19 +79,19 @@ pub enum Speech {
 /// One event's part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Where.
+    /// Position of the event.
     pub position: Position,
-    /// What type of event.
+    /// Type of the event.
     pub kind: EventType,
-    /// When, by the store's clock.
+    /// Time of the event, by the store's clock.
     pub at: Timestamp,
-    /// What.
+    /// Message of the event.
     pub speech: Speech,
     /// Index of its event; `None` for a line of the window itself.
     pub event: Option<usize>,
-    /// Whether a transform changed it.
+    /// True if a transform changed it.
     pub changed: bool,
-    /// Whether words of it are left out.
+    /// True if words of it are left out.
     pub cut: bool,
 }
 
@@ -265,7 +265,7 @@ impl Said {
         }
     }
 
-    /// Whether a message can be made of it.
+    /// True if a message can be made of it.
     #[must_use]
     pub fn is_message(&self) -> bool {
         match &self.speech {

@@ -38,7 +38,7 @@ const PART_BYTES_MAX: u32 = 1 << 20;
 /// A repeat counts half, a further one a quarter, and no less.
 const REPEATS_MAX: u8 = 2;
 
-/// How much of an item is shown.
+/// Extent to which an item is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
     /// One line.
@@ -95,35 +95,35 @@ pub struct Item {
 }
 
 impl Item {
-    /// Whether both are the same item.
+    /// True if both are the same item.
     pub(super) fn is(&self, other: &Self) -> bool {
         (self.class, self.place) == (other.class, other.place)
     }
 
-    /// Whether one of these texts contains it.
+    /// True if one of these texts contains it.
     fn is_inside(&self, texts: &[(Class, usize)]) -> bool {
         self.inside.is_some_and(|text| texts.contains(&text))
     }
 }
 
-/// What a recipe does with a class.
+/// Rules of a recipe for a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The class.
     pub class: Class,
-    /// How many of the newest belong to the shape of the view: each keeps its shortest form before
-    /// anything else is served.
+    /// Number of the newest that belong to the shape of the view: each keeps its shortest form
+    /// before anything else is served.
     pub shape: usize,
-    /// How many of the newest are indispensable: they share [`Recipe::first_percent`] of what the
-    /// shape leaves.
+    /// Number of the newest that are indispensable: they share [`Recipe::first_percent`] of what
+    /// the shape leaves.
     pub first: usize,
-    /// How much a further one is worth, against other classes; 0: no further one is shown.
+    /// Worth of a further one, against other classes; 0: no further one is shown.
     pub weight: usize,
-    /// How many are shown at most.
+    /// Maximum shown.
     pub max: usize,
-    /// Whether an item is shown only with all that are newer: an index without holes.
+    /// True if an item is shown only with all that are newer: an index without holes.
     pub in_order: bool,
-    /// Whether items grow only when nothing else is left to show.
+    /// True if items grow only when nothing else is left to show.
     pub grows_last: bool,
 }
 
@@ -157,7 +157,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether a class is one of its.
+    /// True if a class is one of its.
     pub(super) fn has(&self, class: Class) -> bool {
         self.classes.iter().any(|classes| classes.contains(&class))
     }
@@ -243,13 +243,13 @@ pub struct Chosen {
     pub item: Item,
     /// In which form.
     pub form: Form,
-    /// What that costs, in the view's unit.
+    /// Cost of that, in the view's unit.
     pub cost: usize,
     /// Its score when it was chosen.
     pub score: usize,
-    /// How many equal items were chosen before, up to 2.
+    /// Number of equal items chosen before, up to 2.
     pub repeats: u8,
-    /// Whether it is indispensable.
+    /// True if it is indispensable.
     pub is_first: bool,
 }
 
@@ -260,7 +260,7 @@ pub struct Selection {
     pub chosen: Vec<Chosen>,
     /// The unspent budget.
     pub left: usize,
-    /// Whether something indispensable was shortened or left out.
+    /// True if something indispensable was shortened or left out.
     pub is_cut: bool,
     /// The steps and messages that are shown whole: what they contain is left out.
     pub texts: Vec<(Class, usize)>,
@@ -278,14 +278,14 @@ impl Selection {
         places
     }
 
-    /// Whether a text that is shown whole contains the item.
+    /// True if a text that is shown whole contains the item.
     #[must_use]
     pub fn contains(&self, item: &Item) -> bool {
         item.is_inside(&self.texts)
     }
 }
 
-/// What an item in a form costs, in the unit of the budget.
+/// Costs of items by form, in the unit of the budget.
 pub trait Price {
     /// The cost. Never less for a longer form.
     fn price(&mut self, item: &Item, form: Form) -> usize;
@@ -397,7 +397,7 @@ impl Choice<'_> {
         turns.into_iter().map(|(_, _, at)| at).collect()
     }
 
-    /// What a person marked, the newest first, before the other indispensable items.
+    /// Puts what a person marked, the newest first, before the other indispensable items.
     fn marked_first(&self, recipe: &Recipe<'_>, shape: &[usize], others: Vec<usize>) -> Vec<usize> {
         let is_there = |text| self.items.iter().any(|item| (item.class, item.place) == text);
         let is_marked = |at: &usize| {
@@ -691,7 +691,7 @@ impl Choice<'_> {
         }
     }
 
-    /// How many chosen items repeat an item: with all of its names and numbers.
+    /// Number of chosen items that repeat an item: with all of its names and numbers.
     fn repeats(&self, item: &Item) -> u8 {
         pace::steps(1 + self.made.chosen.len() / SIGNATURES_OF_A_STEP);
         let Some(own) = item.signature else { return 0 };
@@ -717,7 +717,7 @@ impl Choice<'_> {
         self.made.chosen.push(Chosen { item, form, cost, score, repeats, is_first: first });
     }
 
-    /// Whether something indispensable is not whole.
+    /// True if something indispensable is not whole.
     fn is_any_cut(&mut self) -> bool {
         let grows = |one: &&Chosen| one.form < Form::Whole && one.item.class.has_forms();
         let firsts = self.made.chosen.iter().filter(|one| one.is_first).filter(grows);
@@ -726,7 +726,7 @@ impl Choice<'_> {
     }
 }
 
-/// What the groups of a recipe have spent of their shares, and the items that wait.
+/// Spending of the groups of a recipe, and the items that wait.
 struct Shares {
     groups: Vec<(Share, usize)>,
     waiting: Vec<Ranked>,
@@ -786,7 +786,7 @@ fn rank(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
     score(item, row, by, repeats).pow(2) / (item.bytes + RANKED_BYTES)
 }
 
-/// Why an item was chosen, in words.
+/// Reason for which an item was chosen, in words.
 #[must_use]
 pub fn why(chosen: &Chosen) -> String {
     let item = &chosen.item;

@@ -8,7 +8,7 @@ const SLASHES: &[&str] = &[
     "cs", "scala", "php", "css", "proto",
 ];
 
-/// How a language writes a comment that has a line of its own.
+/// Syntax of a comment that has a line of its own, by language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comments {
     /// `#`.

@@ -34,16 +34,16 @@ const BEGUN: &str = "Begun, without a result so far";
 const BEGUN_MAX: usize = 3;
 const BEGUN_PARTS: usize = 1;
 const BEGUN_CHARS: usize = 100;
-/// What a model may ask for beyond the text.
+/// Tools by which a model gets more than the text.
 const MORE: &str = "memory_search with words finds what any of them said; get_research_session with a \
                     sessionId reads one.";
 
 /// The parts of the text for a session that begins.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// What the workspace keeps, the most important first.
+    /// Memory of the workspace, the most important first.
     pub remembered: Vec<MemoryItem>,
-    /// Where the last work stands, as a brief.
+    /// State of the last work, as a brief.
     pub last: String,
     /// Calls of it that have no result so far, in a line each: it may have been killed there.
     pub begun: Vec<String>,
@@ -56,15 +56,15 @@ pub struct Start {
 /// A session in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
-    /// Which one.
+    /// Id of the session.
     pub session: String,
-    /// When it was worked on last.
+    /// Time of the last work on it.
     pub at: Timestamp,
-    /// What it was asked.
+    /// Request to it.
     pub asked: String,
-    /// What came of it; empty where the log does not say.
+    /// Outcome of it; empty where the log does not say.
     pub outcome: String,
-    /// Whether something in it was begun and not ended.
+    /// True if something in it was begun and not ended.
     pub is_open: bool,
 }
 
@@ -157,7 +157,7 @@ pub fn pointer_to(session: &str, at: Timestamp, asked: &str, rules: &[String]) -
     text + "get_research_session with that sessionId tells where it stands.\n"
 }
 
-/// What a person said in a session that may bind another one: its task, and later sentences that
+/// Words of a person in a session that may bind another one: its task, and later sentences that
 /// say what must or must not be done, the latest last.
 #[must_use]
 pub fn rules(facts: &Facts) -> Vec<String> {
@@ -178,7 +178,7 @@ pub fn rules(facts: &Facts) -> Vec<String> {
     task.iter().cloned().chain(later).collect()
 }
 
-/// Whether a session did something that the next one continues: a question that was answered is
+/// True if a session did something that the next one continues: a question that was answered is
 /// no work.
 #[must_use]
 pub fn has_work(facts: &Facts) -> bool {
@@ -192,7 +192,7 @@ pub fn has_work(facts: &Facts) -> bool {
         || progress.instructions().count() >= REQUESTS_OF_WORK
 }
 
-/// What a workspace keeps, as a list within so many tokens; empty where it keeps nothing.
+/// Memory of a workspace, as a list within so many tokens; empty where it keeps nothing.
 #[must_use]
 pub fn remembered(items: &[MemoryItem], room: usize, tokenizer: Tokenizer) -> String {
     let items = items.iter().map(|item| {
@@ -217,7 +217,7 @@ pub fn begun(facts: &Facts) -> Vec<String> {
     calls.split_off(calls.len().saturating_sub(BEGUN_MAX))
 }
 
-/// What came of a session, in a line; empty where the log does not say.
+/// Outcome of a session, in a line; empty where the log does not say.
 #[must_use]
 pub fn outcome(facts: &Facts) -> String {
     let failing = facts.work.failing().count();

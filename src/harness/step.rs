@@ -27,7 +27,7 @@ const ITEM_BYTES: usize = 1;
 pub struct StepPlace {
     /// The position of its event.
     pub position: Position,
-    /// When it was recorded.
+    /// Time of its recording.
     pub at: Timestamp,
     /// Number of the step that supersedes it.
     pub superseded_by: Option<u64>,
@@ -124,7 +124,7 @@ struct Window {
     skip: usize,
     /// Bytes accounted for: left out or shown.
     at: usize,
-    /// Whether something did not fit.
+    /// True if something did not fit.
     full: bool,
     purse: Purse,
 }

@@ -107,7 +107,7 @@ pub(super) fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// How far a session is, in a line; with its latest step where a reader sees no other.
+/// Progress of a session, in a line; with its latest step where a reader sees no other.
 pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
     let research = &facts.research;
     let steps = research.steps();
@@ -177,7 +177,7 @@ fn worded(known: &Known<'_>, chosen: &Selection, parts: &[Section]) -> String {
     text
 }
 
-/// What items cost as lines of a text.
+/// Costs of items as lines of a text.
 struct LineBytes<'k, 'f> {
     known: &'k Known<'f>,
 }

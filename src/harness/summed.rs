@@ -6,7 +6,7 @@
 /// The lines before the analysis and before the sections.
 const ANALYSIS: &str = "\nAnalysis:\n";
 const BEGIN: &str = "\nSummary:\n";
-/// How the titles of sections begin that are left out first: what is in files, or over.
+/// Beginnings of the titles of sections that are left out first: what is in files, or over.
 const SPARED: [&str; 4] = ["Files and Code", "Key Technical Concepts", "Errors and", "Problem Sol"];
 
 /// The sections of a summary, without those that can be spared as long as it is larger than

@@ -36,12 +36,12 @@ pub enum Transform {
     },
     /// Adds the position of each message, and what is not shown.
     Annotate {
-        /// Whether to add the time, too.
+        /// True to add the time, too.
         times: bool,
     },
 }
 
-/// What makes texts shorter.
+/// Ways to make texts shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compress {
     /// Meaningless white space.
@@ -54,18 +54,18 @@ pub struct Compress {
     pub keep: usize,
 }
 
-/// Which units are left out.
+/// Units that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Types that stay; empty for all.
     pub types: Vec<String>,
     /// Types that go.
     pub drop: Vec<String>,
-    /// Whether to drop a repeated call with the same result.
+    /// True to drop a repeated call with the same result.
     pub duplicates: bool,
 }
 
-/// Why a text names no transform.
+/// Error of a text that names no transform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no transform: write compress[:whitespace,comments,elide,keep=N,tokens=N], \
@@ -111,7 +111,7 @@ impl Transform {
         parsed.ok_or_else(|| TransformError { text: text.chars().take(200).collect() })
     }
 
-    /// Whether it leaves events of a type out.
+    /// True if it leaves events of a type out.
     #[must_use]
     pub fn leaves_out(&self, kind: &str) -> bool {
         let Self::Filter(filter) = self else { return false };
@@ -270,7 +270,7 @@ impl Filter {
     }
 }
 
-/// Whether a type is the one named, or of the domain when the name ends in `*`.
+/// True if a type is the one named, or of the domain when the name ends in `*`.
 fn matches(name: &str, kind: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => kind.starts_with(beginning),

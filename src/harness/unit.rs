@@ -1,6 +1,6 @@
-//! What may only be kept or left out together: one message, or calls with all of their results,
-//! each result beside its call wherever it was recorded. A call without a result gets a placeholder
-//! result here. It must not choose: the window does.
+//! Parts of a conversation that are kept or left out whole: one message, or calls with all of their
+//! results, each result beside its call wherever it was recorded. A call without a result gets a
+//! placeholder result here. It must not choose: the window does.
 
 use std::collections::HashSet;
 
@@ -18,31 +18,31 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Where it begins.
+    /// Position of its beginning.
     #[must_use]
     pub fn position(&self) -> Position {
         self.said.first().map_or(Position::ZERO, |one| one.position)
     }
 
-    /// Whether it holds calls and results.
+    /// True if it holds calls and results.
     #[must_use]
     pub fn is_exchange(&self) -> bool {
         matches!(self.said.first(), Some(Said { speech: Speech::Call(_), .. }))
     }
 
-    /// Whether it holds instructions to the model.
+    /// True if it holds instructions to the model.
     #[must_use]
     pub fn is_system(&self) -> bool {
         matches!(self.said.first(), Some(Said { speech: Speech::System(_), .. }))
     }
 
-    /// Whether it is a person's message.
+    /// True if it is a person's message.
     #[must_use]
     pub fn is_user(&self) -> bool {
         matches!(self.said.first(), Some(Said { speech: Speech::User(_), .. }))
     }
 
-    /// Whether another call made now belongs to it.
+    /// True if another call made now belongs to it.
     fn is_open(&self) -> bool {
         self.said.iter().all(|one| matches!(one.speech, Speech::Call(_)))
     }
@@ -50,10 +50,10 @@ impl Unit {
 
 /// A call without a result so far.
 struct Waiting {
-    /// What its result names it by.
+    /// Id by which its result names it.
     called: String,
     name: String,
-    /// What the window calls it.
+    /// Id in the window.
     id: String,
     unit: usize,
 }

@@ -28,7 +28,7 @@ pub const WINDOW_TOKENS_MIN: usize = 64;
 const FRAME_TOKENS: usize = 24;
 /// Tokens of the line that names what is not shown.
 const GAP_TOKENS: usize = 48;
-/// What surrounds a message, a block, a call and a result, at most.
+/// Tokens around a message, a block, a call and a result, at most.
 const MESSAGE_TOKENS: usize = 6;
 const BLOCK_TOKENS: usize = 2;
 const CALL_TOKENS: usize = 12;
@@ -52,7 +52,7 @@ const RESULT_PART: usize = 10;
 /// Tokens from which on a unit that is too large is shown in part.
 const PART_TOKENS_MIN: usize = 48;
 
-/// How a window is built.
+/// Parameters of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The budget.
@@ -65,9 +65,9 @@ pub struct Plan {
     pub shape: Shape,
     /// The first position that is read.
     pub from: Position,
-    /// What of the rest of the log it shows as well: part of its budget.
+    /// Message of passages from the rest of the log: part of its budget.
     pub recalled: Option<Recalled>,
-    /// What is no part of the conversation any more.
+    /// Events that are no part of the conversation any more.
     pub withdrawn: Withdrawn,
 }
 
@@ -76,11 +76,11 @@ pub struct Plan {
 pub struct Recalled {
     /// The message.
     pub text: String,
-    /// What it costs at most.
+    /// Its cost at most.
     pub tokens: usize,
 }
 
-/// What a window shows.
+/// Content of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Events, in the order of their positions.
@@ -94,15 +94,15 @@ pub enum Shown {
 pub struct Window {
     /// The content.
     pub shown: Shown,
-    /// What that costs at most.
+    /// Cost of that at most.
     pub tokens: usize,
     /// The budget.
     pub tokens_max: usize,
     /// Every position before the point that it does not show, and why.
     pub dropped: Vec<(Range, Reason)>,
-    /// Where something is shown in part.
+    /// Positions of which only a part is shown.
     pub shortened: Vec<Position>,
-    /// Whether nothing was left out or shortened for the budget.
+    /// True if nothing was left out or shortened for the budget.
     pub whole: bool,
     /// Of a conversation of which nothing is shown: its events, how many of which type.
     pub unread: BTreeMap<String, u64>,
@@ -210,7 +210,7 @@ fn still_speaks(unit: &mut Unit) -> bool {
     unit.said.iter().any(Said::is_message)
 }
 
-/// What things cost.
+/// Costs of messages and events.
 struct Prices<'a> {
     tokenizer: Tokenizer,
     /// The events, when the window shows events.
@@ -261,7 +261,7 @@ impl<'a> Prices<'a> {
     }
 }
 
-/// What a text costs as a message of its own.
+/// Cost of a text as a message of its own.
 pub(super) fn message_tokens(text: &str, counter: &dyn Counter) -> usize {
     MESSAGE_TOKENS + BLOCK_TOKENS + counter.count(text)
 }
@@ -352,7 +352,7 @@ impl Chosen {
     }
 }
 
-/// Where the newest units begin that fit, and what they cost.
+/// Start and cost of the newest units that fit.
 fn newest(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize, usize) {
     let fits = |room: usize| {
         let (mut start, mut spent) = (costs.len(), 0_usize);

@@ -37,13 +37,13 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
     }
 }
 
-/// Whether events may be due after a batch; nothing is added to an imported transcript.
+/// True if events may be due after a batch; nothing is added to an imported transcript.
 pub(super) fn adds(events: &[NewEvent]) -> bool {
     let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
     events.iter().any(|event| event.origin != Origin::Import && says(event.kind.as_str()))
 }
 
-/// Whether the server added an event by itself.
+/// True if the server added an event by itself.
 fn is_added(event: &Event) -> bool {
     event.origin == Origin::Harness
         && match event.kind.as_str() {

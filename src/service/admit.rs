@@ -77,7 +77,7 @@ fn with_outcome_id(body: &[u8], name: impl Fn(&[u8]) -> String) -> Option<Bytes>
     Some([members, member.as_bytes()].concat().into())
 }
 
-/// Whether a member is there, with any value.
+/// Reads a member that is there, with any value, as true.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(value).map(|_| true)
 }

@@ -21,8 +21,8 @@ const AGENTS_MAX: usize = 10_000;
 const STARTS_MAX: usize = 64;
 /// Bytes of the processes of a start.
 const PROCESS_BYTES_MAX: usize = 256;
-/// How an agent's program says that it begins anew in the same process, that it enters another
-/// session, perhaps in the same process, and that it keeps its session.
+/// Names by which an agent's program says that it begins anew in the same process, that it enters
+/// another session, perhaps in the same process, and that it keeps its session.
 const CLEAR: &str = "clear";
 const MOVES: [&str; 3] = [CLEAR, "resume", "fork"];
 const COMPACT: &str = "compact";
@@ -32,9 +32,9 @@ const COMPACT: &str = "compact";
 struct Start {
     session: SessionId,
     at: Timestamp,
-    /// How it began.
+    /// Kind of the start.
     source: String,
-    /// Which process of the caller it names, the nearest first; none of another agent.
+    /// Rank of the caller's process that it names, the nearest first; none of another agent.
     rank: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Agents(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     known: Known,
-    /// How often some were forgotten.
+    /// Number of times that some were forgotten.
     forgotten: u64,
     /// Calls of each scope that store or move starts, or may at any later time: nothing is kept of
     /// it meanwhile.

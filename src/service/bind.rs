@@ -23,7 +23,7 @@ const CONNECTIONS_MAX: usize = 10_000;
 /// Sessions offered to a caller who must choose.
 const CANDIDATES_MAX: usize = 5;
 
-/// What connections used last.
+/// Sessions that connections used last.
 #[derive(Default)]
 pub(super) struct Bindings {
     table: Mutex<Table>,

@@ -28,7 +28,7 @@ pub struct NewCheckpoint {
     pub asked: CreateCheckpoint,
     /// The point of the request, parsed.
     pub at: Option<Point>,
-    /// What made it.
+    /// Cause of the checkpoint.
     pub trigger: Trigger,
     /// A retry with the same key makes no second one.
     pub key: Option<BatchKey>,
@@ -54,7 +54,7 @@ pub(super) fn at(
     }
 }
 
-/// Whether a checkpoint, or a part of its state, may be older than what was acknowledged.
+/// True if a checkpoint, or a part of its state, may be older than what was acknowledged.
 fn is_uncertain(
     notes: &Checkpoints,
     checkpoint: &checkpoints::Checkpoint,
@@ -63,7 +63,7 @@ fn is_uncertain(
     uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
 }
 
-/// What is known of a call that makes a checkpoint.
+/// Earlier outcome of a call that makes a checkpoint.
 pub(super) enum Before {
     /// It has made this one; and the tail of the session.
     Made(Checkpoint, Position),
@@ -413,7 +413,7 @@ fn check(new: &CreateCheckpoint) -> ServiceResult<()> {
     Ok(())
 }
 
-/// Whether a state may be kept.
+/// Checks that a state may be kept.
 fn fits(text: &str) -> ServiceResult<()> {
     if text.len() <= limits::STATE_BYTES_MAX {
         return Ok(());

@@ -26,25 +26,25 @@ const MEMORY_BYTES: usize = 2_000;
 /// Characters of the caller's own summary of it.
 const SUMMARY_CHARS_MAX: usize = 8_000;
 const TOPIC_CHARS_MAX: usize = 120;
-/// How much it matters, from 1 to 10: as much as most.
+/// Its importance, from 1 to 10: that of most.
 const IMPORTANCE: u8 = 5;
 /// Tokens of the ids, the range and the marks around the view in an answer.
 const AROUND_TOKENS: usize = 120;
-/// What such a compaction is caused by.
+/// Trigger of such a compaction.
 const TRIGGER: &str = "continuation";
 
-/// How a session is to be continued.
+/// Parameters of a call that continues a session.
 #[derive(Clone, Debug, Default)]
 pub struct ContinueCall {
     /// The session, when named.
     pub session: Option<SessionId>,
     /// Tokens of the answer.
     pub tokens_max: Option<usize>,
-    /// What was tried, its outcome, and the next steps.
+    /// Work that was tried, its outcome, and the next steps.
     pub outcome: OutcomeBody,
     /// The state of the work, in the caller's words.
     pub summary: Option<String>,
-    /// Whether to store what leaves the context.
+    /// True to store what leaves the context.
     pub page_out: bool,
     /// The client's name for this call: a retry writes nothing more.
     pub key: Option<BatchKey>,
@@ -55,19 +55,19 @@ pub struct ContinueCall {
 pub struct Continued {
     /// The session: the same as before.
     pub session: SessionId,
-    /// How the session was found.
+    /// Means by which the session was found.
     pub bound_by: BoundBy,
     /// The session that it continues: what is shown is of both.
     pub continues: Option<SessionId>,
-    /// What this call paged out.
+    /// Range that this call paged out.
     pub paged_out: Option<Range>,
     /// Id of the checkpoint after it, labelled `continuation`, when anything was written.
     pub checkpoint: Option<String>,
-    /// What an agent needs to continue.
+    /// View that an agent needs to continue.
     pub continuation: ContinuationAnswer,
 }
 
-/// What a call has written: the range that left the context, and the checkpoint's id.
+/// Writes of a call: the range that left the context, and the checkpoint's id.
 type Written = (Option<Range>, Option<String>);
 
 impl Service {

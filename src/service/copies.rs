@@ -1,5 +1,5 @@
-//! What is made of an event and kept elsewhere, and how a redaction reaches it. This list is the
-//! whole of it: a part that makes something new of an event's words adds a line here.
+//! Content that is made of an event and kept elsewhere, and how a redaction reaches it. This list
+//! is the whole of it: a part that makes something new of an event's words adds a line here.
 //!
 //! - The title of a session: a position in metadata, never a copy.
 //! - The record that an event is a part of: `raw` of another event of the record, whose id has
@@ -130,7 +130,7 @@ impl Service {
     }
 }
 
-/// What a copy says of where it is from.
+/// Members of a copy that say where it is from.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Made {
@@ -146,7 +146,7 @@ struct Cached {
     position: u64,
 }
 
-/// Whether an event has words of one of those at some positions.
+/// True if an event has words of one of those at some positions.
 fn is_made_of(event: &Event, of: &BTreeSet<u64>) -> bool {
     let made = || body::read::<Made>(&event.body).unwrap_or_default();
     match event.kind.as_str() {
@@ -162,7 +162,7 @@ fn is_made_of(event: &Event, of: &BTreeSet<u64>) -> bool {
     }
 }
 
-/// Whether an id is a name of content, or that with a number behind.
+/// True if an id is a name of content, or that with a number behind.
 fn is_named_by_hash(id: &EventId) -> bool {
     let is_hash = |part: &str| {
         part.len() >= HASH_CHARS_MIN && part.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -170,7 +170,7 @@ fn is_named_by_hash(id: &EventId) -> bool {
     id.as_str().split(['-', '_', '.']).any(is_hash)
 }
 
-/// Whether an event has the record that it and others were made of.
+/// True if an event has the record that it and others were made of.
 fn has_record(event: &Event) -> bool {
     #[derive(Deserialize)]
     struct Record {

@@ -50,7 +50,7 @@ impl Service {
         self.cursor(&key, &name).await
     }
 
-    /// Where a cursor is.
+    /// Reads a cursor.
     ///
     /// # Errors
     /// `point_not_found`, and those of the session.
@@ -137,7 +137,7 @@ fn cursor_at(name: &str, cursor: checkpoints::Cursor, info: &SessionInfo) -> Cur
     }
 }
 
-/// How many events a reader at a position has not read.
+/// Number of events that a reader at a position has not read.
 fn behind(position: Position, tail: Position) -> u64 {
     Range::new(position, tail).len()
 }

@@ -18,7 +18,7 @@ const LINE_MAX: usize = 100;
 /// A session of the caller's directory.
 pub(super) struct Local {
     pub(super) info: SessionInfo,
-    /// Whether its agent is at work: it wrote lately, and nothing ended the session.
+    /// True if its agent is at work: it wrote lately, and nothing ended the session.
     pub(super) live: bool,
     /// Research steps it holds; 0 for one that is not live.
     pub(super) steps: usize,
@@ -51,8 +51,8 @@ pub const ENDED_KEY: &str = "import.ended_at";
 /// See [`BEGAN_KEY`].
 pub const TAIL_KEY: &str = "import.tail";
 
-/// When a session began and when it was worked on last: an imported one by its events, as long as
-/// nothing else is written to it.
+/// Start and last work of a session: for an imported one those of its events, as long as nothing
+/// else is written to it.
 #[must_use]
 pub fn dates(info: &SessionInfo) -> (Timestamp, Timestamp) {
     let at = |name: &str| info.metadata.get(name).and_then(|at| Timestamp::parse(at));

@@ -1,5 +1,5 @@
-//! What a hit says about itself: what speaks against it and what was said of it, as far as the log
-//! of its session knows. Where that is not known, nothing is said. It must not rank.
+//! Doubts and marks of a hit: what speaks against it and what was said of it, as far as the log of
+//! its session knows. Where that is not known, nothing is said. It must not rank.
 
 use super::{Service, is_notebook};
 use crate::{
@@ -24,21 +24,21 @@ const FILES_MAX: usize = 8;
 const CALL_EVENTS: u64 = 32;
 const CALL_BYTES: usize = 4 << 20;
 
-/// What is known of a hit.
+/// Known doubts and marks of a hit.
 #[derive(Default)]
 pub(super) struct Standing {
-    /// What speaks against it.
+    /// Evidence against it.
     pub(super) doubt: Option<Doubt>,
-    /// What is said of it.
+    /// Marks on it.
     pub(super) marked: Vec<Mark>,
-    /// Where items of memory are, of it and what is beside it, that were to be forgotten.
+    /// Positions of items of memory, of it and what is beside it, that were to be forgotten.
     pub(super) forgotten: Vec<Position>,
-    /// Whether too much came later to be looked at.
+    /// True if too much came later to be looked at.
     pub(super) unchecked: bool,
 }
 
 impl Service {
-    /// What the log knows of a hit, as far as the reads that are left bring the facts of its
+    /// Reads what the log knows of a hit, as far as the reads that are left bring the facts of its
     /// session. Those of memory are brought up to now: what was to be forgotten is not shown.
     pub(super) async fn standing(
         &self,
@@ -89,7 +89,7 @@ impl Service {
     }
 }
 
-/// What speaks against a hit.
+/// Collects the evidence against a hit.
 fn doubt_of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Doubt {
     let position = event.position;
     // A call says what was asked for, which stays true; its own result is a later change.
@@ -115,7 +115,7 @@ fn doubt_of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Dou
     doubt
 }
 
-/// Whether the words that matched are all in an approach that the step ruled out, and not all in
+/// True if the words that matched are all in an approach that the step ruled out, and not all in
 /// what it says besides.
 fn is_rejected(event: &Event, shown: &Snippet) -> bool {
     if event.kind.as_str() != kinds::RESEARCH_STEP || shown.matched.is_empty() {

@@ -26,13 +26,13 @@ const EVENTS_MAX: usize = 256;
 const EVENTS_BYTES: usize = 2 << 20;
 /// Pieces of one event that are sent: what is beyond is found by its words.
 const PIECES_MAX: u16 = 64;
-/// How long the embedder may take for a batch, and for a query.
+/// Time that the embedder may take for a batch, and for a query.
 const BATCH_PATIENCE: Duration = Duration::from_secs(30);
 const QUERY_PATIENCE: Duration = Duration::from_millis(500);
-/// How long it is left alone after a failure: doubled with each further one.
+/// First and longest pause after a failure: doubled with each further one.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// What is sent of a session by default: what people and agents said, memory and research.
+/// Types sent of a session by default: what people and agents said, memory and research.
 const SAID: [&str; 5] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -41,7 +41,7 @@ const SAID: [&str; 5] = [
     kinds::RESEARCH_SUMMARY,
 ];
 
-/// Why there are no vectors.
+/// Reason for the lack of vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
     /// It did not answer, or not wholly.
@@ -73,9 +73,9 @@ pub trait Embedder: Send + Sync {
 /// The vectors of all scopes, and the one task that makes them.
 pub(super) struct Embedding {
     embedder: Arc<dyn Embedder>,
-    /// What must not leave.
+    /// Recogniser of secrets, which must not leave.
     secrets: Arc<Recogniser>,
-    /// Whether results of tools and everything else are sent, too.
+    /// True if results of tools and everything else are sent, too.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
     rota: Rota,
@@ -84,7 +84,7 @@ pub(super) struct Embedding {
 
 #[derive(Default)]
 struct State {
-    /// How often the task was asked to look, and whether it runs.
+    /// Requests for the task to look, and whether it runs.
     asked: u64,
     runs: bool,
     /// Failures in a row; whether it is left alone since the last one, and what that was.
@@ -174,7 +174,7 @@ impl Embedding {
         }
     }
 
-    /// How often the task was asked to look, and how long it is to leave the embedder alone.
+    /// Requests for the task to look, and the time to leave the embedder alone.
     fn pause(&self) -> (u64, Option<Duration>) {
         let state = self.state();
         let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.saturating_sub(1).min(10));
@@ -202,7 +202,7 @@ impl Embedding {
         true
     }
 
-    /// Whether events of a type are sent.
+    /// True if events of a type are sent.
     fn takes(&self, event: &Event) -> bool {
         self.all || SAID.contains(&event.kind.as_str())
     }
@@ -315,8 +315,8 @@ impl Service {
         Ok(true)
     }
 
-    /// What to read for the next request, of the scopes in turn whose words are in the index
-    /// already.
+    /// Chooses what to read for the next request, of the scopes in turn whose words are in the
+    /// index already.
     fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
         let has_words = |index: &ScopeIndex| self.indexing.of(&index.scope).is_caught_up();
         let with_work = embedding.all().into_iter();
@@ -355,7 +355,7 @@ impl Service {
         batch
     }
 
-    /// What is nearest in meaning to a vector, of what `keep` keeps.
+    /// Finds what is nearest in meaning to a vector, of what `keep` keeps.
     pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
         self.over(&embedding.of(scope), |parts| {
@@ -386,7 +386,7 @@ impl Service {
     }
 }
 
-/// What one request is made of.
+/// Content of one request.
 #[derive(Default)]
 struct Batch {
     slices: Vec<(Wanted, Range)>,

@@ -14,7 +14,7 @@ use crate::{
 pub struct Emitted {
     /// The events of the batch, in its order.
     pub events: Arc<[NewEvent]>,
-    /// Where they went.
+    /// Result of their append.
     pub appended: Appended,
 }
 

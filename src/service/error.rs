@@ -102,21 +102,21 @@ codes! {
 }
 
 impl Code {
-    /// Whether the session does not exist, or not any more.
+    /// True if the session does not exist, or not any more.
     #[must_use]
     pub fn is_gone(self) -> bool {
         matches!(self, Self::SessionNotFound | Self::SessionDeleted | Self::SessionExpired)
     }
 }
 
-/// What to do about an error, in facts; `recovery_hint` on the wire leaves absent ones out.
+/// Way out of an error, in facts; `recovery_hint` on the wire leaves absent ones out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// What a person or a model should do next, one sentence.
+    /// Next action of a person or a model, one sentence.
     pub action: Option<String>,
     /// The call by which it is done; each interface words it.
     pub next: Option<Next>,
-    /// Whether the same call may succeed later, unchanged.
+    /// True if the same call may succeed later, unchanged.
     pub retryable: bool,
     /// Seconds until a retry may succeed, when known.
     pub retry_after_seconds: Option<u64>,
@@ -134,7 +134,7 @@ pub struct Hint {
     pub candidates: Vec<Candidate>,
     /// The workspace in which there is no candidate.
     pub workspace: Option<String>,
-    /// Whether a first step would begin a session now, and hide no research of the workspace.
+    /// True if a first step would begin a session now, and hide no research of the workspace.
     pub may_begin: bool,
     /// The field that was refused.
     pub field: Option<String>,
@@ -168,7 +168,7 @@ pub struct NextCall {
     pub tool: &'static str,
     /// Its arguments.
     pub arguments: serde_json::Map<String, serde_json::Value>,
-    /// Whether the refused call's other arguments go with them.
+    /// True if the refused call's other arguments go with them.
     pub others_unchanged: bool,
 }
 
@@ -181,15 +181,15 @@ pub struct Candidate {
     pub title: Option<String>,
     /// Its workspace.
     pub workspace: Option<String>,
-    /// Whether that is the caller's own workspace.
+    /// True if that is the caller's own workspace.
     pub here: bool,
     /// Its tail.
     pub tail: Position,
-    /// When it was last written to.
+    /// Time of the last write to it.
     pub updated_at: crate::event::Timestamp,
 }
 
-/// Why a verb was refused or failed.
+/// Refusal or failure of a verb.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ServiceError {
@@ -197,7 +197,7 @@ pub struct ServiceError {
     pub code: Code,
     /// A sentence for a person.
     pub message: String,
-    /// What to do.
+    /// Way out of it.
     pub hint: Box<Hint>,
 }
 

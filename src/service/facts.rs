@@ -57,7 +57,7 @@ struct Slot {
     /// Other sessions whose events its facts have: those that it reads from as a fork or continues.
     others: Writers,
     used: u64,
-    /// When, by the monotonic clock.
+    /// Time of the last use, by the monotonic clock.
     used_at: Duration,
     bytes: usize,
     held: InRoom,

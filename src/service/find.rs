@@ -38,7 +38,7 @@ const FINDINGS_OF_WEAK_PERCENT: usize = 70;
 /// Matches of an answer; one of the usual size has room for some fifty.
 const MATCHES_MAX: usize = 400;
 
-/// What the facts know of a match before its event is read again.
+/// Facts about a match before its event is read again.
 struct Placed {
     found: Match,
     /// In hundredths of the best match.

@@ -26,24 +26,24 @@ const COUNTING_MAX: usize = 100_000;
 pub struct Asked<T> {
     /// The caller's name for it.
     pub ticket: T,
-    /// Where it belongs.
+    /// Session it belongs to.
     pub session: SessionId,
     /// The batch. An error keeps its place in the session's order.
     pub batch: ServiceResult<Batch>,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub struct Answered<T> {
     /// The caller's name for it.
     pub ticket: T,
-    /// Where it belongs.
+    /// Session it belongs to.
     pub session: SessionId,
     /// Its positions, once durable.
     pub result: ServiceResult<Appended>,
 }
 
-/// What every round of a flow needs.
+/// Values that every round of a flow needs.
 struct Ends {
     service: Service,
     caller: Caller,
@@ -62,9 +62,9 @@ struct Round<T> {
 /// batches.
 #[derive(Clone, Copy, Default)]
 struct Counting {
-    /// Where its last batch ended, as it counts.
+    /// End of its last batch, as it counts.
     end: Position,
-    /// How many events the server added before there.
+    /// Number of events that the server added before there.
     added: u64,
 }
 
@@ -116,13 +116,13 @@ impl Service {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Whether another batch may be pushed before one is answered.
+    /// True if another batch may be pushed before one is answered.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.batches < limits::FLOW_BATCHES_MAX && self.weight < limits::FLOW_BYTES_MAX
     }
 
-    /// Whether every batch is answered.
+    /// True if every batch is answered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.batches == 0
@@ -195,7 +195,7 @@ fn fence<T>(asked: &Asked<T>) -> Option<Fence> {
     asked.batch.as_ref().ok()?.fence
 }
 
-/// Whether a batch may share a frame: it has events, no key, and at most one precondition on the
+/// True if a batch may share a frame: it has events, no key, and at most one precondition on the
 /// position.
 fn joins<T>(asked: &Asked<T>) -> bool {
     let Ok(batch) = &asked.batch else { return false };
@@ -285,7 +285,7 @@ fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
     group.into_iter().map(share).collect()
 }
 
-/// Whether a refusal of several batches may be that of one: nothing of them was written.
+/// True if a refusal of several batches may be that of one: nothing of them was written.
 fn is_about_content(error: &ServiceError) -> bool {
     use Code::{BodyTooLarge, IdempotencyConflict, InvalidRequest, PositionConflict};
     matches!(error.code, BodyTooLarge | IdempotencyConflict | InvalidRequest | PositionConflict)

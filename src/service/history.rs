@@ -34,7 +34,7 @@ pub struct Left {
     pub info: SessionInfo,
     /// Its last checkpoint.
     pub checkpoint: Option<Checkpoint>,
-    /// Whether a harness still holds its lease.
+    /// True if a harness still holds its lease.
     pub leased: bool,
 }
 

@@ -49,12 +49,11 @@ const BYTES_OF_A_STEP: usize = 256;
 pub(super) const IN_ROW_MAX: usize = 50;
 /// Passages that are near in meaning and rank for it.
 const NEAR_MAX: usize = 100;
-/// How slowly a later place in an order counts for less, and how much the order by meaning counts
-/// beside that by words.
+/// Damping of later places in an order, and weight of the order by meaning beside that by words.
 const RANKS: f32 = 60.0;
 const MEANING: f32 = 0.5;
 
-/// What one page of a search has looked at for its hits.
+/// Sessions and budgets that one page of a search has used for its hits.
 pub(super) struct Looked {
     infos: HashMap<SessionId, Option<SessionInfo>>,
     /// Reads that are left to bring facts up to now.
@@ -83,7 +82,7 @@ impl Looked {
         Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
     }
 
-    /// Whether nothing more may be read for this page.
+    /// True if nothing more may be read for this page.
     pub(super) fn is_spent(&self) -> bool {
         self.bytes_left == 0
     }
@@ -183,7 +182,7 @@ impl Service {
         near
     }
 
-    /// Whether a damaged session cannot serve an event that it has.
+    /// True if a damaged session cannot serve an event that it has.
     async fn is_hurt(&self, key: &SessionKey, at: Position) -> bool {
         let range = Range::new(at, at.plus(1));
         let read =
@@ -285,8 +284,8 @@ impl Service {
     }
 }
 
-/// What is shown of the event at a position, and beside it; `None` when the query does not admit
-/// what the log says there.
+/// Draws the event at a position, and what is beside it; `None` when the query does not admit what
+/// the log says there.
 fn drawn(
     query: &SearchQuery,
     (position, piece, is_by_words): (Position, u16, bool),
@@ -327,7 +326,7 @@ pub(super) fn bytes_of_hit(hit: &Hit) -> usize {
     FRAME_BYTES + json_bytes(&hit.snippet.text) + beside.sum::<usize>()
 }
 
-/// What ranks: an event by its words, by its meaning, or by both. Where there are meanings, the
+/// Event that ranks by its words, by its meaning, or by both. Where there are meanings, the
 /// places of both orders count and not their scores, which no scale has in common.
 pub(super) struct Found {
     hash: SessionHash,
@@ -336,12 +335,12 @@ pub(super) struct Found {
     piece: u16,
     score: f32,
     why: Why,
-    /// Whether the words of the query found it, which looks at the filters.
+    /// True if the words of the query found it, which looks at the filters.
     is_by_words: bool,
 }
 
 impl Found {
-    /// What words found and what is near in meaning, in one order.
+    /// Joins what words found and what is near in meaning, in one order.
     pub(super) fn of(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
         let mut places = HashMap::new();
         let mut all: Vec<Self> = Vec::new();
@@ -374,12 +373,12 @@ impl Found {
     }
 }
 
-/// What the place in an order counts for: 1 for the first, and less the later it is.
+/// Weight of a place in an order: 1 for the first, and less the later it is.
 fn of_rank(rank: usize) -> f32 {
     (RANKS + 1.0) / (RANKS + 1.0 + rank as f32)
 }
 
-/// What an event is, if it was written to be remembered.
+/// Memory of an event, if it was written to be remembered.
 fn memory_of(event: &Event) -> Option<Memory> {
     let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
     let body: MemoryBody = is_item.then(|| body::read(&event.body)).flatten()?;
@@ -388,7 +387,7 @@ fn memory_of(event: &Event) -> Option<Memory> {
     Some(Memory { memory_id: event.id.clone(), kind, topic, importance })
 }
 
-/// Where the words that matched are in a snippet, in characters.
+/// Positions of the words that matched in a snippet, in characters.
 fn marks(shown: &search::Snippet) -> Vec<(u64, u64)> {
     let count = |end: usize| shown.text.get(..end).unwrap_or_default().chars().count() as u64;
     shown.marks.iter().map(|mark| (count(mark.start), count(mark.end))).collect()

@@ -1,6 +1,6 @@
-//! What the metadata of a session says of the agent that runs it, under reserved names that clients
-//! do not see. A stored session does not run, so only the agent's name is kept. It must not hold
-//! anything that changes with time.
+//! Metadata of a session about the agent that runs it, under reserved names that clients do not
+//! see. A stored session does not run, so only the agent's name is kept. It must not hold anything
+//! that changes with time.
 
 use std::collections::BTreeMap;
 

@@ -41,7 +41,7 @@ pub struct ChainLink {
     pub continues: Option<(SessionId, Option<Position>)>,
     /// The sessions that continue it, the earliest first.
     pub continued_by: Vec<SessionId>,
-    /// Where it was saved last.
+    /// Position of its last save.
     pub saved_at: Option<Position>,
 }
 
@@ -84,12 +84,12 @@ pub(super) fn continued(info: &SessionInfo) -> Option<(SessionId, Option<Positio
     read.or_else(|| linked().map(|session| (session, None)))
 }
 
-/// Where a session was saved last.
+/// Position of a session's last save.
 pub(super) fn saved_at(info: &SessionInfo) -> Option<Position> {
     info.metadata.get(&saved())?.parse().ok().map(Position)
 }
 
-/// Whether a session was imported beside another one, which has the work itself: a copy of its
+/// True if a session was imported beside another one, which has the work itself: a copy of its
 /// transcript, or that of a subagent.
 pub(super) fn is_beside(info: &SessionInfo) -> bool {
     let of = info.key.session.as_str().rsplit_once('.').map(|(_, of)| of);
@@ -97,7 +97,7 @@ pub(super) fn is_beside(info: &SessionInfo) -> bool {
     is_one && info.metadata.contains_key("import.shape")
 }
 
-/// Whether an event is work, and not a note of a program that a session begins or continues.
+/// True if an event is work, and not a note of a program that a session begins or continues.
 pub(super) fn is_work(event: &Event) -> bool {
     !matches!(
         event.kind.as_str(),

@@ -22,10 +22,10 @@ const IMPORTANCE_MAX: u8 = 10;
 const SIMILAR_CHARS: usize = 200;
 /// Hexadecimal digits of the id of an item that was written with a key.
 const ID_DIGITS: usize = 24;
-/// How often a superseding is tried again when something was written in between.
+/// Tries of a superseding, repeated when something was written in between.
 const TRIES_MAX: usize = 16;
 
-/// Where something is remembered.
+/// Place in which something is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryPlace {
     /// In a session; what holds beyond it, in the notebook of its workspace.
@@ -34,7 +34,7 @@ pub enum MemoryPlace {
     Workspace(String),
 }
 
-/// Where an item goes.
+/// Destination of an item.
 struct Target {
     session: SessionId,
     /// The workspace whose notebook it is.

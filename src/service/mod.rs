@@ -122,9 +122,9 @@ use crate::{
     store::{Store, StoreError, StoreResult},
 };
 
-/// How names of metadata begin that interfaces keep for themselves. They count against no limit.
+/// Prefix of names of metadata that interfaces keep for themselves. They count against no limit.
 pub const RESERVED_METADATA: &str = "sessionlog.";
-/// How long a verb waits for a write to be durable; what becomes of it then is unknown.
+/// Time that a verb waits for a write to be durable; what becomes of it then is unknown.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The caller: scope and origin, set by the interface from the credential and its own nature.
@@ -167,7 +167,7 @@ pub struct Service {
     options: ResearchOptions,
     monitor: Monitor,
     facts: Arc<facts::FactsCache>,
-    /// What computations hold.
+    /// Room held by computations.
     computations: Arc<Room>,
     bindings: Arc<bind::Bindings>,
     agents: Arc<agent::Agents>,
@@ -176,7 +176,7 @@ pub struct Service {
     indexing: Arc<indexing::Indexing>,
     /// Vectors, where an embedder makes some.
     embedding: Option<Arc<embedding::Embedding>>,
-    /// Where computations run.
+    /// Places in which computations run.
     places: Arc<places::Places>,
     titles: Arc<titles::Titles>,
 }

@@ -24,7 +24,7 @@ impl Service {
         name
     }
 
-    /// What stands for a key where it is kept without the key.
+    /// Digest that stands for a key where it is kept without the key.
     pub(super) fn digest_of(&self, key: &BatchKey) -> [u8; 16] {
         key.digest_by(|text| self.store.name_hash(text))
     }

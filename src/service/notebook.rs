@@ -12,7 +12,7 @@ use crate::{
     store::{NewSession, SessionInfo, StoreError},
 };
 
-/// How the id of a notebook begins, and the hexadecimal digits behind that.
+/// Prefix of the id of a notebook, and the hexadecimal digits behind that.
 const PREFIX: &str = "notebook.";
 const DIGITS: usize = 32;
 
@@ -36,7 +36,7 @@ pub(super) fn title_of(workspace: &str) -> String {
     clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX)
 }
 
-/// Whether an id is one of a notebook.
+/// True if an id is one of a notebook.
 #[must_use]
 pub fn is_notebook(session: &SessionId) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

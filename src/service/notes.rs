@@ -1,5 +1,5 @@
-//! What the notes of a session add up to: the state of an agent at a checkpoint, read from the
-//! notes that make it up. It must not decide what a checkpoint is for.
+//! State of an agent at a checkpoint, read from the notes of its session that make it up. It must
+//! not decide what a checkpoint is for.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -111,13 +111,13 @@ impl Service {
     }
 }
 
-/// When a loss of a session was accepted last. What is known until then may be older than what was
-/// acknowledged: a note that replaced it may be lost.
+/// Time at which a loss of a session was accepted last. What is known until then may be older than
+/// what was acknowledged: a note that replaced it may be lost.
 pub(super) fn uncertain_until(info: &SessionInfo) -> Option<Timestamp> {
     info.damage.iter().filter_map(|gap| gap.accepted_at).max()
 }
 
-/// What to do about a name that is not there; where a loss was accepted it may be among it.
+/// Adds advice on a name that is not there; where a loss was accepted it may be among it.
 pub(super) fn unnamed(error: ServiceError, info: &SessionInfo, action: &str) -> ServiceError {
     match uncertain_until(info) {
         None => error.action(action),

@@ -42,10 +42,10 @@ const SHORT_BYTES: usize = 8 << 10;
 /// Tokens of the members around a text.
 const FRAME_TOKENS: usize = 40;
 
-/// What to page in: exactly one of ids, ranges and query.
+/// Events to page in: exactly one of ids, ranges and query.
 #[derive(Clone, Debug, Default)]
 pub struct PageInCall {
-    /// Where the ids are looked for, and the session of a range that names none.
+    /// Place in which the ids are looked for, and the session of a range that names none.
     pub place: Option<MemoryPlace>,
     /// Ids of items of memory.
     pub ids: Vec<EventId>,

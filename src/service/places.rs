@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// How long a computation keeps its place while others wait.
+/// Time that a computation keeps its place while others wait.
 const SLICE: Duration = Duration::from_millis(2);
 /// Computations of a tenant that have begun at most: each may hold memory while it waits.
 const BEGUN_MAX: usize = 8;
@@ -211,7 +211,7 @@ impl Queue {
 }
 
 impl Place {
-    /// Whether it is to be passed on, if another computation waits.
+    /// True if it is to be passed on when another computation waits.
     fn is_due(&self) -> bool {
         self.places.clock.monotonic().saturating_sub(self.since) >= SLICE
     }

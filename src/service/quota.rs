@@ -43,7 +43,7 @@ pub(super) struct Ledger {
 struct Kept {
     sessions: AtomicU64,
     bytes: AtomicU64,
-    /// When the store was counted last.
+    /// Time of the last count of the store.
     counted: Mutex<Option<Duration>>,
 }
 
@@ -84,7 +84,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether to count the store now: at first, and from time to time while a limit is reached.
+    /// True if a count is due: at first, and from time to time while a limit is reached.
     fn is_due(&self, now: Duration, only_first: bool) -> bool {
         let mut counted = self.counted.lock();
         let due = counted.is_none_or(|last| !only_first && now >= last + RECOUNT);

@@ -1,4 +1,4 @@
-//! What a window shows of the log beside its newest messages: a brief of what it leaves out,
+//! Part of the log that a window shows beside its newest messages: a brief of what it leaves out,
 //! passages of the session's own line, and of other sessions of its workspace when they are asked
 //! for, found by the words of the work in hand. A window never waits long for the index, and never
 //! fails for it. It must not write.
@@ -28,7 +28,7 @@ const PASSAGES_PART: usize = 3;
 const BRIEF_TOKENS_MIN: usize = 100;
 /// Passages that are considered of the line, and of the workspace.
 const CANDIDATES: usize = 20;
-/// What is recalled of the session's own line, and of other sessions.
+/// Types of events recalled of the session's own line, and of other sessions.
 const OF_LINE: [&str; 8] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -42,7 +42,7 @@ const OF_LINE: [&str; 8] = [
 const OF_OTHERS: [&str; 4] =
     [kinds::USER_MESSAGE, kinds::AGENT_MESSAGE, kinds::RESEARCH_STEP, kinds::MEMORY_ITEM];
 
-/// What a window recalls, of a session of which it leaves something out.
+/// View that a window recalls of a session of which it leaves something out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecallView {
     /// From where.
@@ -51,14 +51,14 @@ pub struct RecallView {
     pub tokens_max: usize,
     /// The message, where there is anything to tell.
     pub recalled: Option<Recalled>,
-    /// Why it has no passages.
+    /// Reason for the lack of passages.
     pub missing: Option<Unrecalled>,
     /// The passages in it, in the order of the log.
     pub passages: Vec<Passage>,
 }
 
 impl Service {
-    /// What a window of these events is to recall; `None` when it leaves nothing out, or is to
+    /// Recalls content for a window of these events; `None` when it leaves nothing out, or is to
     /// recall nothing.
     pub(super) async fn recall(
         &self,
@@ -230,7 +230,7 @@ fn asked(types: &[&str]) -> SearchBody {
     SearchBody { types, limit: Some(CANDIDATES), ..SearchBody::default() }
 }
 
-/// Whether a hit speaks of the work in hand, and it is known that nothing speaks against it.
+/// True if a hit speaks of the work in hand, and it is known that nothing speaks against it.
 fn holds(hit: &Hit) -> bool {
     let is_wrong = hit.marks.iter().any(|mark| mark.kind == MarkKind::Wrong);
     speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
@@ -259,7 +259,7 @@ fn choose(
     (std::mem::take(others), recalled.map_or(0, |recalled| recalled.tokens))
 }
 
-/// Whether a reader does not see what is left out for this reason, and might.
+/// True if a reader does not see what is left out for this reason, and might.
 fn is_out(reason: Reason) -> bool {
     matches!(reason, Reason::Budget | Reason::NotAMessage)
 }

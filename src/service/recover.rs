@@ -45,7 +45,7 @@ pub struct RecoverCall {
     pub at: Option<Point>,
     /// A query; only with `at`.
     pub find: Option<String>,
-    /// Whether an overview has a text, for a model.
+    /// True if an overview has a text, for a model.
     pub is_text: bool,
 }
 
@@ -62,13 +62,13 @@ pub struct Past {
     pub steps: u64,
     /// Gaps that are open.
     pub gaps_open: u64,
-    /// Whether its latest step was marked as the last.
+    /// True if its latest step was marked as the last.
     pub complete: bool,
     /// Calls of tools without a result.
     pub calls_open: usize,
 }
 
-/// What a reader gets.
+/// Answer to a reader.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recovered {
     /// The session.
@@ -77,20 +77,20 @@ pub enum Recovered {
     Step(Box<StepAnswer>),
     /// The rest of a list.
     Page(PageAnswer),
-    /// What matches the words.
+    /// Matches of the words.
     Found(Box<FindAnswer>),
 }
 
-/// What a reader gets, and of what.
+/// Answer to a reader, with its session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The session.
     pub session: SessionId,
-    /// How it was found.
+    /// Means by which it was found.
     pub by: BoundBy,
     /// The session that it continues and that is shown, where nothing was asked or done in it yet.
     pub continues: Option<SessionId>,
-    /// What a reader gets.
+    /// Answer to the reader.
     pub recovered: Recovered,
 }
 

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 64;
 /// Sessions that a report names because they stayed.
 const NAMED_MAX: usize = 20;
 
-/// Why one session stays while others are moved.
+/// Codes with which one session stays while others are moved.
 const REFUSALS: [Code; 3] = [Code::SessionDamaged, Code::LeaseHeld, Code::LeaseLost];
 
 impl Service {

@@ -43,7 +43,7 @@ pub struct ResearchOptions {
     /// Bytes that computations may hold in memory together, and the same for the facts of sessions
     /// in use; default 256 MiB. A tenant may hold half of it.
     pub held_bytes_max: usize,
-    /// How long a computation waits for room among them; default 10 s.
+    /// Time that a computation waits for room among them; default 10 s.
     pub held_patience: Duration,
 }
 
@@ -59,22 +59,22 @@ impl Default for ResearchOptions {
     }
 }
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Clone, Debug)]
 pub struct RecordedStep {
     /// The session.
     pub session: SessionId,
-    /// How the session was found.
+    /// Means by which the session was found.
     pub bound_by: BoundBy,
     /// The step's number.
     pub number: u64,
     /// The positions of the step and the events of its batch.
     pub extent: Range,
-    /// Whether it was stored before and nothing was written.
+    /// True if it was stored before and nothing was written.
     pub repeated: bool,
     /// The session that this one continues, when the step begins it.
     pub continues: Option<SessionId>,
-    /// Whether the overview is the full view.
+    /// True if the overview is the full view.
     pub full: bool,
     /// The gap this step opened.
     pub gap_opened: Option<OpenGap>,
@@ -90,7 +90,7 @@ pub struct RecordedStep {
 struct Target {
     /// The session; a new one under a new name when absent.
     session: Option<SessionId>,
-    /// Whether it must be created.
+    /// True if it must be created.
     new: bool,
     by: BoundBy,
     /// The session that this one continues with another goal.
@@ -237,7 +237,7 @@ impl Service {
         }
     }
 
-    /// Whether a first step has a goal that none of the directory's live research has.
+    /// True if a first step has a goal that none of the directory's live research has.
     async fn is_new_work(
         &self,
         caller: &Caller,
@@ -411,7 +411,7 @@ impl Service {
         Err(error.action("many writers are busy with this session: send the same step again"))
     }
 
-    /// Whether the events in the range are those the call would write.
+    /// True if the events in the range are those the call would write.
     async fn same(&self, key: &SessionKey, extent: Range, call: &StepCall) -> ServiceResult<bool> {
         let read = Read {
             range: extent,

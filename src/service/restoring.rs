@@ -61,7 +61,7 @@ pub(super) struct Named {
     pub(super) key: Option<BatchKey>,
 }
 
-/// What a restore gives when its caller does not say.
+/// Values of a restore that its caller does not give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOptions {
     /// The least priority of a context item.
@@ -79,13 +79,13 @@ impl Default for RestoreOptions {
     }
 }
 
-/// What was chosen to be restored.
+/// Session that was chosen to be restored.
 struct Choice {
     info: SessionInfo,
     /// Up to where; `None` for now.
     at: Option<Position>,
     notices: Vec<String>,
-    /// Whether it was not named.
+    /// True if it was not named.
     is_latest: bool,
 }
 
@@ -521,7 +521,7 @@ fn successor_of(session: &SessionId, number: u32) -> SessionId {
     SessionId::new(&format!("next_{digits}")).expect("digits are characters of an id")
 }
 
-/// What is asked of harness, within its bounds.
+/// Builds the request to harness, within its bounds.
 fn asked(
     workspace: &str,
     request: &RestoreRequest,
@@ -561,7 +561,7 @@ fn asked(
     })
 }
 
-/// How the parts of a score and of the budget are weighed, for the record.
+/// Weights of the parts of a score and of the budget, for the record.
 fn weights(asked: &Asked, budget: &BTreeMap<String, BudgetShare>) -> BTreeMap<String, u64> {
     let named = Parts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
@@ -569,7 +569,7 @@ fn weights(asked: &Asked, budget: &BTreeMap<String, BudgetShare>) -> BTreeMap<St
     named.chain(shares).collect()
 }
 
-/// What a session was asked: the latest word of the user, the step of the plan, the task, and where
+/// Requests to a session: the latest word of the user, the step of the plan, the task, and where
 /// its client said that it stands.
 fn wanted(facts: &Facts) -> Vec<String> {
     let stands = facts.saved.context().map(|said| {

@@ -163,7 +163,7 @@ impl Service {
         Ok(swept)
     }
 
-    /// Whether a session is offered to callers without an id.
+    /// True if a session is offered to callers without an id.
     pub(super) fn is_offered(&self, info: &SessionInfo) -> bool {
         let counted = self.store.counted();
         self.store.lifetimes().is_hot(info.ttl_seconds, info.used_at, counted)

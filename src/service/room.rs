@@ -19,7 +19,7 @@ const UNIT: usize = 1 << 10;
 /// Bytes that a computation holds for each byte of a body that it reads: the body, its text, and
 /// what is made of it.
 pub(super) const HELD_FOR_A_BYTE: usize = 3;
-/// How long one that wants facts waits for room.
+/// Time that a computation waits for room for facts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The room for all of a kind.
@@ -28,20 +28,20 @@ pub struct Room {
     all: u32,
     patience: Duration,
     full: Full,
-    /// What each tenant may take; those that hold none are not in it.
+    /// Share of each tenant; those that hold none are not in it.
     shares: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
 }
 
 /// The refusal where there is no room.
 #[derive(Clone, Copy, Debug)]
 pub struct Full {
-    /// What takes it.
+    /// Cause of the lack of room.
     pub problem: &'static str,
-    /// What to do.
+    /// Advice to the caller.
     pub action: &'static str,
 }
 
-/// What computations hold.
+/// Refusal where computations take the room.
 const COMPUTATIONS: Full = Full {
     problem: "the computations that are under way take all the room there is",
     action: "come back later, or ask for less at once",

@@ -174,7 +174,7 @@ impl Service {
     }
 }
 
-/// Whether a call says anything that the log does not have.
+/// True if a call says anything that the log does not have.
 fn says_something(asked: &SaveRequest) -> bool {
     asked.conversation_context.is_some()
         || !asked.context_items.is_empty()
@@ -293,7 +293,7 @@ fn path_of(at: usize, path: &str, workspace: &str) -> ServiceResult<String> {
     }
 }
 
-/// Whether a path that is kept is neither in the workspace nor below one of the roots. Of a
+/// True if a path that is kept is neither in the workspace nor below one of the roots. Of a
 /// workspace that is no path nothing is known.
 fn is_outside(path: &str, workspace: &str, roots: &[String]) -> bool {
     let is_below =
@@ -301,7 +301,7 @@ fn is_outside(path: &str, workspace: &str, roots: &[String]) -> bool {
     workspace.starts_with('/') && path.starts_with('/') && !roots.iter().any(is_below)
 }
 
-/// What a caller should know of files that are no references.
+/// Notice to a caller about files that are no references.
 fn said_of(outside: &[String]) -> Option<String> {
     let first = outside.first()?;
     let others = match outside.len() - 1 {

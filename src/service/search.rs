@@ -29,11 +29,11 @@ const RANKED_MAX: usize = 1_000;
 const AROUND_MAX: u64 = 5;
 /// Milliseconds that a search waits at most for what is not in the index yet, when asked to.
 const WAIT_MS_MAX: u64 = 60_000;
-/// How long a search catches up with what was written before it.
+/// Time that a search takes to catch up with what was written before it.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Bytes that a token takes in an answer, about.
 const TOKEN_BYTES: usize = 4;
-/// How many times the hits of a page are ranked, because some say the same.
+/// Hits that are ranked for each hit of a page, because some say the same.
 const REPEATS: usize = 4;
 /// Hits that are ranked beyond a page, in place of those that the log does not serve any more.
 const SPARE: usize = 20;
@@ -46,16 +46,16 @@ pub(super) const SEARCH_BYTES: usize = 2 << 20;
 /// Sessions that a fork reads from, as far as it is searched.
 const ANCESTORS_MAX: usize = 100;
 
-/// What a search of the service itself leaves out.
+/// Exclusions of a search of the service itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Within {
-    /// What is not below this position of the wanted session; then this of it alone is waited for.
+    /// End of what is searched of the wanted session; then this of it alone is waited for.
     pub(super) below: Option<Position>,
-    /// What is near in meaning, whatever embedder there is.
+    /// True to leave out what is near in meaning, whatever embedder there is.
     pub(super) words_alone: bool,
 }
 
-/// What was found, and whether the index lacks something of the wanted session.
+/// Result of a search, and whether the index lacks something of the wanted session.
 pub(super) struct Searched {
     pub(super) answer: SearchAnswer,
     pub(super) lacks_session: bool,
@@ -297,7 +297,7 @@ impl Service {
     }
 }
 
-/// How long a search waits for what is not in the index yet, beyond the usual.
+/// Time that a search waits for what is not in the index yet, beyond the usual.
 fn waited(asked: &SearchBody) -> ServiceResult<Duration> {
     match asked.wait_ms {
         0..=WAIT_MS_MAX => Ok(Duration::from_millis(asked.wait_ms)),
@@ -368,7 +368,7 @@ fn parsed(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery> {
     Ok(query)
 }
 
-/// What a search has looked at: what the index has, and the vectors.
+/// Coverage of a search: what the index has, and the vectors.
 fn with_meaning(
     complete: Complete,
     is_noted: bool,

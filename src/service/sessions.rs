@@ -31,7 +31,7 @@ use crate::{
 /// Notebooks that a page without a filter passes over at most.
 const NOTEBOOKS_PASSED: usize = 1_000;
 
-/// Which sessions to list.
+/// Filter of the sessions to list.
 #[derive(Clone, Debug, Default)]
 pub struct SessionQuery {
     /// Most sessions of a page; 100 by default, 1 000 at most.

@@ -1,6 +1,6 @@
-//! What a person reads of an event that was found: its words, a record by its members, a call of a
-//! tool as `$ command -> outcome`, and under what it printed the call that printed it. It must not
-//! rank, and must not read a store.
+//! Text that a person reads of an event that was found: its words, a record by its members, a call
+//! of a tool as `$ command -> outcome`, and under what it printed the call that printed it. It must
+//! not rank, and must not read a store.
 
 use serde_json::{Map, Value};
 
@@ -68,7 +68,7 @@ pub(super) fn shown(
     found
 }
 
-/// What is shown of an event that was not looked for, in a line: nothing of one without words.
+/// Text of an event that was not looked for, in a line: nothing of one without words.
 pub(super) fn beside(event: &Event) -> String {
     let words = shown_text(event);
     let call = call(event).filter(|_| kinds::is_call(event.kind.as_str()) && !words.is_empty());
@@ -80,7 +80,7 @@ pub(super) fn shown_text(event: &Event) -> String {
     item_text(event).unwrap_or_else(|| EventText::of(event).text.trim().to_owned())
 }
 
-/// What an event says that is a record of members: its text, and the other members by their names;
+/// Words of an event that is a record of members: its text, and the other members by their names;
 /// `None` of messages, calls and whatever has words of its own.
 pub(super) fn item_text(event: &Event) -> Option<String> {
     const RECORDS: [&str; 5] = [
@@ -154,7 +154,7 @@ fn call(event: &Event) -> Option<String> {
     Some(one_line(&line, CALL_CHARS))
 }
 
-/// What came of a call, in a line: the last that a tool said, where the result of a run stands.
+/// Outcome of a call, in a line: the last that a tool said, where the result of a run stands.
 fn outcome(result: &Event) -> String {
     let said = EventText::of(result);
     let last = said.text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -18,7 +18,7 @@ const SCAN_BYTES: usize = 4 << 20;
 const FOLLOW_BYTES: usize = 256 << 10;
 /// Events at the end of a session whose types are reported where a filter of types matched none.
 const TYPES_OF_EVENTS: usize = 200;
-/// How long to wait before asking for a watch again that the store has closed.
+/// Pause before asking for a watch again that the store has closed.
 const REWATCH: Duration = Duration::from_millis(20);
 
 /// The surroundings of a point: `before` events, the event there, `after` events.
@@ -68,7 +68,7 @@ pub struct EventQuery {
     pub page: Option<String>,
     /// Serve the intact events of a damaged range and report the gaps.
     pub allow_gaps: bool,
-    /// How long an empty answer may wait for the first event; 60 s at most.
+    /// Time that an empty answer may wait for the first event; 60 s at most.
     pub wait: Duration,
 }
 
@@ -85,8 +85,8 @@ pub struct EventSlice {
     pub tail: Position,
     /// Gaps among the positions of the page.
     pub gaps: Vec<Gap>,
-    /// Where a filter of types matched no event of the range: the types of the session's last 200
-    /// events, in the order of the alphabet. Empty otherwise.
+    /// Types of the session's last 200 events, in the order of the alphabet, where a filter of
+    /// types matched no event of the range. Empty otherwise.
     pub types_seen: Vec<EventType>,
 }
 
@@ -418,7 +418,7 @@ fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
     Ok(Plan { from, to, window, limit, bytes_max: limits::PAGE_BYTES_MAX, descending })
 }
 
-/// What a follower got.
+/// Progress of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Events in ascending order, and the gaps among them.
@@ -444,7 +444,7 @@ pub struct Follow {
     until: Option<Position>,
     types: Vec<EventType>,
     window: Window,
-    /// Whether everything below `next` was just read.
+    /// True if everything below `next` was just read.
     current: bool,
 }
 

@@ -10,16 +10,16 @@ use crate::{
     },
 };
 
-/// What became of reported sources.
+/// Outcome of reporting sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcesAdded {
     /// The session.
     pub session: SessionId,
-    /// How the session was found.
+    /// Means by which the session was found.
     pub bound_by: BoundBy,
     /// The number of new sources.
     pub added: u64,
-    /// How many the session has now.
+    /// Number of sources of the session now.
     pub total: u64,
 }
 

@@ -25,7 +25,7 @@ pub struct StepCall {
     pub session: Option<SessionId>,
     /// The step.
     pub step: StepBody,
-    /// What the research is for.
+    /// Purpose of the research.
     pub goal: Option<String>,
     /// A knowledge gap.
     pub gap: Option<String>,
@@ -35,7 +35,7 @@ pub struct StepCall {
     pub summary: Option<String>,
     /// The full view (`true`), the summary view (`false`), or by the number of steps.
     pub full: Option<bool>,
-    /// Whether to report the coverage of the sources.
+    /// True to report the coverage of the sources.
     pub coverage: bool,
     /// The client's name for this call: a retry that creates a session creates it once.
     pub key: Option<BatchKey>,
@@ -49,7 +49,7 @@ pub(super) enum Verdict {
     Write(Position, Option<String>),
 }
 
-/// Whether a recorded event is the one the call would write. A closed gap may be named by its id or
+/// True if a recorded event is the one the call would write. A closed gap may be named by its id or
 /// its text: both are equal.
 pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     if found.kind != wanted.kind {
@@ -94,7 +94,7 @@ pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
     Ok(call)
 }
 
-/// Whether the step may be written now, and where.
+/// Decides whether the step may be written now, and where.
 pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceResult<Verdict> {
     let research = &facts.research;
     let step = &call.step;
@@ -138,7 +138,7 @@ pub(super) fn first_of(research: &Research, call: &StepCall) -> Option<Range> {
     research.steps().get(at).map(|step| step.extent)
 }
 
-/// Whether a first step begins other work than the recorded research: its goal differs, or it has
+/// True if a first step begins other work than the recorded research: its goal differs, or it has
 /// none and the research is complete.
 pub(super) fn is_other_work(research: &Research, call: &StepCall) -> bool {
     // The beginning of a goal is what the facts keep of a long one.

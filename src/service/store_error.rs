@@ -105,7 +105,7 @@ fn unfinished(message: String, source: &std::io::Error) -> ServiceError {
     ))
 }
 
-/// Why a store without room is not ready for writes.
+/// Error of a store that takes no writes for lack of room.
 #[must_use]
 pub fn without_room(short: Short) -> ServiceError {
     ServiceError::from(StoreError::DiskFull(short)).action(format!(
@@ -114,7 +114,7 @@ pub fn without_room(short: Short) -> ServiceError {
     ))
 }
 
-/// What a person does about full storage.
+/// Advice to a person about full storage.
 #[must_use]
 pub fn way_to_room(short: Short) -> &'static str {
     match short {

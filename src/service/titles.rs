@@ -41,7 +41,7 @@ pub(super) struct Titles(Mutex<Shown>);
 
 #[derive(Debug, Default)]
 struct Shown {
-    /// How often words were taken away: they may be while a title is read.
+    /// Number of times that words were taken away: they may be while a title is read.
     taken: u64,
     kept: HashMap<(SessionKey, Position), Option<String>>,
 }
@@ -101,7 +101,7 @@ impl Service {
     }
 }
 
-/// Where the words of a session's title are, when they are those of an event.
+/// Position of the words of a session's title, when they are those of an event.
 fn named_by(info: &SessionInfo) -> Option<(SessionKey, Position)> {
     let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
     let (session, position) = match place.split_once('@') {

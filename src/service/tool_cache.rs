@@ -30,7 +30,7 @@ const EVENT_BYTES: usize = 8 << 20;
 const MEMBER_BYTES_MAX: usize = 300;
 const CUT_FRAME_BYTES: usize = 48;
 
-/// Why no result can be reused for a call.
+/// Reason for which no result can be reused for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// The call was not made, or its answer is not in.
@@ -63,7 +63,7 @@ pub struct ToolHit {
     pub result: Event,
     /// Its age.
     pub age: Duration,
-    /// How many calls it answered before.
+    /// Number of calls it answered before.
     pub hits: u64,
 }
 

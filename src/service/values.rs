@@ -36,7 +36,7 @@ pub fn point(name: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
     Point::parse(&text).map(Some).map_err(|error| ServiceError::invalid(name, error))
 }
 
-/// Whether an order is the other one than `usual`.
+/// True if an order is the other one than `usual`.
 ///
 /// # Errors
 /// `invalid_request`, naming `order`.

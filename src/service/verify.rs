@@ -45,7 +45,7 @@ pub struct Counts {
     pub expired: u64,
     /// Sessions whose files were removed after their grace period.
     pub reclaimed: u64,
-    /// What can be searched.
+    /// Counts of the index.
     pub index: IndexCounts,
 }
 
@@ -168,13 +168,13 @@ impl Service {
         })
     }
 
-    /// What the last start found and did.
+    /// Returns what the last start found and did.
     #[must_use]
     pub fn recovery_report(&self) -> RecoveryReport {
         self.store.recovery().into()
     }
 
-    /// Whether the store can do its work now.
+    /// Reports whether the store can do its work now.
     #[must_use]
     pub fn health(&self) -> Health {
         self.store.health()
@@ -217,7 +217,7 @@ fn answer(verified: Verified, own: &Scope) -> VerifyAnswer {
     }
 }
 
-/// How a session stands to a receipt of that position; `hurt` when events before it are lost.
+/// Compares a session with a receipt of that position; `hurt` when events before it are lost.
 fn head_answer(position: Position, head: Head, hurt: bool) -> HeadAnswer {
     let (state, tail, chain) = match head {
         Head::Holds if hurt => ("damaged", None, None),

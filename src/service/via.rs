@@ -1,10 +1,10 @@
-//! What identifies a caller without a session id. It must not look for a session.
+//! Identity of a caller without a session id. It must not look for a session.
 
 use std::path::Path;
 
 use crate::event::{SessionId, limits};
 
-/// What identifies a caller without a session id; set by the interface, never by arguments.
+/// Identity of a caller without a session id; set by the interface, never by arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Via {
     /// The session the caller was started for.
@@ -14,7 +14,7 @@ pub struct Via {
     pub process: Vec<String>,
     /// Name of its connection.
     pub connection: Option<String>,
-    /// What its front end remembers of that connection, for an owner that started since.
+    /// Last use of that connection, kept by its front end for an owner that started since.
     pub remembered: Option<Remembered>,
     /// Its working directory.
     pub directory: Option<String>,
@@ -43,12 +43,12 @@ impl Via {
     }
 }
 
-/// What a connection used last.
+/// Last use of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// The session; none after a fresh start.
     pub session: Option<SessionId>,
-    /// Whether it asked for a fresh start: then its own session comes before the one its process
+    /// True if it asked for a fresh start: then its own session comes before the one its process
     /// was started for, and the directory's session is not used.
     pub fresh: bool,
 }

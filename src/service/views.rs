@@ -92,7 +92,7 @@ impl Service {
         self.look_at(caller, session, at, look).await
     }
 
-    /// What matches the words, of about `tokens_max` tokens at most.
+    /// Finds what matches the words, of about `tokens_max` tokens at most.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -125,8 +125,8 @@ impl Service {
         }
     }
 
-    /// What an agent needs to continue a session, also as one text; of what the sessions before it
-    /// in its line say, too.
+    /// Gives what an agent needs to continue a session, also as one text; of what the sessions
+    /// before it in its line say, too.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -160,7 +160,7 @@ impl Service {
         Ok(ContinuationAnswer { view, tokens_max: tokens_max as u64, text })
     }
 
-    /// How full the context window is, by what the harness reports.
+    /// Shows how full the context window is, by what the harness reports.
     ///
     /// # Errors
     /// `point_not_found`, `session_damaged`, and those of the session.
@@ -192,7 +192,7 @@ impl Service {
         })
     }
 
-    /// What the client's compactions took out of its context.
+    /// Lists what the client's compactions took out of its context.
     ///
     /// # Errors
     /// `point_not_found`, `session_damaged`, and those of the session.

@@ -46,7 +46,7 @@ pub struct WindowCall {
     pub from: Option<Point>,
     /// The point; now by default.
     pub at: Option<Point>,
-    /// Where passages are recalled from, when something is left out.
+    /// Source of the recalled passages, when something is left out.
     pub recall: RecallFrom,
     /// Tokens of what is recalled at most; by default a third of the budget, at most 4 000, and
     /// none where that is less than 400.
@@ -54,7 +54,7 @@ pub struct WindowCall {
 }
 
 impl WindowCall {
-    /// What a client asks for, with the points that it names: where the window begins, and as of
+    /// Reads a client's request, with the points that it names: where the window begins, and as of
     /// when it is.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ pub struct WindowView {
     pub tokenizer: Tokenizer,
     /// The window covers everything before this position.
     pub position: Position,
-    /// What it recalls; `None` where nothing is left out, or nothing was to be recalled.
+    /// Recalled content; `None` where nothing is left out, or nothing was to be recalled.
     pub recall: Option<RecallView>,
 }
 

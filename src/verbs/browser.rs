@@ -1,4 +1,4 @@
-//! Which requests a listener refuses because a browser sends them for another site: plain checks
+//! Requests that a listener refuses because a browser sends them for another site: plain checks
 //! that every interface on a network shares. It must not know a header's type.
 
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// The header by which a browser says whose page sends a request.
 pub const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Whether a host names this machine: `localhost` or a loopback address.
+/// True if a host names this machine: `localhost` or a loopback address.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
@@ -14,7 +14,7 @@ pub fn is_loopback(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a browser sends a request for a page of another site, by the values of its header
+/// True if a browser sends a request for a page of another site, by the values of its header
 /// [`FETCH_SITE`]. A page that may call names its origin, which is looked at by itself.
 pub fn is_cross_site<'a>(
     mut fetch_sites: impl Iterator<Item = &'a [u8]>,

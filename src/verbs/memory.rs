@@ -262,8 +262,8 @@ impl Serve for MarkEvent {
     }
 }
 
-/// Where a tool remembers: in the named workspace or session; else in the bound session; else, what
-/// holds beyond a session, in the workspace of the caller's directory.
+/// Place in which a tool remembers: in the named workspace or session; else in the bound session;
+/// else, what holds beyond a session, in the workspace of the caller's directory.
 async fn place_of(
     call: &ToolCall<'_>,
     session: Option<&str>,

@@ -50,23 +50,23 @@ pub trait Verb: Send + Sync + Sized + 'static {
     const ROUTE: Route;
     /// The group it is published in.
     const TAG: &'static str;
-    /// What it does, as published.
+    /// Its description, as published.
     const ABOUT: &'static str;
-    /// What its body is for.
+    /// Purpose of its body.
     const ASKS: Asks = Asks::Nothing;
-    /// What an idempotency key does for a retry; without it the verb takes no key.
+    /// Effect of an idempotency key on a retry; without it the verb takes no key.
     const KEY: Option<&'static str> = None;
-    /// Whether it takes the token of a lease.
+    /// Use of the token of a lease.
     const FENCE: Fencing = Fencing::No;
     /// The HTTP status of success.
     const STATUS: u16 = 200;
     /// The HTTP status of `invalid_request`, where that is not what its code says.
     const INVALID_STATUS: Option<u16> = None;
-    /// What its answer is, as published.
+    /// Description of its answer, as published.
     const ANSWERS: &'static str;
-    /// What its body may be.
+    /// Media types of its body.
     const TAKES: &'static [Media] = &[Media::Json];
-    /// What its answer may be.
+    /// Media types of its answer.
     const GIVES: &'static [Media] = &[Media::Json];
     /// Headers that it takes, beside those of its key and its token.
     const HEADERS: &'static [RequestHeader] = &[];
@@ -118,7 +118,7 @@ pub fn keyed<V: Verb>(
     keyed.expect("a call is JSON")
 }
 
-/// What a verb takes as its body.
+/// Body that a verb takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Asks {
     /// No body: it is not read.
@@ -129,12 +129,12 @@ pub enum Asks {
     Body(&'static str),
 }
 
-/// Whether a verb takes the token of a lease.
+/// Use of a lease's token by a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fencing {
     /// It does not.
     No,
-    /// Where a lease is held.
+    /// If a lease is held.
     WhenHeld,
     /// Always.
     Needed,
@@ -148,17 +148,17 @@ pub trait Serve: Verb {
 
 /// One call of a verb.
 pub struct VerbCall<'a, V: Verb> {
-    /// What carries it out.
+    /// Service that carries it out.
     pub service: &'a Service,
     /// The process that owns the data directory.
     pub owner: &'a OwnerInfo,
     /// On whose behalf.
     pub caller: Caller,
-    /// What its credential allows.
+    /// Grants of its credential.
     pub who: &'a Principal,
     /// The idempotency key, of a verb that takes one.
     pub key: Option<BatchKey>,
-    /// What the path names.
+    /// Parameters of the path.
     pub params: V::Params,
     /// The query.
     pub query: V::Query,
@@ -166,7 +166,7 @@ pub struct VerbCall<'a, V: Verb> {
     pub body: V::Body,
 }
 
-/// Who runs this server, for the front ends of the same machine.
+/// Owner of this server, for the front ends of the same machine.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerInfo {
     /// The answer to a client that asks for it.
@@ -207,7 +207,7 @@ pub fn each(visit: &mut impl Visit) {
     tools::each(visit);
 }
 
-/// What a body or an answer is.
+/// Media type of a body or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// JSON of the declared type.
@@ -223,9 +223,9 @@ pub enum Media {
 pub struct RequestHeader {
     /// Its name.
     pub name: &'static str,
-    /// What it says, as published.
+    /// Its description, as published.
     pub about: &'static str,
-    /// Whether its value is a whole number.
+    /// True if its value is a whole number.
     pub is_number: bool,
 }
 
@@ -264,7 +264,7 @@ impl Method {
     }
 }
 
-/// What the caller of a route needs.
+/// Credential that the caller of a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// No credential: the route says nothing about any tenant.
@@ -296,7 +296,7 @@ impl Need {
         }
     }
 
-    /// Whether each call that changes something goes into the tenant's audit log: reading and
+    /// True if each call that changes something goes into the tenant's audit log: reading and
     /// writing sessions is not enough for it.
     #[must_use]
     pub fn is_audited(&self) -> bool {
@@ -304,7 +304,7 @@ impl Need {
     }
 }
 
-/// How a verb is reached, and what that needs.
+/// Method and path of a verb, and what they need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The method.
@@ -313,7 +313,7 @@ pub struct Route {
     pub path: &'static str,
     /// The operation id of the published description.
     pub id: &'static str,
-    /// What the caller needs.
+    /// Credential that the caller needs.
     pub need: Need,
 }
 
@@ -348,7 +348,7 @@ impl Route {
         Self { method: Method::Any, path, id, need }
     }
 
-    /// Whether each call goes into the tenant's audit log.
+    /// True if each call goes into the tenant's audit log.
     #[must_use]
     pub fn audited(&self) -> bool {
         self.method != Method::Get && self.need.is_audited()
@@ -377,9 +377,9 @@ impl Registered {
         self.0.get(path)?.iter().find(|route| route.method.serves(method))
     }
 
-    /// What a request needs. A method that a registered path does not take needs a credential only:
-    /// it is refused by the router. A path without a declaration needs an operator, so that a
-    /// forgotten declaration opens nothing.
+    /// Credential that a request needs. A method that a registered path does not take needs a
+    /// credential only: it is refused by the router. A path without a declaration needs an
+    /// operator, so that a forgotten declaration opens nothing.
     #[must_use]
     pub fn need(&self, method: &str, path: &str) -> Need {
         match self.find(method, path) {

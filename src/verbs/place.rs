@@ -1,5 +1,5 @@
-//! What a path names: the type of each combination of path parameters. The pattern of a session's
-//! id in the published description stands here once. It must not look anything up.
+//! Parameters of paths: a type for each combination of them. The pattern of a session's id in the
+//! published description stands here once. It must not look anything up.
 
 use schemars::JsonSchema;
 

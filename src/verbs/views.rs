@@ -80,10 +80,10 @@ pub struct FormatQuery {
     pub format: Option<String>,
 }
 
-/// What a verb gives that answers one text, too.
+/// Media types of a verb that answers one text, too.
 pub(super) const TEXT_TOO: &[Media] = &[Media::Json, Media::Text("text/markdown")];
 
-/// Whether a format is that of one text.
+/// True if a format is that of one text.
 pub(super) fn is_text(format: Option<&str>) -> ServiceResult<bool> {
     match format {
         None | Some("json") => Ok(false),
@@ -178,7 +178,7 @@ fn at(text: Option<&str>) -> ServiceResult<Option<Point>> {
     point("at", text)
 }
 
-/// Where an earlier answer said that a list or a step's text continues.
+/// Reads a cursor by which an earlier answer said that a list or a step's text continues.
 fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
     let foreign = || ServiceError::invalid("cursor", "it is none of an answer's");
     text.map(|text| Cursor::parse(text).ok_or_else(foreign)).transpose()

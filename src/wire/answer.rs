@@ -14,7 +14,7 @@ use crate::{
 pub struct LineLabel<'a> {
     /// Its number, from 1.
     pub number: u64,
-    /// What the client calls it, as JSON text.
+    /// The client's name for it, as JSON text.
     pub reference: Option<&'a str>,
     /// The session it names.
     pub session: Option<&'a SessionId>,
@@ -150,7 +150,7 @@ pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     out
 }
 
-/// What a stream or an export has at a position.
+/// Content of a stream or an export at a position.
 enum EventOrGap<'a> {
     Event(&'a Event),
     Gap(&'a Gap),

@@ -36,7 +36,7 @@ fn candidate(candidate: &Candidate) -> error::Candidate {
     }
 }
 
-/// What to do about an error, as clients see it.
+/// Advice on an error, as clients see it.
 #[must_use]
 pub fn hint(hint: &Hint) -> RecoveryHint {
     let missing = hint.missing.iter().map(|(range, reason)| Gap {

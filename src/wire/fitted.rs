@@ -15,7 +15,7 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// A value that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// Where it is: `limit`, `sources[2].step`.
+    /// Its place: `limit`, `sources[2].step`.
     pub field: String,
     /// The form that is expected there.
     pub problem: String,

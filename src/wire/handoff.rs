@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::api::handoff::{Look, LookStatus};
 
-/// What a front end saw of a file.
+/// State of a file as a front end saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeenFile {
     /// It is there, with this hash.
@@ -47,7 +47,7 @@ pub fn look_at(
     looks
 }
 
-/// What a file is now, by the hash that was saved of it; hashes of other forms are not compared.
+/// State of a file now, by the hash that was saved of it; hashes of other forms are not compared.
 fn compared(hash: Option<&str>, now: &str) -> LookStatus {
     let form = |hash: &str| hash.split_once(':').map(|(form, _)| form.to_owned());
     match hash {
@@ -57,7 +57,7 @@ fn compared(hash: Option<&str>, now: &str) -> LookStatus {
     }
 }
 
-/// What a call that saves says in words. `camel`: the call is that of a tool.
+/// Texts of a call that saves. `camel`: the call is that of a tool.
 #[must_use]
 pub fn saved_texts(asked: &Value, camel: bool) -> Vec<&str> {
     let (context, items) = match camel {

@@ -4,7 +4,7 @@
 
 use crate::service::{Hint, Next};
 
-/// What to do about an error, with the call by which it is done.
+/// Advice on an error, with the call by which it is followed.
 pub(super) fn action(hint: &Hint) -> Option<String> {
     let calls = hint.next.as_ref().map(calls);
     match (&hint.action, calls) {

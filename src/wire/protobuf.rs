@@ -144,7 +144,7 @@ fn answer<'a>(
 /// The fields of an event in the order of their numbers, as `pb::Event` would be written.
 struct Served<'a> {
     texts: [(u32, &'a [u8]); 3],
-    /// What is 0 is left out.
+    /// Numbers, of which 0 is left out.
     numbers: [(u32, u64); 3],
     created_at: Option<u64>,
 }

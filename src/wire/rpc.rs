@@ -8,7 +8,7 @@ use serde_json::{Deserializer, json, value::RawValue};
 use super::json::paired;
 use crate::event::json as bounded;
 
-/// How a message begins: never inside another one, whose texts have their quotes escaped.
+/// Beginning of a message: never inside another one, whose texts have their quotes escaped.
 const BEGINS: &str = "{\"jsonrpc\"";
 /// The code of a text that is no JSON.
 pub const NOT_JSON: i32 = -32700;
@@ -20,7 +20,7 @@ pub const NO_REQUEST: i32 = -32600;
 pub enum Part<'a> {
     /// JSON, which may be a message.
     Message(&'a str),
-    /// What is no JSON, such as a message that was cut off.
+    /// Text that is no JSON, such as a message that was cut off.
     Broken(&'a str),
 }
 
@@ -67,8 +67,8 @@ pub fn refusal(id: Option<&str>, code: i32, problem: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}", id.unwrap_or("null"))
 }
 
-/// What a message that is too long to be read is, from its bytes as they pass: its id, whether it
-/// has a method, whether it reports an error, and how long it is.
+/// Properties of a message that is too long to be read, from its bytes as they pass: its id,
+/// whether it has a method, whether it reports an error, and its length.
 #[derive(Debug, Default)]
 pub struct Outline {
     depth: usize,
@@ -82,15 +82,15 @@ pub struct Outline {
     within: Vec<u8>,
     /// The text of its id, a whole number or a string.
     pub id: Option<String>,
-    /// Whether it is a request or a notification.
+    /// True if it is a request or a notification.
     pub has_method: bool,
-    /// Whether it answers one.
+    /// True if it answers one.
     pub is_answer: bool,
-    /// Whether it reports an error.
+    /// True if it reports an error.
     pub is_error: bool,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// Whether the message has begun and ended.
+    /// True if the message has begun and ended.
     pub is_whole: bool,
 }
 

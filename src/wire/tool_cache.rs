@@ -39,7 +39,7 @@ pub struct LookupAnswer {
 }
 
 impl LookupAnswer {
-    /// What a lookup found.
+    /// Converts the result of a lookup.
     #[must_use]
     pub fn of(found: &Result<ToolHit, Miss>, remembered: MemoryFigures) -> Self {
         let hit = found.as_ref().ok();
@@ -84,7 +84,7 @@ pub struct OutputsAnswer {
 }
 
 impl OutputsAnswer {
-    /// What is remembered.
+    /// Converts what is remembered.
     #[must_use]
     pub fn of(outputs: &[ToolOutput], remembered: MemoryFigures) -> Self {
         let out = |one: &ToolOutput| OutputOut {

@@ -239,7 +239,7 @@ fn openai_block(block: &Block) -> Value {
     }
 }
 
-/// What a tool answered, in words: this API's tools answer nothing else.
+/// Words of a tool's answer: this API's tools answer nothing else.
 fn output(result: &ToolResult) -> String {
     let words: Vec<&str> = result.blocks.iter().map(words_of).collect();
     let words = words.join("\n\n");

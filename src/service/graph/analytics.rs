@@ -1,4 +1,4 @@
-//! What was done in a workspace, in numbers: sessions, events, tokens, what they name most, by day.
+//! Activity in a workspace, in numbers: sessions, events, tokens, what they name most, by day.
 //! It must not read an event.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const TOKENS_OF_TEN_WORDS: u64 = 22;
 const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
 impl Service {
-    /// What was done in a workspace, since a time: counted of the events that say something.
+    /// Counts what was done in a workspace since a time, of the events that say something.
     ///
     /// # Errors
     /// `invalid_request` for a name that is no workspace, or where searching is turned off; those
@@ -85,7 +85,7 @@ impl Service {
     }
 }
 
-/// What is named in most sessions, of each kind.
+/// Entities that are named in most sessions, of each kind.
 fn top_of(found: NamedIn) -> HashMap<EntityKind, Vec<TopEntity>> {
     let mut named: Vec<((EntityKind, String), Seen)> = seen::by_name(found).into_iter().collect();
     named.sort_by(|(one, of_one), (other, of_other)| {

@@ -1,4 +1,4 @@
-//! What a name, a type and properties of a graph may be, and the content that names a relation. It
+//! Rules for a name, a type and properties of a graph, and the content that names a relation. It
 //! must not look anything up.
 
 use serde_json::{Map, Value};
@@ -64,7 +64,7 @@ pub(super) fn text_of(properties: &Map<String, Value>) -> String {
     serde_json::to_string(properties).expect("an object of JSON values is JSON")
 }
 
-/// What a relation is named after: its content, whatever the order of its properties.
+/// Content that a relation is named after, whatever the order of its properties.
 pub(super) fn content_of(
     kind: &str,
     from: &str,

@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 1_000;
 const FIELD_CHARS_MAX: usize = 256;
 /// The operators, as a refusal names them.
 const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected";
-/// How a property is named that has the name of a member.
+/// Prefix of a property that has the name of a member.
 const PROPERTIES: &str = "properties.";
 /// Bytes of properties that are read within a step.
 const BYTES_OF_A_STEP: usize = 256;
@@ -55,7 +55,7 @@ enum Test {
     Exists(bool),
 }
 
-/// What rows must pass, and their order.
+/// Filters that rows must pass, and their order.
 pub(super) struct Sieve {
     tests: Vec<(Field, Test)>,
     sorts: Vec<(Field, bool)>,
@@ -113,8 +113,8 @@ impl Sieve {
         rows.saturating_mul(row).saturating_add(TREE_BYTES)
     }
 
-    /// How many rows pass every filter, and those of them on a page, in order; equal ones as they
-    /// came. No value is copied: a key has the place of a text among the properties.
+    /// Counts the rows that pass every filter, and takes those of them on a page, in order; equal
+    /// ones as they came. No value is copied: a key has the place of a text among the properties.
     pub(super) fn sift<R: Row>(
         &self,
         mut rows: Vec<R>,
@@ -232,7 +232,7 @@ impl Test {
         }
     }
 
-    /// Whether the value of a field passes; a row without it passes `ne`, and `exists` of false.
+    /// True if the value of a field passes; a row without it passes `ne`, and `exists` of false.
     fn passes(&self, found: Option<Value>) -> bool {
         match (self, found) {
             (Self::Exists(wanted), found) => found.is_some() == *wanted,
@@ -252,7 +252,7 @@ impl Test {
     }
 }
 
-/// Whether values are the same; numbers by what they are worth.
+/// True if values are the same; numbers by what they are worth.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => numbers(one, other).is_eq(),

@@ -1,4 +1,4 @@
-//! What saves say of the graph of a workspace: sessions, their conversations, context items, files
+//! Graph that the saves of a workspace show: sessions, their conversations, context items, files
 //! and states, and how they belong together. Nothing of it is written: it follows from the log, so
 //! that what is taken away of a session is gone here, too. It must not judge what was saved.
 
@@ -37,20 +37,20 @@ pub(super) const RELATIONS: [&str; 5] = [
     "SESSION_HAS_WORKSPACE_STATE",
 ];
 
-/// What the saves of a workspace show.
+/// Entities and links that the saves of a workspace show.
 #[derive(Default)]
 pub(super) struct Handed {
     pub(super) entities: Vec<Arc<Entity>>,
     /// Type and ends of each.
     links: Vec<([String; 3], Timestamp)>,
-    /// What the entities weigh.
+    /// Size of the entities.
     pub(super) bytes: usize,
-    /// Whether older sessions were not looked at.
+    /// True if older sessions were not looked at.
     pub(super) is_cut: bool,
 }
 
 impl Service {
-    /// What the saves of the newest sessions of a workspace show.
+    /// Reads what the saves of the newest sessions of a workspace show.
     pub(super) async fn handed(&self, caller: &Caller, workspace: &str) -> ServiceResult<Handed> {
         let only = |info: &SessionInfo| info.metadata.contains_key(&saved());
         let listing = Listing {

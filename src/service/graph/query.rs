@@ -38,7 +38,7 @@ const SESSION_CONTINUES: &str = "SESSION_CONTINUES";
 /// Sessions of a workspace that continue another and are looked at.
 const CONTINUED_MAX: usize = 10_000;
 
-/// Which rows are wanted, their order and their page.
+/// Types of the wanted rows, their order and their page.
 struct Asked {
     /// Empty for all.
     types: HashSet<String>,
@@ -52,7 +52,7 @@ struct Asked {
 /// A page of rows.
 struct Page<R> {
     rows: Vec<R>,
-    /// How many there are on all pages.
+    /// Number of rows on all pages.
     total: usize,
     next_offset: Option<u64>,
 }
@@ -328,7 +328,7 @@ fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
     Ok(known)
 }
 
-/// What callers wrote, what saves show and what is named, the same thing once: first what is
+/// Joins what callers wrote, what saves show and what is named, the same thing once: first what is
 /// written, the oldest first, then what the newest saves show, then what most sessions name.
 fn joined(
     mut written: Vec<Arc<Entity>>,

@@ -15,9 +15,9 @@ use crate::{
     service::{Caller, Code, Service, ServiceError, ServiceResult, added::event},
 };
 
-/// How often a removal is tried again when something was written in between.
+/// Tries of a removal, repeated when something was written in between.
 const TRIES_MAX: usize = 16;
-/// How often a relation of the same content may be removed.
+/// Removals allowed of a relation of the same content.
 const REMOVALS_MAX: usize = 1_000;
 
 impl Service {

@@ -15,16 +15,16 @@ use crate::{
 pub(super) struct EntityRow {
     pub(super) kind: Arc<str>,
     pub(super) id: Arc<str>,
-    /// What a caller wrote of it, or what a save shows of it.
+    /// Entity as a caller wrote it, or as a save shows it.
     pub(super) written: Option<Arc<Entity>>,
-    /// Whether a save shows it, and no caller wrote it.
+    /// True if a save shows it, and no caller wrote it.
     pub(super) is_handed: bool,
-    /// How it is named in sessions.
+    /// Counts of the events that name it.
     pub(super) seen: Option<Seen>,
 }
 
 impl EntityRow {
-    /// How it is known; what a caller wrote may be named, too.
+    /// Source of the entity; what a caller wrote may be named, too.
     fn source(&self) -> GraphSource {
         match self.written.is_some() && !self.is_handed {
             true => GraphSource::Told,
@@ -88,7 +88,7 @@ impl Row for EntityRow {
 /// A relation that was found.
 pub(super) struct RelationRow {
     pub(super) relation: Arc<Relation>,
-    /// How it is known.
+    /// Source of the relation.
     pub(super) source: GraphSource,
 }
 

@@ -1,4 +1,4 @@
-//! What the sessions of a workspace name, from the index: files, errors, commands and other things
+//! Names in the sessions of a workspace, from the index: files, errors, commands and other things
 //! that no caller wrote as entities, counted. It must not read an event.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -18,7 +18,7 @@ const NAMING_MAX: usize = 20;
 /// Milliseconds that a query waits at most for what is not in the index yet, when asked to.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// What is counted of an entity that events name.
+/// Counts of an entity that events name.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     /// Sessions with such events.
@@ -41,13 +41,13 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// How much of what is recorded the index has.
+    /// Part of what is recorded that the index has.
     pub(super) fn coverage(&self) -> Complete {
         let complete = self.index.coverage();
         Complete { is_complete: self.is_noted && complete.is_complete, ..complete }
     }
 
-    /// How many names are counted at most, and the bytes that counting takes.
+    /// Number of names counted at most, and the bytes that counting takes.
     pub(super) fn weight(&self) -> (usize, usize) {
         search::named_weight(self.index.sizes().0)
     }
@@ -97,7 +97,7 @@ impl Service {
         .await
     }
 
-    /// What sessions of the workspace name of these kinds, since a time.
+    /// Counts what sessions of the workspace name of these kinds, since a time.
     pub(super) async fn seen(
         &self,
         looked: &Looked,
@@ -112,7 +112,7 @@ impl Service {
         .await
     }
 
-    /// What was written by day, since a time.
+    /// Counts what was written by day, since a time.
     pub(super) async fn days(
         &self,
         looked: &Looked,
@@ -156,12 +156,12 @@ fn names(kind: EntityKind, name: String, workspace: &str) -> Vec<String> {
     }
 }
 
-/// How names of files below a workspace begin.
+/// Prefix of the names of files below a workspace.
 fn below(workspace: &str) -> String {
     format!("{}/", workspace.trim_matches('/').to_lowercase())
 }
 
-/// What an index names, by kind and name.
+/// Maps the kinds and names that an index has to their counts.
 pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), Seen> {
     let seen = |one: search::Named| {
         let search::Named { kind, name, sessions, count, first_at, last_at } = one;
@@ -170,7 +170,7 @@ pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), Seen> {
     found.named.into_iter().map(seen).collect()
 }
 
-/// How long a query waits for the index.
+/// Time that a query waits for the index.
 pub(super) fn waiting(wait_ms: u64) -> ServiceResult<Duration> {
     if wait_ms > WAIT_MS_MAX {
         return Err(ServiceError::invalid("wait_ms", format!("at most {WAIT_MS_MAX}")));

@@ -1,4 +1,4 @@
-//! What the parts of an index are made of: words, or vectors of one model. The rest of the follower
+//! Content of the parts of an index: words, or vectors of one model. The rest of the follower
 //! treats both alike. It must not make a part.
 
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     search::{Keep, Meaning, Part, merge, merge_meaning},
 };
 
-/// What the label of a derived file begins with that is a part of an index.
+/// Prefix of the label of a derived file that is a part of an index.
 const WORDS: &str = "search/1";
 const VECTORS: &str = "vectors/1";
 /// Passages of a part that stays as it is.
@@ -20,7 +20,7 @@ const FILE_PASSAGES_MIN: usize = 512;
 /// By session: the positions that were added.
 type Positions = Vec<(SessionHash, Vec<Range>)>;
 
-/// What a part has of its passages.
+/// Content that a part has of its passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Holding {
     /// Their words.
@@ -62,7 +62,7 @@ impl Holding {
         }
     }
 
-    /// How many passages the bytes of a file have; `None` when they are damaged or of another
+    /// Number of passages in the bytes of a file; `None` when they are damaged or of another
     /// version.
     pub(crate) fn checked(&self, bytes: &[u8]) -> Option<usize> {
         match self {
@@ -71,7 +71,7 @@ impl Holding {
         }
     }
 
-    /// How many passages a part has, and the positions that were added.
+    /// Number of passages of a part, and the positions that were added.
     pub(super) fn holds(&self, bytes: &[u8]) -> Option<(usize, Positions)> {
         match self {
             Self::Words => {

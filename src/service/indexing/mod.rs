@@ -37,16 +37,16 @@ use crate::{
 const SLICE_BYTES: usize = 4 << 20;
 /// Sessions that the store is asked for at once.
 const MOVED_MAX: usize = 1_000;
-/// How long a session that could not be read is left alone, unless it changes.
+/// Time for which a session that could not be read is left alone, unless it changes.
 const ASIDE_FOR: Duration = Duration::from_secs(30);
-/// How long what changed may gather before it is followed.
+/// Time for which changes may gather before they are followed.
 const GATHERED: Duration = Duration::from_millis(200);
 
 /// The indexes of all scopes, and the one task that feeds them.
 pub(super) struct Indexing {
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
     rota: Rota,
-    /// How far the store was followed; held by the task that follows it.
+    /// Point up to which the store was followed; held by the task that follows it.
     since: tokio::sync::Mutex<Since>,
     turns: Mutex<Turns>,
     /// Sent once changes were noted, and once a part was added.
@@ -56,10 +56,10 @@ pub(super) struct Indexing {
     options: SearchOptions,
 }
 
-/// What the operator decides about searching.
+/// Settings of the operator for searching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchOptions {
-    /// Whether sessions can be searched. Without it nothing is indexed.
+    /// True if sessions can be searched. Without it nothing is indexed.
     pub enabled: bool,
     /// Bytes of the parts of all indexes that are in memory alone.
     pub memory_bytes_max: usize,
@@ -88,7 +88,7 @@ pub struct IndexCounts {
     pub lost: u64,
 }
 
-/// Who asked the task to look again, and whether it runs.
+/// Requests for the task to look again, and whether it runs.
 #[derive(Default)]
 struct Turns {
     asked: u64,

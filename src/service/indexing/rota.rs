@@ -9,7 +9,7 @@ use crate::{
     event::{Scope, TenantId},
 };
 
-/// When each tenant and each scope was fed last.
+/// Last turn of each tenant and each scope.
 #[derive(Default)]
 pub(crate) struct Rota(Mutex<Fed>);
 

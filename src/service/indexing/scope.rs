@@ -1,4 +1,4 @@
-//! What is known of one scope: its sessions, how far each is in the index, and the parts that the
+//! State of one scope: its sessions, how far each is in the index, and the parts that the
 //! index is made of. It must not wait, nor read a store.
 
 use std::{
@@ -21,7 +21,7 @@ use crate::{
 pub(super) const SLICE_EVENTS: usize = 2_048;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
-/// How many parts of about the same size become one.
+/// Number of parts of about the same size that become one.
 const TIER: usize = 11;
 /// Sessions that are named as behind.
 const NAMED_MAX: usize = 20;
@@ -65,19 +65,19 @@ struct State {
     /// The session that was read last: others come first.
     read_last: Option<SessionHash>,
     parts: Vec<IndexPart>,
-    /// Whether some of them could not be merged.
+    /// True if some of them could not be merged.
     is_apart: bool,
     /// Files that are no parts any more.
     left: Vec<DerivedName>,
     /// Of each session with any: after the last event that says something of earlier ones.
     settled_from: HashMap<SessionHash, Position>,
-    /// What the files that were there at the start hold of sessions that are not noted yet.
+    /// Content of the files that were there at the start, of sessions that are not noted yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
-    /// Whether a caller has searched it.
+    /// True if a caller has searched it.
     is_wanted: bool,
 }
 
-/// What is known of a session of the scope.
+/// State of a session of the scope.
 #[derive(Clone, Debug)]
 struct Followed {
     key: SessionKey,
@@ -88,11 +88,11 @@ struct Followed {
     parent: Option<SessionHash>,
     tail: Position,
     created_at: Timestamp,
-    /// What is below is in the index.
+    /// End of what is in the index.
     indexed_to: Position,
     /// Events that it counts as behind.
     behind: u64,
-    /// How often something of it was taken away.
+    /// Number of times that something of it was taken away.
     rewritten: u64,
     survival: Survival,
 }
@@ -103,7 +103,7 @@ impl Followed {
     }
 }
 
-/// Where the bytes of a part are.
+/// Place of the bytes of a part.
 #[derive(Clone)]
 pub(crate) enum PartBytes {
     /// In memory alone.
@@ -234,7 +234,7 @@ impl ScopeIndex {
         names.into_iter().take(WORKSPACES_MAX).map(str::to_owned).collect()
     }
 
-    /// How much of the scope is in the index.
+    /// Part of the scope that is in the index.
     pub(crate) fn coverage(&self) -> Complete {
         let state = self.state();
         let is_aside = |hash: &&SessionHash| state.aside.contains_key(*hash);
@@ -272,7 +272,7 @@ impl ScopeIndex {
         self.state().damaged.insert(hash);
     }
 
-    /// How many passages there are, and parts.
+    /// Numbers of passages and of parts.
     pub(crate) fn sizes(&self) -> (usize, usize) {
         let state = self.state();
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
@@ -282,19 +282,19 @@ impl ScopeIndex {
         self.state().is_wanted = true;
     }
 
-    /// Whether it has everything that can be read.
+    /// True if it has everything that can be read.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.state().is_caught_up()
     }
 
-    /// Whether events wait to be read, and it is time to.
+    /// True if events wait to be read, and it is time to.
     pub(crate) fn has_events(&self) -> bool {
         let state = self.state();
         let is_time = state.is_wanted || state.events_behind >= WAITING_MAX;
         is_time && !state.is_caught_up()
     }
 
-    /// Whether there is something to read or to merge.
+    /// True if there is something to read or to merge.
     pub(super) fn has_work(&self) -> bool {
         self.has_events() || self.tier().is_some()
     }
@@ -322,14 +322,14 @@ impl ScopeIndex {
         std::mem::take(&mut self.state().left)
     }
 
-    /// Whether it lacks something of these sessions, each below a position.
+    /// True if it lacks something of these sessions, each below a position.
     pub(crate) fn lacks(&self, sessions: &HashMap<SessionId, Position>) -> bool {
         let state = self.state();
         let mut behind = state.behind.iter().filter_map(|hash| state.sessions.get(hash));
         behind.any(|one| sessions.get(&one.key.session).is_some_and(|to| one.indexed_to < *to))
     }
 
-    /// Whether nothing in a session that ends at `tail` can say something of an event from that
+    /// True if nothing in a session that ends at `tail` can say something of an event from that
     /// position on.
     pub(crate) fn is_settled(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
         let state = self.state();
@@ -403,7 +403,7 @@ impl ScopeIndex {
         }
     }
 
-    /// What to read for the next part, when it is time to: of the sessions in turn.
+    /// Chooses what to read for the next part, when it is time to: of the sessions in turn.
     pub(crate) fn next(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         if !self.has_events() {
@@ -614,8 +614,8 @@ impl State {
         }
     }
 
-    /// How far the files hold a session, from its first own position on: asked once, when the
-    /// session is noted first.
+    /// Takes the end of what the files hold of a session, from its first own position on: asked
+    /// once, when the session is noted first.
     fn take_held(&mut self, hash: SessionHash, base: Position, rewritten: u64) -> Position {
         let held = self.held.remove(&hash).unwrap_or_default();
         let mut to = base;

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What a refusal of arguments advises.
+/// Advice of a refusal of arguments.
 const LOOK: &str = "look at the tool's input schema";
 
 /// A point.
@@ -91,7 +91,7 @@ pub(super) fn judged<T: DeserializeOwned>(arguments: &str) -> ServiceResult<T> {
     Err(ServiceError::invalid(field, &error).action(LOOK))
 }
 
-/// Whether a tool's own argument is missing, not a member of one: with it the complaint is another.
+/// True if a tool's own argument is missing, not a member of one: with it the complaint is another.
 fn is_lacking<T: DeserializeOwned>(members: &Map<String, Value>, name: &str) -> bool {
     let mut with = members.clone();
     let lacking = with.insert(name.to_owned(), Value::Null).is_none();

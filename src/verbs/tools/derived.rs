@@ -63,7 +63,7 @@ impl<T: JsonSchema> JsonSchema for Camel<T> {
     }
 }
 
-/// Which of its names an object has.
+/// Kind of the names that an object has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamesOf {
     Tool,

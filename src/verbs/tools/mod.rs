@@ -69,11 +69,11 @@ pub enum Toolset {
     Research,
     /// Events as they are.
     Events,
-    /// What outlives a context window.
+    /// Memory that outlives a context window.
     Memory,
     /// Entities and relations of a workspace.
     Graph,
-    /// What one session hands to the next.
+    /// Handoffs from one session to the next.
     Workspace,
 }
 
@@ -118,7 +118,7 @@ impl Toolset {
         Ok(sets)
     }
 
-    /// Whether a tool is in it.
+    /// True if a tool is in it.
     #[must_use]
     pub fn has(self, tool: &Tool) -> bool {
         self == tool.toolset || self == Self::Agent && tool.listed_for_agent().is_some()
@@ -137,17 +137,17 @@ pub struct Tool {
     pub name: &'static str,
     /// A name for people.
     pub title: &'static str,
-    /// What it does and when to call it.
+    /// Its effect, and when to call it.
     pub about: &'static str,
     /// The group it belongs to.
     pub toolset: Toolset,
-    /// What its caller needs. A tool that needs no more than reading changes nothing.
+    /// Grants that its caller needs. A tool that needs no more than reading changes nothing.
     pub need: Need,
-    /// Whether the same call again changes nothing more.
+    /// True if the same call again changes nothing more.
     pub repeatable: bool,
-    /// Whether its arguments carry an event or a state of the caller's, which may be large.
+    /// True if its arguments carry an event or a state of the caller's, which may be large.
     pub carries: bool,
-    /// Whether the key of a call stands for it without a digest of its arguments: the verb makes
+    /// True if the key of a call stands for it without a digest of its arguments: the verb makes
     /// one, or they are stored as events and compared. What is redacted of events must not be known
     /// by a digest.
     pub plain_key: bool,
@@ -218,7 +218,7 @@ impl Tool {
         }
     }
 
-    /// Whether it changes nothing.
+    /// True if it changes nothing.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.need == Need::READ
@@ -272,7 +272,7 @@ impl Tool {
         (self.output)()
     }
 
-    /// What a client may assume of a call, by the names that MCP has for it.
+    /// Assumptions that a client may make of a call, by the names that MCP has for them.
     #[must_use]
     pub fn hints(&self) -> [(&'static str, bool); 4] {
         [
@@ -353,7 +353,7 @@ pub fn published() -> Value {
     json!({ "tools": all.collect::<Vec<_>>() })
 }
 
-/// Whether a request of MCP calls a tool that carries an event or a state.
+/// True if a request of MCP calls a tool that carries an event or a state.
 #[must_use]
 pub fn carries(request: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -405,13 +405,13 @@ pub fn with_text(request: &str) -> Option<String> {
 /// A call of a tool: who makes it, and what carries it out.
 #[derive(Clone, Copy)]
 pub struct ToolCall<'a> {
-    /// What carries it out.
+    /// Service that carries it out.
     pub service: &'a Service,
     /// The process that owns the data directory.
     pub owner: &'a OwnerInfo,
     /// On whose behalf.
     pub caller: &'a Caller,
-    /// What its credential allows.
+    /// Grants of its credential.
     pub who: &'a Principal,
     /// By what the caller is known.
     pub via: &'a Via,

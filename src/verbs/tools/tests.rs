@@ -1,4 +1,4 @@
-//! What a model pays for the tools, and what a strict client sees.
+//! Costs of the tools for a model, and their schemas for a strict client.
 
 use super::*;
 

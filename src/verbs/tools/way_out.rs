@@ -9,7 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::service::{Candidate, Code, NextCall, ServiceError};
 
-/// What a refused call asked for, as far as a way out needs it.
+/// Arguments of a refused call, as far as a way out needs them.
 pub(super) struct RefusedCall {
     tool: String,
     session: Option<Value>,

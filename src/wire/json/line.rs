@@ -17,7 +17,7 @@ const REFERENCE_BYTES_MAX: usize = 130;
 /// One line, as far as it could be read.
 #[derive(Debug)]
 pub struct AppendLine<'a> {
-    /// What the client calls it: the JSON text of a string or a whole number.
+    /// The client's name for it: the JSON text of a string or a whole number.
     pub reference: Option<&'a str>,
     /// The session, when the line names one.
     pub session: Option<SessionId>,

@@ -44,20 +44,20 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What an object has, as far as it was read.
+/// Members of an object, as far as it was read.
 #[derive(Default)]
 pub(super) struct Object<'a> {
     /// Its members in order; of a request, without the events.
     pub(super) members: Vec<Member<'a>>,
     /// The events of a request, each by its members: at most one more than a batch may have.
     pub(super) events: Option<Vec<Vec<Member<'a>>>>,
-    /// Whether `events` comes twice.
+    /// True if `events` comes twice.
     pub(super) twice: bool,
-    /// Whether the member `events` is read as a list of objects.
+    /// True if the member `events` is read as a list of objects.
     is_request: bool,
 }
 
-/// Why a text is not read as an object.
+/// Reason for which a text is not read as an object.
 pub(super) enum Unlike {
     /// It is JSON of another kind.
     Object,
@@ -121,7 +121,7 @@ pub(super) fn is_json(text: &str) -> ServiceResult<()> {
     read.map(drop).map_err(|error| not_json(text, &error))
 }
 
-/// Whether a JSON text is nested no deeper than so many levels.
+/// True if a JSON text is nested no deeper than so many levels.
 pub(super) fn is_within(text: &str, levels: usize) -> bool {
     // Most texts have fewer brackets, which a processor counts a block at a time.
     let opens = |block: &[u8]| {

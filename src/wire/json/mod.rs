@@ -39,7 +39,7 @@ pub const RESERVED: [&str; 6] = ["id", "type", "position", "processed_at", "crea
 /// Nesting inside an event's own braces.
 const LEVELS_INSIDE: usize = limits::JSON_DEPTH_MAX - 1;
 
-/// Why an event's text is refused, before the caller says which event of the batch it is.
+/// Refusal of an event's text, before the caller says which event of the batch it is.
 enum Refused {
     Deep,
     Field { name: String, problem: String },
@@ -114,7 +114,7 @@ pub fn shown(text: &[u8]) -> serde_json::Result<serde_json::Value> {
     }
 }
 
-/// How many values a text has, when a tree of it may be built.
+/// Counts the values of a text when a tree of it may be built.
 ///
 /// # Errors
 /// `invalid_request`: it has too many, or is nested too deep.

@@ -134,7 +134,7 @@ fn taken(
     Ok(event)
 }
 
-/// What the reserved members of one event say.
+/// Reserved members of one event.
 #[derive(Default)]
 struct Head {
     id: Option<EventId>,

@@ -95,7 +95,7 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a text is JSON and memory takes it");
 }
 
-/// What follows the reserved members: a comma and the body's members, or only its brace.
+/// Ending after the reserved members: a comma and the body's members, or only its brace.
 fn tail_of(body: &[u8]) -> (&'static [u8], &[u8]) {
     debug_assert!(body.starts_with(b"{"), "a stored body is an object");
     let members = body.strip_prefix(b"{").unwrap_or(b"}");

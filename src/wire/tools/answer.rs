@@ -27,7 +27,7 @@ use crate::{
     service::{BoundBy, Found, RecordedStep, Recovered},
 };
 
-/// How the session was found, for a model.
+/// Name, for a model, of the way in which the session was found.
 pub(crate) fn bound_by(by: BoundBy) -> &'static str {
     match by {
         BoundBy::Argument => "argument",
@@ -281,7 +281,7 @@ impl ResearchAnswer {
         self
     }
 
-    /// What a reader gets back.
+    /// Builds the answer from what was recovered.
     pub(crate) fn of_recovered(found: Found) -> Self {
         let Found { session, by, continues, recovered } = found;
         let session = &session;

@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{api::error::ErrorBody, service::ServiceError, wire::convert};
 
-/// Why a tool call was refused or failed.
+/// Refusal or failure of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// One of the closed list of codes.
     pub code: String,
     /// A sentence.
     pub message: String,
-    /// Whether the same call may succeed later, unchanged.
+    /// True if the same call may succeed later, unchanged.
     pub retryable: bool,
     hint: Map<String, Value>,
 }
@@ -76,7 +76,7 @@ impl Failure {
         self
     }
 
-    /// What a model reads.
+    /// Text for a model.
     #[must_use]
     pub fn text(&self) -> String {
         let mut hint = self.hint.clone();

@@ -252,7 +252,7 @@ pub(crate) struct MemoryPageCall {
 }
 
 impl MemoryPageCall {
-    /// Whether its session must be known: a query looks in all of them.
+    /// True if its session must be known: a query looks in all of them.
     pub(crate) fn needs_session(&self) -> bool {
         self.query.is_none() && self.workspace.is_none()
     }

@@ -80,7 +80,7 @@ fn names_of_confidence(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl SequentialSearch {
-    /// Whether it is a revision of no step.
+    /// True if it is a revision of no step.
     pub(crate) fn lacks_revised(&self) -> bool {
         self.is_revision == Some(true) && self.revises_step.is_none()
     }

@@ -141,7 +141,7 @@ impl From<Hit> for MemoryBlock {
     }
 }
 
-/// What was found as a reader wants it: each hit under its place, and below it what stands beside
+/// Text of what was found, for a reader: each hit under its place, and below it what stands beside
 /// it. Recorded text is indented, so that none can begin a hit.
 fn text_of(found: &SearchAnswer) -> String {
     // A string takes whatever is written to it.

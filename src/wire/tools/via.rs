@@ -1,4 +1,4 @@
-//! How a caller without a session id is known, as headers: front ends write them, interfaces read
+//! Headers that identify a caller without a session id: front ends write them, interfaces read
 //! them. A directory is percent-encoded, because a path may have any character. It must not derive
 //! a right from a header: scope comes from the credential.
 
