@@ -2,20 +2,20 @@
 //! connection used last, the one used last in its working directory. There is no further guess: the
 //! latest sessions are offered. It must not keep a file: the log has what a directory used last.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::{
     BoundBy, Caller, Candidate, Code, Next, Remembered, Service, ServiceError, ServiceResult, Via,
     added::event,
-    directory::{Local, Meant, dates, meant},
+    directory::{Local, Meant, meant},
     is_notebook,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Batch, Position, Scope, SessionId, kinds},
-    store::{Listing, Only, SessionInfo},
+    store::SessionInfo,
 };
 
 /// Most connections kept; the least recently used is dropped first.
@@ -108,16 +108,6 @@ impl Service {
     pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
         let Remembered { session, fresh } = self.bindings.get(&caller.scope, via);
         Remembered { session: session.filter(|session| !is_notebook(session)), fresh }
-    }
-
-    /// Whether the session exists, in any state.
-    pub(super) async fn known(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
-        match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
-            Ok(_) => Ok(true),
-            Err(error) if error.code == Code::SessionNotFound => Ok(false),
-            Err(error) if error.code.is_gone() => Ok(true),
-            Err(error) => Err(error),
-        }
     }
 
     /// Notes what the caller's connection used; a notebook is no session to continue.
@@ -278,43 +268,6 @@ impl Service {
         let mut offered: Vec<(SessionInfo, bool)> = offered.take(CANDIDATES_MAX).collect();
         self.title(offered.iter_mut().map(|(info, _)| info)).await;
         Ok(offered.into_iter().map(|(info, here)| candidate(info, here)).collect())
-    }
-
-    /// The `count` sessions worked in last, in a working directory or in the whole scope, without
-    /// notebooks.
-    pub(super) async fn latest(
-        &self,
-        caller: &Caller,
-        workspace: Option<&String>,
-        count: usize,
-    ) -> ServiceResult<Vec<SessionInfo>> {
-        let order = move |found: &mut Vec<SessionInfo>| {
-            found.sort_by(|a, b| {
-                let place = |info: &SessionInfo| (dates(info).1, info.created_at);
-                place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
-            });
-            found.truncate(count);
-        };
-        // The walk looks at each session and lists none.
-        let latest = Arc::new(Mutex::from(Vec::new()));
-        let found = Arc::clone(&latest);
-        let note = move |info: &SessionInfo| {
-            if is_notebook(&info.key.session) {
-                return false;
-            }
-            let mut found = found.lock();
-            found.push(info.clone());
-            if found.len() > count.saturating_mul(4) {
-                order(&mut found);
-            }
-            false
-        };
-        let only = Some(Only(Arc::new(note)));
-        let listing = Listing { only, workspace: workspace.cloned(), ..Listing::default() };
-        self.store.list(&caller.scope, listing).await?;
-        let mut latest = std::mem::take(&mut *latest.lock());
-        order(&mut latest);
-        Ok(latest)
     }
 }
 

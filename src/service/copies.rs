@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{Caller, Service, ServiceResult, removal::item_of};
+use super::{Caller, Service, ServiceResult};
 use crate::{
     api::events::ItemOf,
     event::{Event, EventId, Position, Range, SessionId, SessionKey, kinds},
@@ -127,6 +127,43 @@ impl Service {
         };
         items.extend(self.written_from(caller, session, is_of).await?);
         Ok(items)
+    }
+
+    /// Those items of memory that were written from a session and are wanted. They are in the
+    /// notebook of its workspace, which a session does not change.
+    pub(super) async fn written_from(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        wanted: impl Fn(&MemoryItem) -> bool + Send + Sync,
+    ) -> ServiceResult<Vec<ItemOf>> {
+        let mut items = Vec::new();
+        let Some(workspace) = self.store.workspace(&caller.key(session)).await? else {
+            return Ok(items);
+        };
+        for notebook in self.notebooks(caller, &workspace).await? {
+            let is_of = |item: &&MemoryItem| {
+                item.from.as_ref().is_some_and(|from| from.session == session.as_str())
+                    && wanted(item)
+            };
+            let key = caller.key(&notebook);
+            let found = self.peek_facts(&key, |_, facts| {
+                let found = facts.memory.all().filter(is_of);
+                found.map(item_of(&notebook)).collect::<Vec<_>>()
+            });
+            items.extend(found.await?);
+        }
+        Ok(items)
+    }
+}
+
+/// An item of memory that a session keeps and that may repeat what is removed.
+fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
+    move |item: &MemoryItem| ItemOf {
+        memory_id: item.id.clone(),
+        notebook: session.clone(),
+        position: item.position,
+        redacted: false,
     }
 }
 

@@ -1,13 +1,17 @@
-//! The session of a working directory for a caller without an id. Several agents may work in one
-//! directory, so a session is chosen only if it is unambiguous. It must not write, except for the
-//! mark that one session continues another.
+//! The sessions worked in last, and the one of a working directory for a caller without an id.
+//! Several agents may work in one directory, so a session is chosen only if it is unambiguous. It
+//! must not write, except for the mark that one session continues another.
+
+use std::sync::Arc;
 
 use super::{
-    Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via, store_error::unwritten,
+    Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status, Via,
+    is_notebook, line::continues, store_error::unwritten,
 };
 use crate::{
+    env::sync::Mutex,
     event::{Origin, Position, SessionId, SessionKey, Timestamp},
-    store::{Change, SessionInfo, lifetime::micros},
+    store::{Change, Listing, Only, SessionInfo, lifetime::micros},
 };
 
 /// The latest sessions of a directory that are considered.
@@ -32,11 +36,6 @@ pub(super) enum Meant {
     Several,
     /// There is none.
     None,
-}
-
-/// Metadata of a session that names the one it continues.
-pub(super) fn continues() -> String {
-    format!("{RESERVED_METADATA}continues")
 }
 
 /// Metadata of a session that names the one that continues it, and how many steps it had then.
@@ -113,6 +112,43 @@ impl Service {
         Ok(locals)
     }
 
+    /// The `count` sessions worked in last, in a working directory or in the whole scope, without
+    /// notebooks.
+    pub(super) async fn latest(
+        &self,
+        caller: &Caller,
+        workspace: Option<&String>,
+        count: usize,
+    ) -> ServiceResult<Vec<SessionInfo>> {
+        let order = move |found: &mut Vec<SessionInfo>| {
+            found.sort_by(|a, b| {
+                let place = |info: &SessionInfo| (dates(info).1, info.created_at);
+                place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
+            });
+            found.truncate(count);
+        };
+        // The walk looks at each session and lists none.
+        let latest = Arc::new(Mutex::from(Vec::new()));
+        let found = Arc::clone(&latest);
+        let note = move |info: &SessionInfo| {
+            if is_notebook(&info.key.session) {
+                return false;
+            }
+            let mut found = found.lock();
+            found.push(info.clone());
+            if found.len() > count.saturating_mul(4) {
+                order(&mut found);
+            }
+            false
+        };
+        let only = Some(Only(Arc::new(note)));
+        let listing = Listing { only, workspace: workspace.cloned(), ..Listing::default() };
+        self.store.list(&caller.scope, listing).await?;
+        let mut latest = std::mem::take(&mut *latest.lock());
+        order(&mut latest);
+        Ok(latest)
+    }
+
     /// Whether an agent wrote to a session within the hot time and nothing ended it. An import is
     /// no work of an agent, and what a fork has of its parent is not its own.
     async fn is_live(&self, info: &SessionInfo) -> bool {
@@ -173,6 +209,16 @@ impl Service {
             }
         }
         Ok(Some(end))
+    }
+
+    /// Whether the session exists, in any state.
+    async fn known(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
+        match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
+            Ok(_) => Ok(true),
+            Err(error) if error.code == Code::SessionNotFound => Ok(false),
+            Err(error) if error.code.is_gone() => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Marks in both sessions that `next` continues `before`. Of two workspaces only the earlier

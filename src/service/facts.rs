@@ -260,6 +260,19 @@ impl Service {
         self.viewed(tenant, facts.weight(), move || look(&facts)).await
     }
 
+    /// Runs a function on the facts as of now, or as of the given position.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        key: &SessionKey,
+        at: Option<Position>,
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        match at {
+            Some(position) => self.view_at(key, position, look).await,
+            None => self.view_facts(key, |_, facts| look(facts)).await,
+        }
+    }
+
     /// Runs what looks at so many bytes of facts.
     pub(super) async fn viewed<T: Send + 'static>(
         &self,

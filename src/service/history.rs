@@ -3,7 +3,10 @@
 //! many uses none.
 
 use super::{
-    Caller, Past, Service, ServiceError, ServiceResult, Status, checkpoints::at, is_notebook,
+    Caller, Code, Service, ServiceError, ServiceResult, Status,
+    checkpoints::at,
+    is_notebook,
+    past::{Past, past},
 };
 use crate::{
     api::work::{Checkpoint, HistoryAnswer, LeftSession, PastSession, StartFrom},
@@ -61,6 +64,38 @@ impl From<History> for HistoryAnswer {
 }
 
 impl Service {
+    /// The sessions written to last, each with its goal and state.
+    ///
+    /// # Errors
+    /// Those of reading a session; one that is deleted meanwhile is left out.
+    pub async fn review_history(
+        &self,
+        caller: &Caller,
+        workspace: Option<&String>,
+        limit: usize,
+    ) -> ServiceResult<Vec<Past>> {
+        let mut history = Vec::new();
+        for info in self.latest(caller, workspace, limit).await? {
+            let past = self.peek_view(&info.key, |info, facts| past(info.clone(), facts)).await;
+            match past {
+                Ok(past) => history.push(past),
+                Err(error) if error.code.is_gone() => {}
+                // One damaged session does not fail the list: its entry says so.
+                Err(error) if error.code == Code::SessionDamaged => history.push(Past {
+                    info,
+                    goal: String::new(),
+                    summary: error.message,
+                    steps: 0,
+                    gaps_open: 0,
+                    complete: false,
+                    calls_open: 0,
+                }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(history)
+    }
+
     /// Recent work in a workspace, or in the whole scope.
     ///
     /// # Errors

@@ -3,14 +3,8 @@
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Point, Position, Range, SessionId, SessionKey},
-    projection::checkpoints::Checkpoints,
-    store::{Fill, Read},
+    projection::{Facts, checkpoints::Checkpoints},
 };
-
-/// Events read in one step of a backward search.
-const SEARCH_EVENTS: usize = 1_000;
-/// Bytes of bodies held in one step while searching backwards.
-const SEARCH_BYTES: usize = 4 << 20;
 
 impl Service {
     /// The position a point names now.
@@ -26,6 +20,19 @@ impl Service {
         let key = caller.key(session);
         let tail = self.store.used(&key).await?.tail;
         self.position_of(&key, point, tail).await
+    }
+
+    /// The position a view is as of: what a point names, or the tail.
+    pub(super) async fn as_of(
+        &self,
+        key: &SessionKey,
+        at: Option<&Point>,
+    ) -> ServiceResult<Position> {
+        let tail = self.store.used(key).await?.tail;
+        match at {
+            Some(point) => Ok(self.end_of(key, point, tail).await?.min(tail)),
+            None => Ok(tail),
+        }
     }
 
     /// The end of a past that a point names: with the step it names, and before anything else.
@@ -71,35 +78,18 @@ impl Service {
         found.ok_or_else(|| ServiceError::point_not_found(point, tail))
     }
 
-    /// The n-th last event of a type, 1 = last, by reading backwards.
-    pub(super) async fn nth_last(
+    /// The positions of a step.
+    async fn step_extent(
         &self,
         key: &SessionKey,
-        kind: &str,
-        nth: u64,
-        tail: Position,
-    ) -> ServiceResult<Option<Position>> {
-        let (mut end, mut left) = (tail, nth);
-        while end > Position::ZERO {
-            let read = Read {
-                range: Range::new(Position::ZERO, end),
-                events_max: SEARCH_EVENTS,
-                bytes_max: SEARCH_BYTES,
-                fill: Fill::Backward,
-                allow_gaps: false,
-            };
-            let slice = self.store.read(key, read).await?;
-            for event in slice.events.iter().rev().filter(|event| event.kind.as_str() == kind) {
-                if left <= 1 {
-                    return Ok(Some(event.position));
-                }
-                left -= 1;
-            }
-            if slice.covered.is_empty() {
-                break;
-            }
-            end = slice.covered.from;
-        }
-        Ok(None)
+        number: u64,
+        branch: Option<&str>,
+    ) -> ServiceResult<Option<Range>> {
+        let look = |facts: &Facts| {
+            let at = facts.research.find(number, branch)?;
+            let step = facts.research.steps().get(at)?;
+            Some(Range::new(step.position, step.extent.to.max(step.position.plus(1))))
+        };
+        self.with_facts(key, |_, facts| look(facts)).await
     }
 }

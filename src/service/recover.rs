@@ -12,23 +12,17 @@ use crate::{
         overview::PageAnswer,
         step::StepAnswer,
     },
-    event::{Point, Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
+    event::{Point, Range, SessionId, SessionKey, Timestamp, kinds, limits},
     harness::{self, Overview, Purse, StepPlace},
     projection::{
         Facts, Research,
         body::{self, StepBody},
     },
-    store::{Fill, Read, SessionInfo},
+    store::{Fill, Read},
 };
 
 /// Bytes of a page's names, ids, marker and cursor.
 const PAGE_FRAME_BYTES: usize = 900;
-
-/// Bytes of a goal and of a summary in a history.
-const PAST_GOAL_BYTES: usize = 240;
-const PAST_SUMMARY_BYTES: usize = 800;
-/// Characters of a line of that summary.
-const PAST_LINE_CHARS: usize = 120;
 
 /// The parameters of a read.
 #[derive(Clone, Debug, Default)]
@@ -47,25 +41,6 @@ pub struct RecoverCall {
     pub find: Option<String>,
     /// True if an overview has a text, for a model.
     pub is_text: bool,
-}
-
-/// A session in a history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
-    /// The session's record.
-    pub info: SessionInfo,
-    /// The goal.
-    pub goal: String,
-    /// The state in a text.
-    pub summary: String,
-    /// Steps recorded.
-    pub steps: u64,
-    /// Gaps that are open.
-    pub gaps_open: u64,
-    /// True if its latest step was marked as the last.
-    pub complete: bool,
-    /// Calls of tools without a result.
-    pub calls_open: usize,
 }
 
 /// Answer to a reader.
@@ -201,66 +176,6 @@ impl Service {
         Ok(Found { session, by, continues, recovered })
     }
 
-    /// The sessions written to last, each with its goal and state.
-    ///
-    /// # Errors
-    /// Those of reading a session; one that is deleted meanwhile is left out.
-    pub async fn review_history(
-        &self,
-        caller: &Caller,
-        workspace: Option<&String>,
-        limit: usize,
-    ) -> ServiceResult<Vec<Past>> {
-        let mut history = Vec::new();
-        for info in self.latest(caller, workspace, limit).await? {
-            let past = self.peek_view(&info.key, |info, facts| past(info.clone(), facts)).await;
-            match past {
-                Ok(past) => history.push(past),
-                Err(error) if error.code.is_gone() => {}
-                // One damaged session does not fail the list: its entry says so.
-                Err(error) if error.code == Code::SessionDamaged => history.push(Past {
-                    info,
-                    goal: String::new(),
-                    summary: error.message,
-                    steps: 0,
-                    gaps_open: 0,
-                    complete: false,
-                    calls_open: 0,
-                }),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(history)
-    }
-
-    /// Runs a function on the facts as of now, or as of the given position.
-    pub(super) async fn look<T: Send + 'static>(
-        &self,
-        key: &SessionKey,
-        at: Option<Position>,
-        look: impl FnOnce(&Facts) -> T + Send + 'static,
-    ) -> ServiceResult<T> {
-        match at {
-            Some(position) => self.view_at(key, position, look).await,
-            None => self.view_facts(key, |_, facts| look(facts)).await,
-        }
-    }
-
-    /// Position of a step, for a point.
-    pub(super) async fn step_extent(
-        &self,
-        key: &SessionKey,
-        number: u64,
-        branch: Option<&str>,
-    ) -> ServiceResult<Option<Range>> {
-        let look = |facts: &Facts| {
-            let at = facts.research.find(number, branch)?;
-            let step = facts.research.steps().get(at)?;
-            Some(Range::new(step.position, step.extent.to.max(step.position.plus(1))))
-        };
-        self.with_facts(key, |_, facts| look(facts)).await
-    }
-
     /// Reads the step's range, and nothing else.
     async fn step_page(
         &self,
@@ -289,19 +204,6 @@ impl Service {
         let (step, next) = harness::page(&step, place, byte_offset, bytes_max);
         let next = next.map(|byte_offset| Cursor::Step { ordinal: found.ordinal, byte_offset });
         Ok(Recovered::Step(Box::new(StepAnswer { step, next_cursor: next })))
-    }
-}
-
-pub(super) fn past(info: SessionInfo, facts: &Facts) -> Past {
-    let research = &facts.research;
-    Past {
-        info,
-        goal: harness::goal(facts, PAST_GOAL_BYTES).text,
-        summary: harness::summary_in_lines(facts, PAST_SUMMARY_BYTES, PAST_LINE_CHARS),
-        steps: research.steps().len() as u64,
-        gaps_open: research.gaps_open().len() as u64,
-        complete: research.completed_at().is_some(),
-        calls_open: facts.outcomes.open().len(),
     }
 }
 

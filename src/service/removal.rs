@@ -8,19 +8,8 @@ use super::{
 use crate::{
     api::events::{CopyOf, ItemOf, RedactedBeside},
     event::{Event, EventId, Position, SessionId},
-    projection::MemoryItem,
     store::{Family, StoreError, StoreResult},
 };
-
-/// An item of memory that a session keeps and that may repeat what is removed.
-pub(super) fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
-    move |item: &MemoryItem| ItemOf {
-        memory_id: item.id.clone(),
-        notebook: session.clone(),
-        position: item.position,
-        redacted: false,
-    }
-}
 
 impl Service {
     /// Erases a session: once this returns, no caller can read it, nor a text that a model of its
@@ -67,33 +56,6 @@ impl Service {
         // Facts of its forks contain its events.
         self.forget_events_of(caller, &erased, Some(std::slice::from_ref(session))).await;
         erased.map_err(unwritten)?;
-        Ok(items)
-    }
-
-    /// Those items of memory that were written from a session and are wanted. They are in the
-    /// notebook of its workspace, which a session does not change.
-    pub(super) async fn written_from(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        wanted: impl Fn(&MemoryItem) -> bool + Send + Sync,
-    ) -> ServiceResult<Vec<ItemOf>> {
-        let mut items = Vec::new();
-        let Some(workspace) = self.store.workspace(&caller.key(session)).await? else {
-            return Ok(items);
-        };
-        for notebook in self.notebooks(caller, &workspace).await? {
-            let is_of = |item: &&MemoryItem| {
-                item.from.as_ref().is_some_and(|from| from.session == session.as_str())
-                    && wanted(item)
-            };
-            let key = caller.key(&notebook);
-            let found = self.peek_facts(&key, |_, facts| {
-                let found = facts.memory.all().filter(is_of);
-                found.map(item_of(&notebook)).collect::<Vec<_>>()
-            });
-            items.extend(found.await?);
-        }
         Ok(items)
     }
 

@@ -9,7 +9,8 @@ use super::{
     BoundBy, Caller, Code, Emitted, NewSession, Service, ServiceError, ServiceResult, SessionInfo,
     Via,
     bind::candidate,
-    directory::{Local, Meant, continues, meant, without_research},
+    directory::{Local, Meant, meant, without_research},
+    line::continues,
     step::{
         StepCall, Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line,
         is_other_work, judge,

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
-    directory::{continues, dates},
-    line::{ChainLink, is_beside, read_before, restored_from, saved_at},
-    recover::{Past, past},
+    chain::ChainLink,
+    directory::dates,
+    line::{continues, is_beside, read_before, restored_from, saved_at},
+    past::{Past, past},
     saving::check_workspace,
     store_error::unwritten,
     titles::title_elsewhere,

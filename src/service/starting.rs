@@ -129,7 +129,7 @@ impl Service {
                 continue;
             }
             let look = |info: &SessionInfo, facts: &Facts| {
-                let past = super::recover::past(info.clone(), facts);
+                let past = super::past::past(info.clone(), facts);
                 (past, harness::has_work(facts), harness::outcome(facts))
             };
             match self.peek_view(&info.key, look).await {

@@ -10,22 +10,19 @@ use serde_json::{Value, json, value::RawValue};
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     api::tool_cache::{LookupRequest, MemoryFigures},
-    event::{Event, Position, Range, SessionId, SessionKey},
+    event::{Event, Position, SessionId},
     harness,
     projection::{
         Facts, body,
         remembered::{CallBody, Memory, TOKEN_BYTES, digest, has_words},
         words,
     },
-    store::{Fill, Read},
 };
 
 /// Default tokens of remembered results.
 pub const REMEMBERED_TOKENS: usize = 4_000;
 /// The largest budget of remembered answers.
 const REMEMBERED_TOKENS_MAX: usize = 1_000_000;
-/// Bytes read for one event at most.
-const EVENT_BYTES: usize = 8 << 20;
 /// Bytes of a member that stays beside a text that is cut, and around that text.
 const MEMBER_BYTES_MAX: usize = 300;
 const CUT_FRAME_BYTES: usize = 48;
@@ -159,22 +156,6 @@ impl Service {
             }
         }
         Ok((outputs, figures))
-    }
-
-    /// The event at a position, if there is one.
-    pub(super) async fn event_at(
-        &self,
-        key: &SessionKey,
-        at: Position,
-    ) -> ServiceResult<Option<Event>> {
-        let read = Read {
-            range: Range::new(at, at.plus(1)),
-            events_max: 1,
-            bytes_max: EVENT_BYTES,
-            fill: Fill::Forward,
-            allow_gaps: false,
-        };
-        Ok(self.store.read(key, read).await?.events.into_iter().next())
     }
 }
 

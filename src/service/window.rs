@@ -233,19 +233,6 @@ impl Service {
         })
     }
 
-    /// The position a view is as of: what a point names, or the tail.
-    pub(super) async fn as_of(
-        &self,
-        key: &SessionKey,
-        at: Option<&Point>,
-    ) -> ServiceResult<Position> {
-        let tail = self.store.used(key).await?.tail;
-        match at {
-            Some(point) => Ok(self.end_of(key, point, tail).await?.min(tail)),
-            None => Ok(tail),
-        }
-    }
-
     /// What of a session is no part of the conversation any more as of a position.
     async fn withdrawn(&self, key: &SessionKey, at: Position) -> ServiceResult<Withdrawn> {
         let info = self.store.info(key).await?;

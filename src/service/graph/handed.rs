@@ -13,7 +13,7 @@ use crate::{
     service::{
         Caller, Code, Service, ServiceResult,
         line::{saved, saved_at},
-        recover::past,
+        past::past,
     },
     store::{Listing, Only, SessionInfo},
 };

@@ -12,7 +12,8 @@ mod rows;
 mod seen;
 
 use self::checks::{
-    check_id, check_properties, check_type, check_workspace, content_of, former_id, text_of,
+    check_id, check_properties, check_type, check_workspace, content_after, content_of, former_id,
+    text_of,
 };
 use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
 use crate::{
@@ -23,6 +24,9 @@ use crate::{
         body::{self, EntityBody, RelationBody},
     },
 };
+
+/// How often a relation of the same content may be removed.
+const REMOVALS_MAX: usize = 1_000;
 
 impl Service {
     /// Writes an entity, or changes its properties by a merge patch; durable when this returns. A
@@ -166,6 +170,24 @@ impl Service {
     /// The id of a relation, which follows from its content.
     fn relation_id(&self, caller: &Caller, content: &[u8]) -> String {
         format!("rel_{}", self.name_of(&caller.scope, "relation", content))
+    }
+
+    /// The id of a relation that is to be written: another one for each time that it was removed.
+    async fn free_id(
+        &self,
+        caller: &Caller,
+        notebook: &SessionId,
+        content: &[u8],
+    ) -> ServiceResult<String> {
+        let id = |removed: usize| self.relation_id(caller, &content_after(content, removed));
+        let look = |graph: &Graph| {
+            (0..REMOVALS_MAX).map(id).find(|id| graph.relation_removed(id).is_none())
+        };
+        let free = self.with_graph(caller, notebook, look).await?;
+        free.ok_or_else(|| {
+            let message = format!("the relation was removed {REMOVALS_MAX} times");
+            ServiceError::new(Code::LimitReached, message).action("write it with other properties")
+        })
     }
 
     async fn write_graph(

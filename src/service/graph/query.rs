@@ -25,7 +25,7 @@ use crate::{
     projection::{Entity, Graph, Relation},
     search::EntityKind,
     service::{
-        Caller, Service, ServiceError, ServiceResult, directory::continues, facts::Pinned,
+        Caller, Service, ServiceError, ServiceResult, facts::Pinned, line::continues,
         sessions::page_limit,
     },
     store::{Listing, Only, SessionInfo},

@@ -2,12 +2,12 @@
 //! and the notebook keeps what was. It must not remove an event.
 
 use super::{
-    checks::{check_id, check_type, check_workspace, content_after},
+    checks::{check_id, check_type, check_workspace},
     no_entity,
 };
 use crate::{
     api::graph::Written,
-    event::{Batch, NewEvent, Origin, Position, SessionId, kinds, limits},
+    event::{Batch, NewEvent, Origin, Position, kinds, limits},
     projection::{
         Graph,
         body::{self, EntityRemovedBody, ForgottenBody},
@@ -17,8 +17,6 @@ use crate::{
 
 /// Tries of a removal, repeated when something was written in between.
 const TRIES_MAX: usize = 16;
-/// Removals allowed of a relation of the same content.
-const REMOVALS_MAX: usize = 1_000;
 
 impl Service {
     /// Removes an entity with its relations; durable when this returns. Twice is once. Relations of
@@ -129,24 +127,6 @@ impl Service {
         }
         Err(ServiceError::new(Code::PositionConflict, "the graph changes too fast")
             .action("try again"))
-    }
-
-    /// The id of a relation that is to be written: another one for each time that it was removed.
-    pub(super) async fn free_id(
-        &self,
-        caller: &Caller,
-        notebook: &SessionId,
-        content: &[u8],
-    ) -> ServiceResult<String> {
-        let id = |removed: usize| self.relation_id(caller, &content_after(content, removed));
-        let look = |graph: &Graph| {
-            (0..REMOVALS_MAX).map(id).find(|id| graph.relation_removed(id).is_none())
-        };
-        let free = self.with_graph(caller, notebook, look).await?;
-        free.ok_or_else(|| {
-            let message = format!("the relation was removed {REMOVALS_MAX} times");
-            ServiceError::new(Code::LimitReached, message).action("write it with other properties")
-        })
     }
 }
 

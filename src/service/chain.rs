@@ -1,0 +1,159 @@
+//! The line of a session walked both ways, with what a listing shows of each; and the session of it
+//! that is shown in place of one without a task. It must not write a link.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    Caller, Service, ServiceResult, is_notebook,
+    line::{LINE_MAX, continued, read_before, saved_at},
+};
+use crate::{
+    api::handoff::ChainSession,
+    event::{Position, SessionId, SessionKey},
+    projection::Facts,
+    store::{Listing, Only, SessionInfo},
+};
+
+/// Sessions of a chain that are listed.
+const CHAIN_MAX: usize = 1_000;
+
+/// A session of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainLink {
+    /// Its record.
+    pub info: SessionInfo,
+    /// The session that it continues, and up to where it has read that.
+    pub continues: Option<(SessionId, Option<Position>)>,
+    /// The sessions that continue it, the earliest first.
+    pub continued_by: Vec<SessionId>,
+    /// Where it was saved last.
+    pub saved_at: Option<Position>,
+}
+
+impl From<ChainLink> for ChainSession {
+    fn from(link: ChainLink) -> Self {
+        let (before, at) = link.continues.unzip();
+        Self {
+            session: link.info.clone().into(),
+            continues: before.map(|session| session.to_string()),
+            continues_from: at.flatten().map(|at| at.0),
+            continued_by: link.continued_by.iter().map(ToString::to_string).collect(),
+            saved_at: link.saved_at.map(|at| at.0),
+        }
+    }
+}
+
+impl Service {
+    /// The sessions that a session continues and those that continue it, the first one first.
+    ///
+    /// # Errors
+    /// `session_not_found`, and those of the engine. A session of a line that is gone or of another
+    /// workspace ends it.
+    pub async fn chain_of(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<Vec<ChainLink>> {
+        let own = self.store.used(&caller.key(session)).await?;
+        let workspace = own.workspace.clone();
+        let mut line = vec![own];
+        let mut elsewhere = None;
+        while let Some((before, _)) = line.last().and_then(continued)
+            && line.len() < LINE_MAX
+            && !line.iter().any(|info| info.key.session == before)
+            && let Ok(info) = self.store.info(&caller.key(&before)).await
+        {
+            if info.workspace != workspace {
+                elsewhere = Some(before);
+                break;
+            }
+            line.push(info);
+        }
+        line.reverse();
+        let followers = self.successors(caller, workspace.as_deref()).await?;
+        let mut seen: BTreeSet<SessionId> =
+            line.iter().map(|info| info.key.session.clone()).collect();
+        let mut at = 0;
+        while let Some(info) = line.get(at).filter(|_| line.len() < CHAIN_MAX) {
+            let next = followers.get(&info.key.session).into_iter().flatten();
+            let next: Vec<SessionInfo> =
+                next.filter(|info| seen.insert(info.key.session.clone())).cloned().collect();
+            line.extend(next);
+            at += 1;
+        }
+        self.title(&mut line).await;
+        let link = |info: SessionInfo| {
+            let by = followers.get(&info.key.session).into_iter().flatten();
+            ChainLink {
+                continues: continued(&info).filter(|(of, _)| Some(of) != elsewhere.as_ref()),
+                continued_by: by.map(|info| info.key.session.clone()).collect(),
+                saved_at: saved_at(&info),
+                info,
+            }
+        };
+        Ok(line.into_iter().map(link).collect())
+    }
+
+    /// The session that a reader of one without a task and without research is shown in its place,
+    /// and up to where: the nearest of those that it continues which has some.
+    pub(super) async fn stand_in(
+        &self,
+        key: &SessionKey,
+    ) -> ServiceResult<Option<(SessionKey, Position)>> {
+        let says = |_: &SessionInfo, facts: &Facts| {
+            let research = &facts.research;
+            let has_research = research.goal().is_some() || !research.steps().is_empty();
+            facts.progress.task().is_some() || has_research
+        };
+        if read_before(&self.store.info(key).await?).is_none() || self.peek_facts(key, says).await?
+        {
+            return Ok(None);
+        }
+        let mut line = self.line_before(key).await?;
+        let mut nearest = line.pop();
+        while let Some(link) = nearest.take() {
+            if line.is_empty() || self.peek_facts(&link.key, says).await? {
+                return Ok(Some((link.key, link.to)));
+            }
+            nearest = line.pop();
+        }
+        Ok(None)
+    }
+
+    /// The sessions of a workspace that continue another, by the one they continue.
+    pub(super) async fn successors(
+        &self,
+        caller: &Caller,
+        workspace: Option<&str>,
+    ) -> ServiceResult<BTreeMap<SessionId, Vec<SessionInfo>>> {
+        let mut found: BTreeMap<SessionId, Vec<SessionInfo>> = BTreeMap::new();
+        let (mut after, mut place) = (None, None);
+        loop {
+            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
+            let only =
+                |info: &SessionInfo| continued(info).is_some() && !is_notebook(&info.key.session);
+            let listing = Listing {
+                limit: CHAIN_MAX,
+                after: after.take(),
+                ascending: true,
+                workspace: workspace.map(str::to_owned),
+                include_archived: true,
+                only: Some(Only(Arc::new(only))),
+                ..Listing::default()
+            };
+            let page = self.store.list(&caller.scope, listing).await?;
+            for info in page.sessions {
+                if let Some((before, _)) = continued(&info) {
+                    found.entry(before).or_default().push(info);
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}

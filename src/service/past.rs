@@ -1,0 +1,42 @@
+//! A session in a history: what it was for, and its state, by its facts. It must not read a session.
+
+use super::SessionInfo;
+use crate::{harness, projection::Facts};
+
+/// Bytes of a goal and of a summary in a history.
+const PAST_GOAL_BYTES: usize = 240;
+const PAST_SUMMARY_BYTES: usize = 800;
+/// Characters of a line of that summary.
+const PAST_LINE_CHARS: usize = 120;
+
+/// A session in a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// The session's record.
+    pub info: SessionInfo,
+    /// The goal.
+    pub goal: String,
+    /// The state in a text.
+    pub summary: String,
+    /// Steps recorded.
+    pub steps: u64,
+    /// Gaps that are open.
+    pub gaps_open: u64,
+    /// Whether its latest step was marked as the last.
+    pub complete: bool,
+    /// Calls of tools without a result.
+    pub calls_open: usize,
+}
+
+pub(super) fn past(info: SessionInfo, facts: &Facts) -> Past {
+    let research = &facts.research;
+    Past {
+        info,
+        goal: harness::goal(facts, PAST_GOAL_BYTES).text,
+        summary: harness::summary_in_lines(facts, PAST_SUMMARY_BYTES, PAST_LINE_CHARS),
+        steps: research.steps().len() as u64,
+        gaps_open: research.gaps_open().len() as u64,
+        complete: research.completed_at().is_some(),
+        calls_open: facts.outcomes.open().len(),
+    }
+}

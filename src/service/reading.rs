@@ -1,0 +1,64 @@
+//! Reads of single events of a session, by their place. It must not fold them.
+
+use super::{Service, ServiceResult};
+use crate::{
+    event::{Event, Position, Range, SessionKey},
+    store::{Fill, Read},
+};
+
+/// Bytes read for one event at most.
+const EVENT_BYTES: usize = 8 << 20;
+/// Events read in one step of a backward search.
+const SEARCH_EVENTS: usize = 1_000;
+/// Bytes of bodies held in one step while searching backwards.
+const SEARCH_BYTES: usize = 4 << 20;
+
+impl Service {
+    /// The event at a position, if there is one.
+    pub(super) async fn event_at(
+        &self,
+        key: &SessionKey,
+        at: Position,
+    ) -> ServiceResult<Option<Event>> {
+        let read = Read {
+            range: Range::new(at, at.plus(1)),
+            events_max: 1,
+            bytes_max: EVENT_BYTES,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        Ok(self.store.read(key, read).await?.events.into_iter().next())
+    }
+
+    /// The n-th last event of a type, 1 = last, by reading backwards.
+    pub(super) async fn nth_last(
+        &self,
+        key: &SessionKey,
+        kind: &str,
+        nth: u64,
+        tail: Position,
+    ) -> ServiceResult<Option<Position>> {
+        let (mut end, mut left) = (tail, nth);
+        while end > Position::ZERO {
+            let read = Read {
+                range: Range::new(Position::ZERO, end),
+                events_max: SEARCH_EVENTS,
+                bytes_max: SEARCH_BYTES,
+                fill: Fill::Backward,
+                allow_gaps: false,
+            };
+            let slice = self.store.read(key, read).await?;
+            for event in slice.events.iter().rev().filter(|event| event.kind.as_str() == kind) {
+                if left <= 1 {
+                    return Ok(Some(event.position));
+                }
+                left -= 1;
+            }
+            if slice.covered.is_empty() {
+                break;
+            }
+            end = slice.covered.from;
+        }
+        Ok(None)
+    }
+}
