@@ -228,7 +228,7 @@ impl Config {
         self.found.iter()
     }
 
-    /// Settings that were given as flags: name, flag without dashes, and value.
+    /// Settings that were given as flags: name, flag with its dashes, and value.
     pub(super) fn flags(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         self.found.iter().filter_map(|found| {
             let flag = found.source.strip_prefix(FLAG)?.trim_start();

@@ -19,7 +19,7 @@ pub(super) enum Failure {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The imported file is not in the expected format.
+    /// An import stopped.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// The command line makes no sense together.

@@ -22,9 +22,9 @@ pub enum ClientError {
     OwnerMismatch {
         /// `version` or `configuration`.
         what: &'static str,
-        /// Version of this program.
+        /// Version, or settings that differ, of this program.
         ours: String,
-        /// Version of the owner.
+        /// Version, or settings that differ, of the owner.
         theirs: String,
         /// The owner's process.
         pid: u64,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::wire::typed_by_person;
 
-/// Content of a line.
+/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Prompt,
@@ -49,14 +49,14 @@ impl Route {
         let Some(uuid) = line.text("uuid").filter(|_| !is_true(line, "isSidechain")) else {
             return;
         };
-        let node = Node { parent: self.parent(line), says: content_of(line), line: number };
+        let node = Node { parent: self.parent(line), says: kind_of(line), line: number };
         self.named.insert(short_id(&uuid), self.nodes.len());
         self.nodes.push(node);
     }
 
     /// Text that a person typed in a line that is a prompt.
     pub(super) fn prompt(line: &Members) -> Option<String> {
-        if !matches!(content_of(line), Says::Prompt) || is_true(line, "isSidechain") {
+        if !matches!(kind_of(line), Says::Prompt) || is_true(line, "isSidechain") {
             return None;
         }
         let message = Members::read(line.non_null("message")?.get()).ok()?;
@@ -171,7 +171,7 @@ impl Route {
     }
 }
 
-fn content_of(line: &Members) -> Says {
+fn kind_of(line: &Members) -> Says {
     match line.text("type").as_deref() {
         Some("assistant") => Says::Answer,
         Some("attachment") if attached(line).is_some() => Says::Queued,

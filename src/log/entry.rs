@@ -106,7 +106,7 @@ impl SegmentEntry {
     }
 }
 
-/// Redactions of an erased session while a file may hold bytes of it.
+/// Value encoded in place of an erased session's redactions while a file may hold bytes of it.
 const UNFINISHED: [Redaction; 1] = [Redaction { position: u64::MAX, cleared: false }];
 
 impl Encode for Entry {

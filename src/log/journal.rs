@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 192;
 const MAGIC: [u8; 8] = *b"SLJOURN1";
 const VERSION: u32 = 1;
 
-/// Header of one generation of a journal file.
+/// Header of one use of a journal file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader {
     /// The store it belongs to.

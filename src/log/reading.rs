@@ -19,7 +19,7 @@ const UNKNOWN: u8 = 0xdb;
 pub struct Reading {
     /// The bytes, others where the device gave none: no checksum fits those.
     pub bytes: Bytes,
-    /// Byte offsets of the pages that the device did not read.
+    /// Byte offsets of the pages that the device could not read.
     pub holes: Holes,
 }
 
@@ -28,7 +28,7 @@ pub struct Reading {
 pub struct Holes(BTreeSet<u64>);
 
 impl Holes {
-    /// True if the device did not read all of `[from, to)`.
+    /// True if the device could not read all of `[from, to)`.
     #[must_use]
     pub fn touch(&self, from: u64, to: u64) -> bool {
         self.0.range(from - from % PAGE_BYTES..to).next().is_some()

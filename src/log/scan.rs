@@ -64,7 +64,7 @@ struct Source<'a> {
     /// Byte offset of the window.
     at: u64,
     window: Bytes,
-    /// Pages that the device did not read so far.
+    /// Pages that the device could not read so far.
     holes: Holes,
 }
 

@@ -118,7 +118,7 @@ pub(super) enum Sure {
 }
 
 /// A line without the marks of a box or of a list around it; `None` when nothing is said in it.
-pub(super) fn without_marks(line: &str) -> Option<&str> {
+pub(super) fn without_frame(line: &str) -> Option<&str> {
     let is_frame = |c: char| {
         c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c) || matches!(c, '|' | '=' | '~')
     };
@@ -227,8 +227,8 @@ mod tests {
         }
         for line in ["</output>", "─────────", "=====", "  | ", "    at f (a.js:1:2)", "^^^^"]
         {
-            assert_eq!(without_marks(line), None, "{line}");
+            assert_eq!(without_frame(line), None, "{line}");
         }
-        assert_eq!(without_marks("│ Run the formatter │"), Some("Run the formatter"));
+        assert_eq!(without_frame("│ Run the formatter │"), Some("Run the formatter"));
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
         let (token, behind) = rest.split_at(length);
         rest = behind;
         match first {
-            '"' => made.push_str(without_marks(token)),
+            '"' => made.push_str(without_quotes(token)),
             ':' | ',' => made.extend([first, ' ']),
             first if first.is_whitespace() => {}
             first => made.push(first),
@@ -60,7 +60,7 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
 }
 
 /// A JSON text without its marks, where no reader takes it for anything else.
-fn without_marks(quoted: &str) -> &str {
+fn without_quotes(quoted: &str) -> &str {
     let text = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     let is_plain = !text.is_empty()
         && text.trim() == text

@@ -30,7 +30,7 @@ pub(super) fn is_git_error(error: &str) -> bool {
     REFUSES.iter().any(|mark| error.starts_with(mark))
 }
 
-/// True if git made no commit because none was needed.
+/// True if git reports that there was nothing to commit or to push.
 pub(super) fn is_answer<'a>(mut programs: impl Iterator<Item = &'a str>, output: &str) -> bool {
     let says_clean = ["nothing to commit", "no changes added to commit", "Everything up-to-date"];
     programs.all(|program| program == "git") && says_clean.iter().any(|mark| output.contains(mark))

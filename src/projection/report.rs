@@ -314,7 +314,7 @@ impl<'a> Report<'a> {
         self.says_error |= cause::is_mark(line);
         self.says_code |= code_of(line).is_some_and(|code| code != 0);
         self.says_placed |= cause::is_placed(line);
-        let Some(line) = cause::without_marks(line) else { return };
+        let Some(line) = cause::without_frame(line) else { return };
         if std::mem::take(&mut self.is_open) {
             self.more = Some(line);
         }

@@ -25,8 +25,8 @@ const REFUSALS: [(&str, &str); 18] = [
     ("Tool call was rejected by the user", USER),
     ("This action was rejected due to unacceptable risk", RULE),
 ];
-/// Parts of refusals by a rule that no beginning alone identifies: the beginning, and words that
-/// follow the name of a tool or the permission that was missing.
+/// Refusals by a rule that no beginning alone identifies: the beginning, and a text that they have;
+/// empty for any.
 const RULES: [(&str, &str); 3] = [
     ("Permission to use ", "denied"),
     ("approval required by policy", ""),

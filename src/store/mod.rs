@@ -268,7 +268,7 @@ pub trait Store: Maintain + Derived {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
 
-    /// Storage used by a tenant, counted session by session, without that of one user.
+    /// Usage of a tenant, counted session by session, without that of one user.
     ///
     /// # Errors
     /// Those of the engine.

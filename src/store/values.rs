@@ -180,7 +180,7 @@ pub enum Head {
         /// The chain value at the receipt's position.
         chain: [u8; 32],
     },
-    /// The event at the receipt's position is lost.
+    /// No chain value is known at the receipt's position: events below it are lost.
     Lost,
 }
 
@@ -507,7 +507,7 @@ pub struct KeyReport {
     pub unreadable: u64,
 }
 
-/// Storage used by a tenant.
+/// Number of a tenant's sessions, and bytes of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Sessions that are there, those of all its users.

@@ -225,7 +225,7 @@ fn row_line(row: &Row, place: String, width: u16) -> Line<'static> {
 /// Words of a text that may fit a line.
 const WORDS_MAX: usize = 200;
 
-/// Colour of an event's actor, by its type.
+/// Colour of an event, by the domain of its type.
 fn colour(kind: &str) -> Color {
     match kind.split('.').next().unwrap_or_default() {
         "user" => Color::Green,

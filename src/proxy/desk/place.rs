@@ -31,7 +31,7 @@ pub(in crate::proxy) struct Whence<'a> {
     pub(in crate::proxy) session: Option<&'a str>,
     /// Key of the temporary session; empty where there is one client.
     pub(in crate::proxy) place: &'a str,
-    /// Digest of the client's credentials for the server: an answer may depend on them.
+    /// Digest of the headers and the query that the client sends: an answer may depend on them.
     pub(in crate::proxy) caller: Option<u64>,
 }
 

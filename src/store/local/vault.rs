@@ -52,13 +52,13 @@ pub enum NoBackup {
     /// There is something already.
     #[error("there are files in it already")]
     Occupied,
-    /// The restored store does not open.
+    /// The store in the backup, or the restored one, does not open.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It opened, and its sessions could not be read.
     #[error("reading it back: {what}")]
     Unread {
-        /// The operation that failed.
+        /// Error of the store.
         what: String,
     },
     /// The file system refused.

@@ -27,7 +27,7 @@ pub(crate) struct Looked {
     /// Positions of the events whose ids the caller gave, where they are known; empty when none
     /// is.
     pub(crate) known: Vec<Option<Position>>,
-    /// Gaps that the device did not read of the session and no person gave up.
+    /// Positions of the session that the device could not read and no person gave up.
     pub(crate) unread: Vec<Gap>,
     /// Only what frees room is taken: the storage is full, and what it lacks.
     pub(crate) cramped: Option<Short>,

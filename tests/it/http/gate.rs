@@ -50,17 +50,17 @@ impl Gate {
         self.open.send_replace(true);
     }
 
-    /// Sets if reads go through at once, or wait.
+    /// Lets reads go through at once while true; else they wait.
     pub fn open_reads(&self, open: bool) {
         self.reads_open.send_replace(open);
     }
 
-    /// Sets if everything that can fail fails: the storage cannot be reached.
+    /// Makes everything fail that can fail while true: the storage cannot be reached.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
-    /// Sets if appends are not waited for: their outcome is unknown, and they are made once the
+    /// Gives appends up at once while true: their outcome is unknown, and they are made once the
     /// gate is open.
     pub fn is_unsure(&self, is_unsure: bool) {
         self.is_unsure.store(is_unsure, Ordering::Relaxed);

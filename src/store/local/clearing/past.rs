@@ -11,7 +11,7 @@ use super::{
 /// A damaged place of the journal.
 pub(crate) struct Rot {
     pub(crate) number: u32,
-    /// Order of the file in that use.
+    /// Number of that use among all uses of journal files.
     pub(crate) order: u64,
     pub(crate) what: String,
     /// Neither copy of the file's header is whole.

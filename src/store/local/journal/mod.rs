@@ -205,7 +205,7 @@ impl<S> Journal<S> {
         self.writer.lock().used()
     }
 
-    /// Sets if a new file of the ring is made small because space is short.
+    /// Makes new files of the ring small while true: space is short.
     pub(super) fn set_small_files(&self, sparing: bool) {
         self.writer.lock().set_small_files(sparing);
     }

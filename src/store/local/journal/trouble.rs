@@ -115,8 +115,8 @@ impl Trouble {
         self.probe_at = Some(now + self.pause);
     }
 
-    /// Reason of the last failed write; `None` after a while without another, as it is unknown then
-    /// if the next would fail.
+    /// Reason of the last failed write, for `REPORTED_FOR`; later it is unknown if the next would
+    /// fail.
     pub(crate) fn reason(&self, now: Duration) -> Option<String> {
         let (since, why) = self.last.as_ref()?;
         (now.saturating_sub(*since) < REPORTED_FOR).then(|| why.clone())

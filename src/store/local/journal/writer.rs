@@ -133,7 +133,7 @@ impl Writer {
         (self.failed, self.failures)
     }
 
-    /// Sets if a sync failed recently, so that new files are made as small as possible.
+    /// Makes new files as small as possible while true: a sync failed recently.
     pub(crate) fn set_careful(&mut self, careful: bool) {
         self.careful = careful;
     }
@@ -153,7 +153,7 @@ impl Writer {
         self.recyclable_order = order;
     }
 
-    /// Sets if new files are made as small as possible.
+    /// Makes new files as small as possible while true.
     pub(crate) fn set_small_files(&mut self, sparing: bool) {
         self.sparing = sparing;
     }

@@ -34,7 +34,7 @@ struct Walk {
     events: u64,
     bytes: u64,
     damage: Vec<Gap>,
-    /// Gaps that the device did not read: they are reported and not kept.
+    /// Positions that the device could not read: they are reported and not kept.
     unread: Vec<Gap>,
     /// The position whose chain value is wanted, and that value once it is known.
     wanted: Option<Position>,

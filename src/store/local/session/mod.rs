@@ -77,8 +77,8 @@ pub(super) struct State {
     pub(super) durable: Durable,
     /// True if it is in the list of sessions to be settled.
     pub(super) listed: bool,
-    /// Its state behind the queued frames, if at hand in memory: a session that was not written to
-    /// for a while has none.
+    /// Its state behind the queued frames; `None` while none is queued. Boxed: new memory is in the
+    /// cache, that of a session not written to for a while is not.
     pub(super) ahead: Option<Box<InFlight>>,
     /// Durable frames that no settled segment holds. Readers share them; and where many wait,
     /// room for more is made without copying them while writers wait.
@@ -398,15 +398,15 @@ impl State {
         self.entry.receipt()
     }
 
-    /// Its missing positions: those its entry names, and those the device did not read when its
-    /// files were opened.
+    /// Its missing positions: those its entry names, and those the device could not read when
+    /// its files were opened.
     pub(super) fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.entry.gaps();
         gaps.extend(self.unread());
         gaps
     }
 
-    /// Gaps that the device did not read when its files were opened and no person gave up.
+    /// Positions that the device could not read when its files were opened and no person gave up.
     pub(super) fn unread(&self) -> Vec<Gap> {
         let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
         self.unknown(unread.unwrap_or_default())

@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) names: Names,
     /// When a caller asked for it last, by the clock that never goes back.
     pub(crate) used_at: Duration,
-    /// Gaps the device did not read of its files; the next to open them may get them.
+    /// Positions the device could not read of its files; the next to open them may get them.
     pub(crate) unread: Vec<Gap>,
 }
 

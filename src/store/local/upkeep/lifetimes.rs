@@ -251,8 +251,8 @@ impl Upkeep {
         found
     }
 
-    /// Storage used by the living sessions of a tenant, without those of one user. No caller waits
-    /// for it longer than for one user's.
+    /// Usage of a tenant without that of one user: living sessions, and bytes of all that can be
+    /// restored or that forks need. No caller waits for it longer than for one user's.
     pub(crate) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
         let scopes = self.sessions.catalogue().scopes();
         let mut usage = Usage::default();
