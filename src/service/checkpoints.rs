@@ -9,8 +9,7 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult, is_notebook,
     marking::{bytes_of, keyed_id},
     notes::{State, text_of, uncertain_until},
-    page,
-    sessions::page_limit,
+    page::{self, page_limit},
 };
 use crate::{
     api::work::{Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, ResumeAnswer},

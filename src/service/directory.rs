@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status, Via,
-    is_notebook, line::continues, store_error::unwritten,
+    is_notebook, line::continues, of_store::dates, store_error::unwritten,
 };
 use crate::{
     env::sync::Mutex,
-    event::{Origin, Position, SessionId, SessionKey, Timestamp},
+    event::{Origin, Position, SessionId, SessionKey},
     store::{Change, Listing, Only, SessionInfo, lifetime::micros},
 };
 
@@ -41,25 +41,6 @@ pub(super) enum Meant {
 /// Metadata of a session that names the one that continues it, and how many steps it had then.
 fn continued() -> String {
     format!("{RESERVED_METADATA}continued")
-}
-
-/// Metadata of an imported session: the times of its first and its last event, and the tail then.
-pub const BEGAN_KEY: &str = "import.began_at";
-/// See [`BEGAN_KEY`].
-pub const ENDED_KEY: &str = "import.ended_at";
-/// See [`BEGAN_KEY`].
-pub const TAIL_KEY: &str = "import.tail";
-
-/// Start and last work of a session: for an imported one those of its events, as long as nothing
-/// else is written to it.
-#[must_use]
-pub fn dates(info: &SessionInfo) -> (Timestamp, Timestamp) {
-    let at = |name: &str| info.metadata.get(name).and_then(|at| Timestamp::parse(at));
-    let began = at(BEGAN_KEY).map_or(info.created_at, |began| began.min(info.created_at));
-    let is_imported =
-        info.metadata.get(TAIL_KEY).is_some_and(|tail| *tail == info.tail.to_string());
-    let ended = at(ENDED_KEY).filter(|_| is_imported);
-    (began, ended.map_or(info.updated_at, |ended| ended.min(info.updated_at)))
 }
 
 /// The session that continues this one, unless this one has more steps since.

@@ -2,8 +2,12 @@
 //! worth remembering.
 
 use super::{
-    Caller, Code, MemoryPlace, Service, ServiceError, ServiceResult, added::event,
-    error::check_count, is_notebook, memory::kinds_of, page, sessions::page_limit,
+    Caller, Code, MemoryPlace, Service, ServiceError, ServiceResult,
+    added::event,
+    error::check_count,
+    is_notebook,
+    memory::kinds_of,
+    page::{self, page_limit},
 };
 use crate::{
     api::memory::{

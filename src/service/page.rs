@@ -1,9 +1,21 @@
-//! Page cursors: where the next page of a listing begins, opaque to the client. They contain no
-//! secret and give no right: a client that changes one only reads another page of what it may read.
+//! Pages of a listing: their size, and cursors that say where the next one begins, opaque to the
+//! client. A cursor has no secret and gives no right: a client that changes one only reads another
+//! page of what it may read. It must not read a page.
 
 use std::fmt::Write as _;
 
 use super::{ServiceError, ServiceResult};
+use crate::event::limits;
+
+/// The size of a page, given the requested one.
+pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
+    let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
+    if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
+        let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
+        return Err(ServiceError::invalid("limit", problem));
+    }
+    Ok(limit)
+}
 
 /// Hex of `kind`, a version and the parts; opaque, so that clients do not build their own.
 pub(super) fn seal(kind: &str, parts: &[&str]) -> String {

@@ -3,8 +3,6 @@
 //! `step_conflict`: a step is never overwritten, forked or dropped. It must not format an answer:
 //! harness renders the facts.
 
-use std::time::Duration;
-
 use super::{
     BoundBy, Caller, Code, Emitted, NewSession, Service, ServiceError, ServiceResult, SessionInfo,
     Via,
@@ -32,33 +30,6 @@ const GAP_BYTES_MAX: usize = 400;
 /// Bytes of the members that only the answer to a step has: its number, whether it was recorded
 /// before, names of a gap opened, of one closed, and of the session before.
 const OF_STEP_BYTES: usize = 110;
-/// Bounds of research sessions.
-#[derive(Clone, Copy, Debug)]
-pub struct ResearchOptions {
-    /// Steps of one session; 0 (the default) for no limit. Set by an operator who pays for storage.
-    pub steps_max: u64,
-    /// Bytes of one answer's structured content; default 10 000, at least 3 000.
-    pub answer_bytes_max: usize,
-    /// Memory for facts of sessions, in bytes; default 64 MiB.
-    pub facts_bytes_max: usize,
-    /// Bytes that computations may hold in memory together, and the same for the facts of sessions
-    /// in use; default 256 MiB. A tenant may hold half of it.
-    pub held_bytes_max: usize,
-    /// Time that a computation waits for room among them; default 10 s.
-    pub held_patience: Duration,
-}
-
-impl Default for ResearchOptions {
-    fn default() -> Self {
-        Self {
-            steps_max: 0,
-            answer_bytes_max: harness::ANSWER_BYTES,
-            facts_bytes_max: 64 << 20,
-            held_bytes_max: 256 << 20,
-            held_patience: Duration::from_secs(10),
-        }
-    }
-}
 
 /// Outcome of a step.
 #[derive(Clone, Debug)]

@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Caller, Service, ServiceResult, in_a_task, sessions::page_limit, store_error::unwritten,
-};
+use super::{Caller, Service, ServiceResult, in_a_task, page::page_limit, store_error::unwritten};
 use crate::{
     api::{
         retention::{Restored, RetentionAnswer, RetentionRow},

@@ -8,12 +8,13 @@ use super::{
     added::adds,
     agent,
     append::check_batch,
-    directory::dates,
     error::check_count,
     given,
     hosted::{self, Wanted, check_names},
     notebook::{is_notebook, refuse_reserved},
-    page, status,
+    of_store::dates,
+    page::{self, page_limit},
+    status,
     store_error::unwritten,
     titles::title_of,
     values,
@@ -425,16 +426,6 @@ impl Service {
 /// `invalid_request`, with the form of an id.
 pub fn session_id(text: &str) -> ServiceResult<SessionId> {
     values::session_id("session", text)
-}
-
-/// The size of a page, given the requested one.
-pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
-    let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
-    if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
-        let problem = format!("from 1 to {}, not {limit}", limits::PAGE_SESSIONS_MAX);
-        return Err(ServiceError::invalid("limit", problem));
-    }
-    Ok(limit)
 }
 
 /// The filter of a listing. Notebooks are listed nowhere.

@@ -124,7 +124,7 @@ impl Service {
                 break;
             }
             // The text of the last work has them, but for what was done in one since.
-            let worked_on = super::directory::dates(&info).1;
+            let worked_on = super::dates(&info).1;
             if before.iter().any(|(key, until)| *key == info.key && worked_on <= *until) {
                 continue;
             }
@@ -153,7 +153,7 @@ impl Service {
             last = Some(others.remove(0).0);
         }
         let line = |(past, outcome): (Past, String)| Earlier {
-            at: super::directory::dates(&past.info).1,
+            at: super::dates(&past.info).1,
             is_open: past.calls_open > 0 || open.iter().any(|info| info.key == past.info.key),
             session: past.info.key.session.to_string(),
             asked: past.goal,
@@ -200,7 +200,7 @@ impl Service {
         // What cannot be read says nothing; its name leads to the error.
         let rules = self.look_over_line(&past.info.key, None, harness::rules).await;
         let (name, rules) = (past.info.key.session.as_str(), rules.unwrap_or_default());
-        let at = super::directory::dates(&past.info).1;
+        let at = super::dates(&past.info).1;
         Ok(harness::pointer_to(name, at, &past.goal, &rules))
     }
 

@@ -26,7 +26,7 @@ use crate::{
     search::EntityKind,
     service::{
         Caller, Service, ServiceError, ServiceResult, facts::Pinned, line::continues,
-        sessions::page_limit,
+        page::page_limit,
     },
     store::{Listing, Only, SessionInfo},
 };
