@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 pub use super::body::{CheckpointBody, Trigger};
 use crate::event::{Lsn, Note, NoteKind, Position, Timestamp};
 
+/// The state of an agent: a JSON object that only the agent interprets.
+pub type State = Map<String, Value>;
+
 /// A checkpoint, its state left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -227,7 +230,7 @@ const CHAIN_MAX: usize = 512;
 const CHAIN_BYTES: usize = 4 << 10;
 
 /// Applies a checkpoint's change to the previous state.
-pub fn apply(state: &mut Map<String, Value>, body: CheckpointBody) {
+pub fn apply(state: &mut State, body: CheckpointBody) {
     if let Some(base) = body.base {
         *state = base;
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, is_notebook,
     marking::{bytes_of, keyed_id},
-    notes::{State, text_of, uncertain_until},
+    notes::{text_of, uncertain_until},
     page::{self, page_limit},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     event::{
         BatchKey, NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, kinds, limits,
     },
-    projection::checkpoints::{self, CheckpointBody, Checkpoints, Trigger},
+    projection::checkpoints::{self, CheckpointBody, Checkpoints, State, Trigger},
     store::{Fill, Read, SessionInfo, StoreError},
 };
 

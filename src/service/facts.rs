@@ -10,13 +10,14 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{
-    Held, ResearchOptions, Room, Service, ServiceResult, line::Link, notes::State, places::aside,
-};
+use super::{Held, ResearchOptions, Room, Service, ServiceResult, line::Link, places::aside};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
-    projection::{Facts, checkpoints::Checkpoints},
+    projection::{
+        Facts,
+        checkpoints::{Checkpoints, State},
+    },
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };
 

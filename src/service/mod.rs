@@ -94,7 +94,6 @@ pub use indexing::{IndexCounts, SearchOptions};
 pub use memory::MemoryPlace;
 pub use monitor::Monitor;
 pub use notebook::is_notebook;
-pub use notes::State;
 pub use of_store::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, dates, hex};
 pub use options::ResearchOptions;
 pub use paging::PageInCall;

@@ -3,17 +3,12 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use serde_json::{Map, Value};
-
 use super::{Code, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
     event::{Fence, Lsn, NewNote, SessionKey, Timestamp},
-    projection::checkpoints::{self, CheckpointBody, Checkpoints},
+    projection::checkpoints::{self, CheckpointBody, Checkpoints, State},
     store::{Notes, SessionInfo},
 };
-
-/// The state of an agent: a JSON object that only the agent interprets.
-pub type State = Map<String, Value>;
 
 /// Notes read at once while a state is put together.
 const READ_NOTES: usize = 256;
