@@ -1,6 +1,6 @@
-//! The sessions worked in last, and the one of a working directory for a caller without an id.
-//! Several agents may work in one directory, so a session is chosen only if it is unambiguous. It
-//! must not write, except for the mark that one session continues another.
+//! The sessions of a workspace, those worked in last first, and the one of a working directory for
+//! a caller without an id. Several agents may work in one directory, so a session is chosen only if
+//! it is unambiguous. It must not write, except for the mark that one session continues another.
 
 use std::sync::Arc;
 
@@ -74,6 +74,17 @@ pub(super) fn without_research(locals: &[Local]) -> Option<&SessionId> {
 }
 
 impl Service {
+    /// Whether a session belongs to a workspace.
+    pub async fn is_in_workspace(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        session: &SessionId,
+    ) -> bool {
+        let info = self.store.info(&caller.key(session)).await;
+        info.is_ok_and(|info| info.workspace.as_deref() == Some(workspace))
+    }
+
     /// The sessions written to last in the caller's directory and the directories above it within
     /// its repository, the latest first. Temporary ones are left out.
     pub(super) async fn locals(&self, caller: &Caller, via: &Via) -> ServiceResult<Vec<Local>> {
@@ -128,6 +139,20 @@ impl Service {
         let mut latest = std::mem::take(&mut *latest.lock());
         order(&mut latest);
         Ok(latest)
+    }
+
+    /// A session of work of a workspace, as a use of it: its notebook is none.
+    pub(super) async fn in_workspace(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        session: &SessionId,
+    ) -> ServiceResult<SessionInfo> {
+        let info = self.store.used(&caller.key(session)).await?;
+        if info.workspace.as_deref() != Some(workspace) || is_notebook(session) {
+            return Err(Self::none_in(workspace, Some(session)));
+        }
+        Ok(info)
     }
 
     /// Whether an agent wrote to a session within the hot time and nothing ended it. An import is

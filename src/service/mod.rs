@@ -30,6 +30,7 @@ mod hits;
 mod hosted;
 mod indexing;
 mod kept;
+mod lasting;
 mod line;
 mod marking;
 mod marks;

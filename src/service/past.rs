@@ -1,4 +1,5 @@
-//! A session in a history: what it was for, and its state, by its facts. It must not read a session.
+//! A session in a history: what it was for, and its state, by its facts. It must not read a
+//! session.
 
 use super::SessionInfo;
 use crate::{harness, projection::Facts};

@@ -246,17 +246,6 @@ impl Service {
         Ok((link, past, tokens))
     }
 
-    /// Whether a session belongs to a workspace.
-    pub async fn is_in_workspace(
-        &self,
-        caller: &Caller,
-        workspace: &str,
-        session: &SessionId,
-    ) -> bool {
-        let info = self.store.info(&caller.key(session)).await;
-        info.is_ok_and(|info| info.workspace.as_deref() == Some(workspace))
-    }
-
     /// Whether nothing was recorded in a session since it was saved.
     pub async fn is_just_saved(&self, caller: &Caller, session: &SessionId) -> bool {
         let info = self.store.info(&caller.key(session)).await;

@@ -7,7 +7,6 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
     checkpoints::Before,
-    is_notebook,
     line::{SAVED, is_beside, saved},
     titles::title_of,
     values,
@@ -134,20 +133,6 @@ impl Service {
             }
             None => Err(Self::none_in(workspace, None)),
         }
-    }
-
-    /// A session of work of a workspace, as a use of it: its notebook is none.
-    pub(super) async fn in_workspace(
-        &self,
-        caller: &Caller,
-        workspace: &str,
-        session: &SessionId,
-    ) -> ServiceResult<SessionInfo> {
-        let info = self.store.used(&caller.key(session)).await?;
-        if info.workspace.as_deref() != Some(workspace) || is_notebook(session) {
-            return Err(Self::none_in(workspace, Some(session)));
-        }
-        Ok(info)
     }
 
     /// A new session of a workspace; that of the same key, when the call is a retry.

@@ -5,34 +5,22 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Code, Past, Service, ServiceError, ServiceResult,
-    line::{continued, is_beside},
-    restoring::Named,
-    saving::check_workspace,
+    Caller, Code, Service, ServiceError, ServiceResult, restoring::Named, saving::check_workspace,
     values,
 };
 use crate::{
     api::handoff::{StartRequest, StartedAnswer},
-    event::{SessionId, SessionKey, Timestamp},
-    harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Earlier, Start, TRUST, Tokenizer},
+    harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, TRUST, Tokenizer},
     projection::{
-        Facts, MemoryItem,
+        Facts,
         body::{self, PlaceBody, RestoredBody},
     },
-    store::SessionInfo,
 };
 
 /// Tokens of the text: by default, and at least and at most.
 const TOKENS: usize = 700;
 const TOKENS_MIN: usize = 400;
 const TOKENS_MAX: usize = 20_000;
-/// Sessions that are looked at for the last work, and those that have a line each.
-const SESSIONS_MAX: usize = 32;
-const LINES_MAX: usize = 5;
-/// Part of a continuation that items of memory take: one in so many.
-const REMEMBERED_PART: usize = 10;
-/// Items of memory that are considered.
-const ITEMS_MAX: usize = 32;
 
 impl Service {
     /// Tells a session that begins in a workspace where its work stands, and links it to the
@@ -98,122 +86,5 @@ impl Service {
         let (continues, position) = from.unzip();
         let trust = TRUST.to_owned();
         Ok(StartedAnswer { text, tokens, continues, position, notices, trust })
-    }
-
-    /// The last session with work, or else the last one in which something was asked, and whether
-    /// it has work; and the others in a line each.
-    async fn work_before(
-        &self,
-        caller: &Caller,
-        workspace: &str,
-        own: Option<&SessionId>,
-        notices: &mut Vec<String>,
-    ) -> ServiceResult<(Option<(Past, bool)>, Start)> {
-        let name = workspace.to_owned();
-        let latest = self.latest(caller, Some(&name), SESSIONS_MAX).await?;
-        let open = self.store.unfinished(&caller.scope, Some(workspace), SESSIONS_MAX).await?;
-        let counted = self.store.counted();
-        // One that another harness holds is at work elsewhere.
-        let is_other = |info: &SessionInfo| {
-            Some(&info.key.session) != own && !is_beside(info) && !info.work.is_leased(counted)
-        };
-        let (mut last, mut others) = (None, Vec::new());
-        let mut before: Vec<(SessionKey, Timestamp)> = Vec::new();
-        for info in latest.into_iter().filter(is_other) {
-            if last.is_some() && others.len() >= LINES_MAX {
-                break;
-            }
-            // The text of the last work has them, but for what was done in one since.
-            let worked_on = super::dates(&info).1;
-            if before.iter().any(|(key, until)| *key == info.key && worked_on <= *until) {
-                continue;
-            }
-            let look = |info: &SessionInfo, facts: &Facts| {
-                let past = super::past::past(info.clone(), facts);
-                (past, harness::has_work(facts), harness::outcome(facts))
-            };
-            match self.peek_view(&info.key, look).await {
-                Ok((past, true, _)) if last.is_none() => {
-                    let mut until = past.info.created_at;
-                    for link in self.line_before(&past.info.key).await?.into_iter().rev() {
-                        before.push((link.key, std::mem::replace(&mut until, link.created_at)));
-                    }
-                    last = Some(past);
-                }
-                Ok((past, _, outcome)) if !past.goal.is_empty() => others.push((past, outcome)),
-                Ok(_) => {}
-                Err(error) if error.code.is_gone() => {}
-                // The others do not depend on it.
-                Err(error) if error.code == Code::SessionDamaged => notices.push(error.message),
-                Err(error) => return Err(error),
-            }
-        }
-        let has_work = last.is_some();
-        if !has_work && !others.is_empty() {
-            last = Some(others.remove(0).0);
-        }
-        let line = |(past, outcome): (Past, String)| Earlier {
-            at: super::dates(&past.info).1,
-            is_open: past.calls_open > 0 || open.iter().any(|info| info.key == past.info.key),
-            session: past.info.key.session.to_string(),
-            asked: past.goal,
-            outcome,
-        };
-        let earlier = others.into_iter().take(LINES_MAX).map(line).collect();
-        Ok((last.map(|past| (past, has_work)), Start { earlier, ..Start::of(workspace) }))
-    }
-
-    /// What the workspace of a session keeps, as a list for a text of so many tokens: a tenth of
-    /// them. Where it cannot be read, the text has none.
-    pub(super) async fn kept_in_workspace(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        tokens_max: usize,
-    ) -> ServiceResult<String> {
-        let Some(workspace) = self.store.info(&caller.key(session)).await?.workspace else {
-            return Ok(String::new());
-        };
-        let room = tokens_max / REMEMBERED_PART;
-        match self.lasting(caller, &workspace).await {
-            Ok(items) => Ok(harness::remembered(&items, room, Tokenizer::O200k)),
-            Err(error) if error.code == Code::SessionDamaged => Ok(String::new()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// A line that names the last work of the workspace, for a session that has none; nothing for
-    /// one that continues another.
-    pub(super) async fn last_work(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-    ) -> ServiceResult<String> {
-        let key = caller.key(session);
-        let info = self.store.info(&key).await?;
-        let continues = continued(&info).is_some();
-        let Some(workspace) = info.workspace.as_deref().filter(|_| !continues) else {
-            return Ok(String::new());
-        };
-        let found = self.work_before(caller, workspace, Some(session), &mut Vec::new()).await?;
-        let Some((past, true)) = found.0 else { return Ok(String::new()) };
-        // What cannot be read says nothing; its name leads to the error.
-        let rules = self.look_over_line(&past.info.key, None, harness::rules).await;
-        let (name, rules) = (past.info.key.session.as_str(), rules.unwrap_or_default());
-        let at = super::dates(&past.info).1;
-        Ok(harness::pointer_to(name, at, &past.goal, &rules))
-    }
-
-    /// What the workspace keeps: the most important first, then the newest.
-    async fn lasting(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<MemoryItem>> {
-        let notebooks = self.notebooks(caller, workspace).await?;
-        let kept = match self.kept_items(caller, &notebooks, Vec::new(), false).await {
-            Ok((kept, _)) => kept.into_iter().take(ITEMS_MAX),
-            Err(error) if error.code == Code::SessionNotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut items: Vec<MemoryItem> = kept.map(|kept| kept.item).collect();
-        items.sort_by_key(|item| std::cmp::Reverse(item.importance.unwrap_or_default()));
-        Ok(items)
     }
 }
