@@ -1,5 +1,5 @@
-//! What a workspace has for the next session: the items of memory that its notebook keeps, and its
-//! last work. It must not link a session.
+//! The items of memory that the notebook of a workspace keeps and the last work there, for the
+//! sessions that come after. It must not link a session.
 
 use super::{
     Caller, Code, Service, ServiceResult, dates,
