@@ -58,8 +58,8 @@ pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<Tail>>;
 /// Finds the transcript at a path, of Codex or else of Claude Code; `None` where there is none.
 pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> + Send + Sync>;
 
-/// Part of the transcript that an event reads: the new lines, none (only the place is noted), or the
-/// copy that its session begins with.
+/// Part of the transcript that an event reads: the new lines, none (only the place is noted), or
+/// the copy that its session begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     News,
