@@ -223,7 +223,7 @@ impl Serve for FindEntities {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EntityList> {
         let workspace = &call.params.workspace;
         let asked = call.body;
-        Ok(call.service.query_entities(&call.caller, workspace, asked, PAGE_BYTES).await?.into())
+        call.service.query_entities(&call.caller, workspace, asked, PAGE_BYTES).await
     }
 }
 
@@ -289,7 +289,7 @@ impl Serve for Analyse {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<AnalyticsAnswer> {
         let since = time("since", call.query.since.as_deref())?;
         let (workspace, wait_ms) = (&call.params.workspace, call.query.wait_ms);
-        Ok(call.service.analytics(&call.caller, workspace, since, wait_ms).await?.into())
+        call.service.analytics(&call.caller, workspace, since, wait_ms).await
     }
 }
 
