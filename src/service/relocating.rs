@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, is_notebook, saving::check_workspace,
+    Caller, Code, Service, ServiceError, ServiceResult, is_notebook, values::check_workspace,
 };
 use crate::{
     api::handoff::{LeftBehind, MovedAnswer},

@@ -11,10 +11,9 @@ use super::{
     line::{continues, is_beside, read_before, restored_from, saved_at},
     of_store::dates,
     past::{Past, past},
-    saving::check_workspace,
     store_error::unwritten,
     titles::title_elsewhere,
-    values,
+    values::{self, check_workspace},
 };
 use crate::{
     api::handoff::{BudgetShare, Look, LooksAnswer, LooksRequest, RestoreRequest, RestoredAnswer},

@@ -9,11 +9,11 @@ use super::{
     checkpoints::Before,
     line::{SAVED, is_beside, saved},
     titles::title_of,
-    values,
+    values::{self, check_workspace},
 };
 use crate::{
     api::handoff::{NewFile, NewItem, SaveRequest, SavedAnswer},
-    event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
+    event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds},
     projection::{
         body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
         checkpoints::Trigger,
@@ -296,16 +296,6 @@ fn said_of(outside: &[String]) -> Option<String> {
     Some(format!(
         "left out, because it is outside of the workspace and of files_roots: {first}{others}"
     ))
-}
-
-/// Refuses what is no name of a workspace.
-pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
-    let chars = workspace.chars().count();
-    if chars == 0 || chars > limits::WORKSPACE_CHARS_MAX {
-        let problem = format!("1 to {} characters", limits::WORKSPACE_CHARS_MAX);
-        return Err(ServiceError::invalid("workspace", problem));
-    }
-    Ok(())
 }
 
 /// The id of the session that is begun with a key.

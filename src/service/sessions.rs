@@ -17,7 +17,7 @@ use super::{
     status,
     store_error::unwritten,
     titles::title_of,
-    values,
+    values::session_id,
 };
 use crate::{
     api::{
@@ -418,14 +418,6 @@ impl Service {
             Err(error) => Err(unwritten(error)),
         }
     }
-}
-
-/// Parses a session's id.
-///
-/// # Errors
-/// `invalid_request`, with the form of an id.
-pub fn session_id(text: &str) -> ServiceResult<SessionId> {
-    values::session_id("session", text)
 }
 
 /// The filter of a listing. Notebooks are listed nowhere.

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, restoring::Named, saving::check_workspace,
-    values,
+    Caller, Code, Service, ServiceError, ServiceResult, restoring::Named, values,
+    values::check_workspace,
 };
 use crate::{
     api::handoff::{StartRequest, StartedAnswer},

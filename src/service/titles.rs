@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 10_000;
 /// The metadata that names the event of a title: its position, before it the session and `@` where
 /// that is another one.
 #[must_use]
-pub fn title_of() -> String {
+pub(super) fn title_of() -> String {
     format!("{RESERVED_METADATA}title_of")
 }
 

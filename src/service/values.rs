@@ -4,25 +4,40 @@
 use super::{ServiceError, ServiceResult, Window};
 use crate::event::{EventType, Point, SessionId, Timestamp, limits};
 
-/// A session.
+/// A session that may be named.
 ///
 /// # Errors
-/// `invalid_request`, naming the parameter, with the form of an id.
+/// Those of [`session_id`], naming the parameter.
 pub fn session(name: &str, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
-    text.map(|text| session_id(name, text)).transpose()
+    let named = |mut error: ServiceError| {
+        error.hint.field = Some(name.to_owned());
+        error
+    };
+    text.map(session_id).transpose().map_err(named)
 }
 
 /// A session's id.
 ///
 /// # Errors
-/// `invalid_request`, naming the parameter, with the form of an id.
-pub fn session_id(name: &str, text: &str) -> ServiceResult<SessionId> {
+/// `invalid_request`, naming `session`, with the form of an id.
+pub fn session_id(text: &str) -> ServiceResult<SessionId> {
     SessionId::new(text).map_err(|error| {
         let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
-        let mut error = ServiceError::invalid("session", error).action(action);
-        error.hint.field = Some(name.to_owned());
-        error
+        ServiceError::invalid("session", error).action(action)
     })
+}
+
+/// Refuses what is no name of a workspace.
+///
+/// # Errors
+/// `invalid_request`, naming `workspace`.
+pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
+    let chars = workspace.chars().count();
+    if chars == 0 || chars > limits::WORKSPACE_CHARS_MAX {
+        let problem = format!("1 to {} characters", limits::WORKSPACE_CHARS_MAX);
+        return Err(ServiceError::invalid("workspace", problem));
+    }
+    Ok(())
 }
 
 /// A point.

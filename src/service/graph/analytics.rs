@@ -3,17 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::{
-    checks::check_workspace,
-    seen::{self, Seen},
-};
+use super::seen::{self, Seen};
 use crate::{
     api::graph::{AnalyticsAnswer, Day, TopEntity},
     event::{Timestamp, pace},
     harness::TRUST,
     projection::Graph,
     search::{EntityKind, NamedIn, OfDay},
-    service::{Caller, Service, ServiceResult},
+    service::{Caller, Service, ServiceResult, values::check_workspace},
 };
 
 /// Names of a kind that are shown.

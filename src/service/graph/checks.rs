@@ -17,15 +17,6 @@ const PROPERTIES_DEPTH_MAX: usize = 32;
 /// Hexadecimal digits of the id that an earlier version gave a relation.
 const ID_DIGITS: usize = 24;
 
-pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
-    let chars = workspace.chars().count();
-    if chars == 0 || chars > limits::WORKSPACE_CHARS_MAX {
-        let problem = format!("1 to {} characters", limits::WORKSPACE_CHARS_MAX);
-        return Err(ServiceError::invalid("workspace", problem));
-    }
-    Ok(())
-}
-
 pub(super) fn check_type(field: &str, name: &str) -> ServiceResult<()> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let fits = name.len() <= TYPE_CHARS_MAX

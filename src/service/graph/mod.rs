@@ -12,10 +12,12 @@ mod rows;
 mod seen;
 
 use self::checks::{
-    check_id, check_properties, check_type, check_workspace, content_after, content_of, former_id,
-    text_of,
+    check_id, check_properties, check_type, content_after, content_of, former_id, text_of,
 };
-use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook,
+    values::check_workspace,
+};
 use crate::{
     api::graph::{RelateRequest, UpsertRequest, Written},
     event::{Batch, BatchKey, EventId, SessionId, kinds},

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Map;
 
 use super::{
-    checks::{check_type, check_workspace, content_of, text_of},
+    checks::{check_type, content_of, text_of},
     filter::{Row, Sieve},
     handed,
     rows::{EntityRow, RelationRow},
@@ -26,7 +26,7 @@ use crate::{
     search::EntityKind,
     service::{
         Caller, Service, ServiceError, ServiceResult, facts::Pinned, line::continues,
-        page::page_limit,
+        page::page_limit, values::check_workspace,
     },
     store::{Listing, Only, SessionInfo},
 };

@@ -2,7 +2,7 @@
 //! and the notebook keeps what was. It must not remove an event.
 
 use super::{
-    checks::{check_id, check_type, check_workspace},
+    checks::{check_id, check_type},
     no_entity,
 };
 use crate::{
@@ -12,7 +12,9 @@ use crate::{
         Graph,
         body::{self, EntityRemovedBody, ForgottenBody},
     },
-    service::{Caller, Code, Service, ServiceError, ServiceResult, added::event},
+    service::{
+        Caller, Code, Service, ServiceError, ServiceResult, added::event, values::check_workspace,
+    },
 };
 
 /// Tries of a removal, repeated when something was written in between.
