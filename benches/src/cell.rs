@@ -209,6 +209,8 @@ pub(super) struct Round {
     pub(super) elapsed: Duration,
     /// Each operation's nanoseconds, in no order.
     pub(super) latencies: Vec<u32>,
+    /// Processor seconds of the server meanwhile; `None` where there is none.
+    pub(super) server: Option<f64>,
 }
 
 impl Round {
@@ -225,6 +227,8 @@ impl Round {
         self.events += other.events;
         self.elapsed = self.elapsed.max(other.elapsed);
         self.latencies.extend(other.latencies);
+        // Each part looked at the whole server.
+        self.server = self.server.into_iter().chain(other.server).reduce(f64::max);
     }
 }
 
@@ -263,6 +267,9 @@ pub(super) enum Bound {
     TimesMin(f64),
     /// At most this value, in the row's unit.
     ValueMax(f64),
+    /// The server's processor time for an event, with what is put off, at most so many times the
+    /// least of the rows it is compared with.
+    CostTimesMax(f64),
     /// Shown and not judged: what a reader of another target should see beside it.
     Shown,
 }

@@ -193,6 +193,14 @@ pub(super) fn busy(pid: u32) -> f64 {
     Duration::from_nanos(threads.iter().filter_map(of_thread).sum()).as_secs_f64()
 }
 
+/// Processor seconds that a server and the processes which it has now have used: PostgreSQL serves
+/// each connection by a process.
+pub(super) fn served(pid: u32) -> f64 {
+    let children = proc(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+    children.map(busy).fold(busy(pid), |all, one| all + one)
+}
+
 /// Bytes of a process that are no file's: beside the page cache.
 pub(super) fn own_bytes(pid: u32) -> Option<u64> {
     status_bytes(pid, "RssAnon:")

@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     cell::{Kept, Limits, Load, Round},
     failure::Outcome,
-    machine::at_rest,
+    machine::{at_rest, served},
     protocol::Protocol,
 };
 use sessionlog::env::Clock;
@@ -99,8 +99,10 @@ pub(super) struct Talk {
 pub(super) struct Manner {
     pub(super) address: SocketAddr,
     pub(super) protocol: Protocol,
-    /// Our own server: it defers work, which is waited for after a round that wrote.
+    /// The process whose processor time is counted, with those that it started.
     pub(super) server: Option<u32>,
+    /// True if it defers work, which is waited for after a round that wrote.
+    pub(super) defers: bool,
     /// Answers to one `next`.
     pub(super) answers: usize,
     /// Events in one of them, asked for or sent.
@@ -114,7 +116,8 @@ pub(super) struct Manner {
 impl Manner {
     /// One answer for each `next`, which carries no events.
     pub(super) fn new(address: SocketAddr, protocol: Protocol, counted: Number) -> Self {
-        Self { address, protocol, server: None, answers: 1, events: 0, carried: None, counted }
+        let (server, defers, answers, events, carried) = (None, false, 1, 0, None);
+        Self { address, protocol, server, defers, answers, events, carried, counted }
     }
 }
 
@@ -206,7 +209,7 @@ impl<C: Client> Load for Network<C> {
 
     fn finish(&mut self) -> Outcome<Option<f64>> {
         let writes = self.clients.iter().any(|client| !client.count().1.is_empty());
-        let server = self.manner.server.filter(|_| writes);
+        let server = self.manner.server.filter(|_| writes && self.manner.defers);
         Ok(server.map(|pid| alone(at_rest(pid, &*self.clock))).transpose()?)
     }
 
@@ -244,7 +247,7 @@ async fn part<C: Client>(
     // Every thread waits for the others, also one that has failed: they must not wait without end.
     start.wait();
     let mut opened = opened?;
-    let began = clock.monotonic();
+    let (began, used) = (clock.monotonic(), manner.server.map(served));
     let pairs = clients.iter_mut().zip(&mut opened);
     let driven = pairs.map(|(client, open)| client.drive(open, manner, clock, limits));
     let mut all = Round::default();
@@ -252,6 +255,8 @@ async fn part<C: Client>(
         all.join(round?);
     }
     all.elapsed = clock.monotonic().saturating_sub(began);
+    // Before the connections close, and processes that served them end.
+    all.server = manner.server.map(served).zip(used).map(|(now, before)| now - before);
     Ok(all)
 }
 

@@ -54,7 +54,7 @@ const TABLE: &str = "CREATE TABLE events (session text NOT NULL, position bigint
 
 /// A running PostgreSQL.
 pub(super) struct Postgres {
-    _process: Process,
+    process: Process,
     address: SocketAddr,
 }
 
@@ -125,7 +125,7 @@ impl Postgres {
             [startup(), query(TABLE), parse(INSERT)].into_iter().chain(fill(site)).collect();
         network::once(manner(address, 1), &words)?;
         network::once(manner(address, 1), &[startup(), query("VACUUM ANALYZE events")])?;
-        Ok(Self { _process: process, address })
+        Ok(Self { process, address })
     }
 }
 
@@ -242,7 +242,7 @@ fn fill(site: &Site) -> impl Iterator<Item = Vec<u8>> {
 
 fn appends(site: &mut Site, cell: &Cell) -> Prepared {
     let Some(postgres) = site.peer("PostgreSQL", Postgres::start) else { return Ok(None) };
-    let address = postgres.address;
+    let (address, server) = (postgres.address, Some(postgres.process.pid()));
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
         let mut count = parse_unnamed(COUNT);
@@ -259,7 +259,8 @@ fn appends(site: &mut Site, cell: &Cell) -> Prepared {
         Talk { hello, next: Box::new(next), count: vec![count] }
     };
     let talks = (0..cell.clients).map(talk).collect();
-    Ok(Some(Box::new(Network::new(manner(address, 1), talks, &site.clock))))
+    let manner = Manner { server, ..manner(address, 1) };
+    Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
 }
 
 /// Prepares a statement without a name, beside the one that has one.
@@ -302,7 +303,8 @@ fn reads(
     request: impl Fn(&mut Numbers, &mut Vec<u8>) + Clone + Send + 'static,
 ) -> Prepared {
     let Some(postgres) = site.peer("PostgreSQL", Postgres::start) else { return Ok(None) };
-    let manner = Manner { carried: Some(rows), ..manner(postgres.address, events) };
+    let server = Some(postgres.process.pid());
+    let manner = Manner { carried: Some(rows), server, ..manner(postgres.address, events) };
     let talk = |connection: usize| {
         let (request, mut numbers) = (request.clone(), Numbers::from(connection));
         let next = move |out: &mut Vec<u8>| {

@@ -48,7 +48,7 @@ const PIPELINE: usize = 16;
 const FILLED: &str = "filled";
 /// A running Redis.
 pub(super) struct Redis {
-    _process: Process,
+    process: Process,
     address: SocketAddr,
 }
 
@@ -77,7 +77,7 @@ impl Redis {
             network::once(manner(address, 1), &[command_of(&[b"PING"])]).map(drop)
         })?;
         fill(site, address)?;
-        Ok(Self { _process: process, address })
+        Ok(Self { process, address })
     }
 }
 
@@ -131,7 +131,8 @@ fn append_16(site: &mut Site, cell: &Cell) -> Prepared {
 
 fn appends(site: &mut Site, cell: &Cell, under_way: usize) -> Prepared {
     let Some(redis) = site.peer("Redis", Redis::start) else { return Ok(None) };
-    let manner = Manner { answers: under_way, ..manner(redis.address, under_way as u64) };
+    let server = Some(redis.process.pid());
+    let manner = Manner { answers: under_way, server, ..manner(redis.address, under_way as u64) };
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
         let count = command_of(&[b"XLEN", session.as_bytes()]);
@@ -171,7 +172,8 @@ fn reads(
 ) -> Prepared {
     let Some(redis) = site.peer("Redis", Redis::start) else { return Ok(None) };
     let carried: Number = |answer| first_line(answer)?.strip_prefix('*')?.parse().ok();
-    let manner = Manner { carried: Some(carried), ..manner(redis.address, events) };
+    let server = Some(redis.process.pid());
+    let manner = Manner { carried: Some(carried), server, ..manner(redis.address, events) };
     let talk = |connection: usize| {
         let (request, mut numbers) = (request.clone(), Numbers::from(connection));
         let next = move |out: &mut Vec<u8>| request(&mut numbers, out);

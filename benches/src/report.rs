@@ -119,10 +119,11 @@ impl Report<'_> {
     }
 }
 
-const HEADS: [&str; 9] =
-    ["ROW", "MEDIAN", "SPREAD", "P50 µs", "P99 µs", "FLUSHES", "BYTES", "BEHIND", "TARGET"];
-const LEGEND: &str = " FLUSHES, BYTES: of the device, an event. BEHIND: processor µs an event for \
-                      what was put off";
+const HEADS: [&str; 10] = [
+    "ROW", "MEDIAN", "SPREAD", "P50 µs", "P99 µs", "FLUSHES", "BYTES", "SERVER", "BEHIND", "TARGET",
+];
+const LEGEND: &str = " FLUSHES, BYTES: of the device, an event. SERVER: processor µs of the server \
+                      an event; BEHIND: those for what was put off";
 
 /// Rows below their heads.
 pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -150,6 +151,7 @@ fn line(row: &Row, verdicts: &[Verdict<'_>]) -> Vec<String> {
         timing(row.timing.unwrap_or_default().p99_micros),
         device(row.device.map_or(0.0, |device| device.flushes_per_event)),
         device(row.device.map_or(0.0, |device| device.bytes_per_event)),
+        row.timing.and_then(|timing| timing.server_micros).map_or(String::new(), figure),
         row.left.map_or(String::new(), |left| figure(left.micros_per_event)),
         verdict,
     ]
@@ -187,13 +189,18 @@ fn judgement(verdict: &Verdict<'_>) -> String {
 fn sentence(verdict: &Verdict<'_>) -> String {
     let (id, row, value) = (verdict.target.id, verdict.target.row, figure(verdict.value));
     let said = match verdict.against {
+        Some(other) if matches!(verdict.target.bound, Bound::CostTimesMax(_)) => {
+            format!("{id:<3} {row} costs {value} times {other}")
+        }
         Some(other) => format!("{id:<3} {row} is {value} times {other}"),
         None => format!("{id:<3} {row} is {value}"),
     };
     match (verdict.target.bound, verdict.unjudged) {
         (_, Some(why)) => format!("{said}, {why}"),
         (Bound::TimesMin(least), None) => format!("{said}; at least {least} is wanted"),
-        (Bound::ValueMax(most), None) => format!("{said}; at most {most} is wanted"),
+        (Bound::ValueMax(most) | Bound::CostTimesMax(most), None) => {
+            format!("{said}; at most {most} is wanted")
+        }
         (Bound::Shown, None) => said,
     }
 }
@@ -245,6 +252,9 @@ fn row_json(row: &Row) -> Value {
         put("p99_us", json!(timing.p99_micros));
         put("client_processors", json!(timing.client_processors));
         put("machine_processors", json!(timing.machine_processors));
+        if let Some(micros) = timing.server_micros {
+            put("server_us_per_event", json!(micros));
+        }
     }
     if let Some(device) = row.device {
         put("flushes_per_event", json!(device.flushes_per_event));
@@ -271,6 +281,7 @@ fn verdict_json(verdict: &Verdict<'_>) -> Value {
     match verdict.target.bound {
         Bound::TimesMin(least) => drop(put("times_min", json!(least))),
         Bound::ValueMax(most) => drop(put("value_max", json!(most))),
+        Bound::CostTimesMax(most) => drop(put("cost_times_max", json!(most))),
         Bound::Shown => {}
     }
     put("value", json!(verdict.value));

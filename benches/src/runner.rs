@@ -41,6 +41,12 @@ impl Row {
     pub(super) fn median(&self) -> f64 {
         median(&self.values)
     }
+
+    /// Processor microseconds of the server for each event, with what it put off.
+    pub(super) fn cost(&self) -> Option<f64> {
+        let put_off = self.left.map_or(0.0, |left| left.micros_per_event);
+        Some(self.timing?.server_micros? + put_off)
+    }
 }
 
 /// How long operations took and what they cost; medians of the rounds.
@@ -52,6 +58,8 @@ pub(super) struct Timing {
     pub(super) client_processors: f64,
     /// Processors that anything on the machine was busy on.
     pub(super) machine_processors: f64,
+    /// Processor microseconds of the server for each event; `None` where there is none.
+    pub(super) server_micros: Option<f64>,
 }
 
 /// What the device did for each event; medians of the rounds.
@@ -157,6 +165,7 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
             p99_micros: percentile(&round, 0.99),
             client_processors: used.own / elapsed,
             machine_processors: used.all / elapsed,
+            server_micros: round.server.map(|used| used * MICROS / events),
         },
         device,
         left: behind.map(left),
@@ -183,14 +192,11 @@ fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
         p99_micros: middle(|round| round.timing.p99_micros),
         client_processors: middle(|round| round.timing.client_processors),
         machine_processors: middle(|round| round.timing.machine_processors),
+        server_micros: middle_of(&rounds, |round| round.timing.server_micros),
     };
     let writes = cell.effect != Effect::Reads && site.disk.device.is_some();
-    let left = |of: fn(&Left) -> f64| {
-        let all: Vec<f64> = rounds.iter().filter_map(|round| round.left.as_ref()).map(of).collect();
-        (!all.is_empty()).then(|| median(&all))
-    };
-    let micros = left(|left| left.micros_per_event);
-    let left = micros.zip(left(|left| left.bytes_per_event));
+    let micros = middle_of(&rounds, |round| Some(round.left?.micros_per_event));
+    let left = micros.zip(middle_of(&rounds, |round| Some(round.left?.bytes_per_event)));
     let left =
         left.map(|(micros_per_event, bytes_per_event)| Left { micros_per_event, bytes_per_event });
     let kept = load.kept().map_err(|why| of_cell(cell, &why))?;
@@ -213,6 +219,12 @@ fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
         kept,
         unjudged: load.unjudged(),
     })
+}
+
+/// The middle of a figure that some rounds have.
+fn middle_of(rounds: &[Figures], of: fn(&Figures) -> Option<f64>) -> Option<f64> {
+    let all: Vec<f64> = rounds.iter().filter_map(of).collect();
+    (!all.is_empty()).then(|| median(&all))
 }
 
 /// The middle of what the device did in the rounds.

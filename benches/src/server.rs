@@ -148,7 +148,7 @@ impl Server {
     /// How it is spoken to, with no events asked for or sent.
     pub(super) fn manner(&self) -> Manner {
         let server = Some(self.process.pid());
-        Manner { server, ..Manner::new(self.address, Protocol::Http, tail) }
+        Manner { server, defers: true, ..Manner::new(self.address, Protocol::Http, tail) }
     }
 
     /// Starts it on a data directory that holds [`SEALED`] already.
