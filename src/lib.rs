@@ -2,8 +2,8 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each uses only those below it (docs/architecture.md):
-//! event, api, secrets, env, access, log, store | projection, search, harness | service | wire,
-//! verbs | client | http, mcp, hook, import, proxy | cli.
+//! event, api, secrets, env, access, log, store | traces, projection, search, harness | service |
+//! wire, verbs | client | http, mcp, hook, import, proxy | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -19,6 +19,8 @@ pub mod access;
 
 pub mod log;
 pub mod store;
+
+pub mod traces;
 
 pub mod projection;
 

@@ -36,15 +36,27 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("access", &["event", "env"]),
     ("log", &["event", "env"]),
     ("store", &["event", "env", "log"]),
-    ("projection", &["event", "api"]),
-    ("search", &["event", "api", "projection"]),
-    ("harness", &["event", "api", "projection"]),
+    ("traces", &["event", "api"]),
+    ("projection", &["event", "api", "traces"]),
+    ("search", &["event", "api", "traces", "projection"]),
+    ("harness", &["event", "api", "traces", "projection"]),
     (
         "service",
-        &["event", "api", "secrets", "env", "access", "store", "projection", "search", "harness"],
+        &[
+            "event",
+            "api",
+            "secrets",
+            "env",
+            "access",
+            "store",
+            "traces",
+            "projection",
+            "search",
+            "harness",
+        ],
     ),
-    ("wire", &["event", "api", "projection", "harness", "service"]),
-    ("verbs", &["event", "api", "access", "projection", "service", "wire"]),
+    ("wire", &["event", "api", "traces", "projection", "harness", "service"]),
+    ("verbs", &["event", "api", "access", "traces", "projection", "service", "wire"]),
     ("client", &["event", "api", "secrets", "wire", "verbs"]),
     ("http", &["event", "api", "env", "access", "service", "wire", "verbs"]),
     ("mcp", &["event", "api", "secrets", "env", "access", "service", "wire", "verbs", "client"]),
@@ -60,6 +72,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "env",
             "access",
             "store",
+            "traces",
             "projection",
             "search",
             "harness",
@@ -168,7 +181,7 @@ const CONFINED: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that never wait.
-const PLAIN: &[&str] = &["event", "api", "env", "log", "projection", "search", "harness"];
+const PLAIN: &[&str] = &["event", "api", "env", "log", "traces", "projection", "search", "harness"];
 
 /// Words that some rooms must do without, and why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
@@ -176,7 +189,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("async", PLAIN, "nothing below store waits"),
     ("await", PLAIN, "nothing below store waits"),
     ("tokio", PLAIN, "nothing below store waits"),
-    ("Mutex", &["projection", "search", "harness"], "folds and views are pure"),
+    ("Mutex", &["traces", "projection", "search", "harness"], "folds and views are pure"),
 ];
 
 /// Written by a program; they answer to their own drift test.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     env::{files, project::Project},
-    projection::placed,
+    traces::placed,
 };
 
 /// True if a text can only be a path.

@@ -1,6 +1,7 @@
 //! VOCABULARY: the types that every other room uses. Plain values, parsed once and then trusted. It
 //! must not import another room, do I/O, or depend on how a value looks on disk or on the wire.
 
+mod bounded;
 #[expect(clippy::module_inception, reason = "the room is named after its first word")]
 mod event;
 mod id;
@@ -9,12 +10,15 @@ mod key;
 mod kind;
 pub mod kinds;
 pub mod limits;
+pub mod lists;
 mod note;
 pub mod pace;
 mod point;
 mod position;
+pub mod text;
 mod time;
 
+pub use bounded::push_bounded;
 pub use event::{Batch, Event, EventRef, NewEvent, Origin};
 pub use id::{
     BatchKey, EventId, IdError, Incarnation, OfContent, Scope, SessionHash, SessionId, SessionKey,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     event::Position,
-    projection::{Effect, Facts, FileFact, FileState, Said, is_done, text::one_line},
+    projection::{Effect, Facts, FileFact, FileState, FoundIn, is_done, text::one_line},
 };
 
 /// Attempts to come close to the budget, and the share of it that is close, in percent.
@@ -258,7 +258,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             }
             Class::Mended => format!("{COMMAND}{}", known.line(class, place, form)),
             Class::Finding => match facts.findings.found().get(place) {
-                Some(one) if matches!(one.said, Said::At(_)) => one.text.to_string(),
+                Some(one) if matches!(one.said, FoundIn::At(_)) => one.text.to_string(),
                 _ => known.line(class, place, form),
             },
             Class::Branch => research.branches().get(place).map_or_else(String::new, |branch| {

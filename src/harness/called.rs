@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::projection::{
-    LINES,
-    text::{ELLIPSIS, one_line},
+use crate::{
+    projection::text::{ELLIPSIS, one_line},
+    traces::LINES,
 };
 
 /// Mark before a command of a shell.

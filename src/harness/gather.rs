@@ -20,7 +20,7 @@ use crate::{
     },
     event::{Position, pace},
     projection::{
-        CommandFact, Effect, Facts, Finding, Said, Step,
+        CommandFact, Effect, Facts, Finding, FoundIn, ResearchStep,
         body::StepBody,
         is_done,
         text::{ELLIPSIS, one_line, whole_graphemes},
@@ -378,8 +378,8 @@ impl<'a> Known<'a> {
             }
         };
         let listed = |one: &Finding| match one.said {
-            Said::Listed(ordinal) => Some(ordinal),
-            Said::Step(_) | Said::At(_) => None,
+            FoundIn::Listed(ordinal) => Some(ordinal),
+            FoundIn::Step(_) | FoundIn::At(_) => None,
         };
         let mut of_list: Vec<(usize, Option<&Finding>)> =
             pool.iter().filter_map(|one| Some((listed(one)?, Some(one)))).collect();
@@ -427,23 +427,23 @@ impl<'a> Known<'a> {
         let (research, talk) = (&self.facts.research, &self.facts.conversation);
         let steps = research.steps();
         let (position, inside) = match one.said {
-            Said::Step(step) => {
+            FoundIn::Step(step) => {
                 let last = step.checked_sub(steps.len() - research.full().count());
                 let place = steps.get(step).map_or(Position(0), |step| step.position);
-                let begins = |step: &&Step| {
+                let begins = |step: &&ResearchStep| {
                     step.line.contains(&*one.text)
                         || one.text.starts_with(step.line.trim_end_matches(ELLIPSIS))
                 };
                 let line = steps.get(step).filter(begins).map(|_| (Class::StepLine, step));
                 (place, last.map(|at| (Class::LastStep, at)).or(line))
             }
-            Said::At(position) => {
+            FoundIn::At(position) => {
                 let answer = talk.answers().binary_search_by_key(&position, |one| one.position);
                 let context = self.saved_words().filter(|(_, at)| *at == position);
                 let answer = answer.ok().map(|at| (Class::Answer, at));
                 (position, answer.or(context.map(|_| (Class::Context, 0))))
             }
-            Said::Listed(_) => (Position(0), None),
+            FoundIn::Listed(_) => (Position(0), None),
         };
         let (worth, bytes, signature) = (one.score, one.text.len(), Some(one.signature));
         let at = self.at(Class::Finding, place, position);
@@ -522,7 +522,7 @@ impl<'a> Known<'a> {
         let found = self.facts.findings.found();
         let is_shown = |item: &Item| {
             matches!(found.get(item.place).map(|one| one.said),
-                Some(Said::Step(step)) if steps.contains(&step))
+                Some(FoundIn::Step(step)) if steps.contains(&step))
         };
         self.retain(Class::Finding, |item| !is_shown(item));
     }

@@ -13,7 +13,7 @@ use crate::{
         research::BranchOut,
         step::StepLine,
     },
-    projection::{Branch, KnowledgeGap, Research, Source, text::one_line},
+    projection::{Branch, KnowledgeGap, Research, ResearchSource, text::one_line},
 };
 
 /// Characters of the title of a source in its shortest form.
@@ -138,7 +138,7 @@ pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> OpenGap {
 
 /// The line of a source. In the form of a line it is its address and the beginning of its title.
 #[must_use]
-pub(super) fn source_line(source: &Source, form: Form) -> SourceOfView {
+pub(super) fn source_line(source: &ResearchSource, form: Form) -> SourceOfView {
     let is_more = form > Form::Line;
     let text = |text: &Option<Box<str>>| text.as_deref().filter(|_| is_more).map(str::to_owned);
     SourceOfView {

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::budget::json_bytes;
 use crate::{
     api::research::{PatternOut, ProviderOut},
-    projection::{Outcome, Outcomes, Trouble},
+    projection::{Outcome, Outcomes},
+    traces::Trouble,
 };
 
 /// Failures of one kind from which on they are a pattern.

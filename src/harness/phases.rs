@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::overview::{Level, OverviewAnswer, PhaseOut, SummaryAnswer},
     event::{Position, pace},
-    projection::{Ended, Facts, Phase},
+    projection::{Facts, Phase, PhaseEnd},
 };
 
 /// Steps that the text of a phase takes.
@@ -102,7 +102,7 @@ fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
     let stretches = facts.phases.all();
     let mut parts: Vec<Vec<Part>> = vec![Vec::new()];
     for (stretch, name) in stretches.iter().zip(names(stretches, named)) {
-        let is_over = name.is_some() || stretch.ended.is_some_and(Ended::ends_phase);
+        let is_over = name.is_some() || stretch.ended.is_some_and(PhaseEnd::ends_phase);
         let last = parts.last_mut().into_iter();
         last.for_each(|last| last.push((stretch.clone(), name.map(str::to_owned))));
         if is_over {
@@ -110,7 +110,7 @@ fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
         }
     }
     let total = stretches.iter().map(weight).sum();
-    let divide = |part| divided(part, total, &[Ended::Instruction, Ended::Step]);
+    let divide = |part| divided(part, total, &[PhaseEnd::Instruction, PhaseEnd::Step]);
     let mut all: Vec<Part> = parts.into_iter().flat_map(divide).collect();
     if let Some((last, _)) = all.last_mut() {
         last.ended = last.ended.filter(|by| by.ends_phase());
@@ -142,7 +142,7 @@ fn weight(phase: &Phase) -> u64 {
 
 /// The stretches between two ends as one phase; as several where they are much of the session: by
 /// the first of these ends, and what is still long by the next.
-fn divided(stretches: Vec<Part>, total: u64, ends: &[Ended]) -> Vec<Part> {
+fn divided(stretches: Vec<Part>, total: u64, ends: &[PhaseEnd]) -> Vec<Part> {
     let whole: u64 = stretches.iter().map(|(stretch, _)| weight(stretch)).sum();
     let is_long = whole > (2 * WEIGHT_MIN).max(total / PARTS_WANTED);
     let Some((end, rest)) = ends.split_first().filter(|_| is_long) else {
@@ -173,8 +173,8 @@ fn joined(stretches: Vec<Part>) -> Option<Part> {
         phase.join(next);
         name = ended;
     }
-    if name.is_some() && !phase.ended.is_some_and(Ended::ends_phase) {
-        phase.ended = Some(Ended::Checkpoint);
+    if name.is_some() && !phase.ended.is_some_and(PhaseEnd::ends_phase) {
+        phase.ended = Some(PhaseEnd::Checkpoint);
     }
     Some((phase, name))
 }

@@ -20,7 +20,9 @@ use crate::{
         views::{PlanOut, ResultOut, WhyOut, WordOut},
     },
     event::Position,
-    projection::{CommandFact, Effect, FileFact, FileState, Output, Said, is_done, text::one_line},
+    projection::{
+        CommandFact, Effect, FileFact, FileState, FoundIn, Output, is_done, text::one_line,
+    },
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -101,9 +103,9 @@ impl Known<'_> {
         let (facts, research) = (self.facts, &self.facts.research);
         let made = match class {
             Class::Finding => facts.findings.found().get(place).map(|one| match one.said {
-                Said::Step(step) => self.labelled(step, &one.text),
-                Said::At(position) => format!("{} {}", self.place(position), one.text),
-                Said::Listed(_) => one.text.to_string(),
+                FoundIn::Step(step) => self.labelled(step, &one.text),
+                FoundIn::At(position) => format!("{} {}", self.place(position), one.text),
+                FoundIn::Listed(_) => one.text.to_string(),
             }),
             Class::Rejection => {
                 research.rejected().get(place).map(|(step, text)| self.labelled(*step, text))
@@ -167,7 +169,7 @@ impl Known<'_> {
     pub(super) fn is_in_line(&self, item: &Item, lines: &HashMap<usize, Form>) -> bool {
         let found = self.facts.findings.found().get(item.place);
         let Some(found) = found.filter(|_| item.class == Class::Finding) else { return false };
-        let Said::Step(ordinal) = found.said else { return false };
+        let FoundIn::Step(ordinal) = found.said else { return false };
         let line =
             lines.get(&ordinal).and_then(|form| index_line(&self.facts.research, ordinal, *form));
         line.is_some_and(|line| line.line.contains(&*found.text))

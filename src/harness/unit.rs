@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::said::{Block, Said, Speech, ToolResult, orphan};
-use crate::{event::Position, projection::body};
+use crate::{event::Position, traces::answered_call};
 
 /// The result of a call that has none.
 const UNANSWERED: &str = "(no result was recorded)";
@@ -111,7 +111,7 @@ pub(super) fn units(said: impl IntoIterator<Item = Said>, id_chars_max: usize) -
 /// The call that a result answers, of those that have no result yet.
 fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> {
     let open = waiting.iter().map(|call| (&*call.called, &*call.name));
-    let at = body::answered(open, Some(&result.call_id), result.name.as_deref());
+    let at = answered_call(open, Some(&result.call_id), result.name.as_deref());
     at.map(|at| waiting.remove(at))
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     event::{Timestamp, json, kinds, limits},
-    wire::Refused,
+    wire::RefusedCall,
 };
 
 /// Most bytes of an event: the limit of the store, less room for what surrounds a body.
@@ -225,7 +225,7 @@ fn tool_refusal(payload: &Payload) -> Map<String, Value> {
     let mut body = renamed_members(payload, &[("tool_use_id", "call_id")]);
     body.insert("content".to_owned(), content(payload.get("reason").unwrap_or(&Value::Null)));
     body.insert("is_error".to_owned(), json!(true));
-    body.insert("refused".to_owned(), json!(Refused::RULE));
+    body.insert("refused".to_owned(), json!(RefusedCall::RULE));
     body
 }
 

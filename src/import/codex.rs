@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     event::{Timestamp, kinds},
-    wire::{Refused, typed_by_person},
+    wire::{RefusedCall, typed_by_person},
 };
 
 /// First words of a compaction's summary for the next model.
@@ -277,7 +277,7 @@ fn result(text: String, status: &str) -> Object {
     let mut body = Object::new();
     body.add("content", &quote(text.trim_end()));
     if status == "declined" {
-        body.add("refused", &quote(Refused::USER));
+        body.add("refused", &quote(RefusedCall::USER));
     }
     if matches!(status, "declined" | "failed") {
         body.add("is_error", "true");

@@ -8,19 +8,19 @@ use super::{
 };
 use crate::{
     event::kinds,
-    wire::{Refused, refused, said_with_refusal},
+    wire::{RefusedCall, refused, said_with_refusal},
 };
 
 /// Marks refused calls among the events of a line, and adds what the person said.
 pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
     let kind = line.text("toolDenialKind");
     let by = match kind.as_deref() {
-        Some("user-rejected" | "interrupted" | "cancelled") => Some(Refused::USER),
-        Some(_) => Some(Refused::RULE),
+        Some("user-rejected" | "interrupted" | "cancelled") => Some(RefusedCall::USER),
+        Some(_) => Some(RefusedCall::RULE),
         None => line
             .text("toolUseResult")
             .filter(|text| text.contains("rejected"))
-            .map(|_| Refused::USER),
+            .map(|_| RefusedCall::USER),
     };
     let mut marked = Bodies::with_capacity(bodies.len());
     for (kind, body) in bodies {
@@ -35,7 +35,7 @@ pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
         let mut body = Object::from_text(text);
         by.into_iter().for_each(|by| body.add("refused", &quote(by)));
         marked.push((kind, body));
-        if let Some(words) = said_with_refusal(&said).filter(|_| by == Some(Refused::USER)) {
+        if let Some(words) = said_with_refusal(&said).filter(|_| by == Some(RefusedCall::USER)) {
             let mut message = Object::new();
             message.add("content", &quote(words));
             marked.push((kinds::USER_MESSAGE, message));

@@ -3,68 +3,12 @@
 //! fit is `None`, never a panic. It must not depend on positions or sessions.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     api::step::Confidence,
     event::{Position, Range, json},
 };
-
-/// Index of the open call, of `(id, tool)` from the oldest, that a result answers: the latest of
-/// its id; without an id the oldest of its tool; without either the only one.
-pub fn answered<'a>(
-    mut open: impl DoubleEndedIterator<Item = (&'a str, &'a str)> + ExactSizeIterator,
-    id: Option<&str>,
-    tool: Option<&str>,
-) -> Option<usize> {
-    match (id.filter(|id| !id.is_empty()), tool.filter(|tool| !tool.is_empty())) {
-        (Some(id), _) => open.rposition(|call| call.0 == id),
-        (None, Some(tool)) => open.position(|call| call.1 == tool),
-        (None, None) => (open.len() == 1).then_some(0),
-    }
-}
-
-/// The members of a tool's call and of its result that folds read, under each of their names.
-#[derive(Deserialize)]
-pub(super) struct ToolBody<'a> {
-    pub(super) call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) server: Option<String>,
-    pub(super) mcp_server_name: Option<String>,
-    pub(super) read_only: Option<bool>,
-    pub(super) session_thread_id: Option<IgnoredAny>,
-    pub(super) redactions: Option<IgnoredAny>,
-    pub(super) truncated: Option<IgnoredAny>,
-    pub(super) is_error: Option<bool>,
-    pub(super) refused: Option<IgnoredAny>,
-    #[serde(borrow)]
-    pub(super) exit_code: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) cached: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) raw: Option<&'a RawValue>,
-}
-
-impl ToolBody<'_> {
-    /// The id of the call that a result answers.
-    pub(super) fn id(&self) -> Option<&str> {
-        let ids =
-            [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
-        ids.into_iter().find_map(Option::as_deref)
-    }
-}
 
 /// `research.goal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,23 +131,23 @@ impl SourceBody {
 pub fn ranges(json: &str) -> Vec<Range> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum One {
+    enum RangeForm {
         Named { from: u64, to: u64 },
         Pair(u64, u64),
         Other(serde::de::IgnoredAny),
     }
-    let range = |one: One| match one {
-        One::Named { from, to } | One::Pair(from, to) => {
+    let range = |one: RangeForm| match one {
+        RangeForm::Named { from, to } | RangeForm::Pair(from, to) => {
             Some(Range::new(Position(from), Position(to))).filter(|range| !range.is_empty())
         }
-        One::Other(_) => None,
+        RangeForm::Other(_) => None,
     };
     let Some(json) = json::tree(json) else { return Vec::new() };
-    let one = || serde_json::from_str::<One>(json).ok().and_then(range);
+    let one = || serde_json::from_str::<RangeForm>(json).ok().and_then(range);
     if let Some(range) = one() {
         return vec![range];
     }
-    let list: Vec<One> = serde_json::from_str(json).unwrap_or_default();
+    let list: Vec<RangeForm> = serde_json::from_str(json).unwrap_or_default();
     list.into_iter().filter_map(range).collect()
 }
 

@@ -7,14 +7,12 @@ use serde::Deserialize;
 
 use super::{
     body,
-    calls::{Answer, Call},
-    compact::compact,
-    git,
-    text::one_line,
     turns::{Ends, ends},
-    unrun::Unrun,
 };
-use crate::event::{Event, Position, kinds};
+use crate::{
+    event::{Event, Position, kinds, push_bounded, text::one_line},
+    traces::{ToolCall, ToolResult, Unrun, compact, git},
+};
 
 /// Effects kept.
 const EFFECTS_MAX: usize = 64;
@@ -60,7 +58,7 @@ pub struct Commit {
 
 impl Effect {
     /// Puts the commit first; of a command that only commits, nothing else is kept.
-    fn is_commit(&mut self, commit: &git::Commit<'_>) {
+    fn is_commit(&mut self, commit: &git::ReportedCommit<'_>) {
         let made = format!("{} on {}: {}", commit.hash, commit.branch, commit.subject);
         let mut parts =
             self.input.split(['&', ';', '|']).map(str::trim).filter(|part| !part.is_empty());
@@ -99,7 +97,7 @@ impl Changes {
     }
 
     /// Folds a call that changes something.
-    pub(super) fn begin(&mut self, call: &Call) {
+    pub(super) fn begin(&mut self, call: &ToolCall) {
         self.add(Effect {
             position: call.position,
             tool: call.tool.clone(),
@@ -114,7 +112,7 @@ impl Changes {
     }
 
     /// Folds that a call was under way when the next session of the line began.
-    pub(super) fn fold_unfinished(&mut self, call: &Call) {
+    pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
         if !self.effects.iter().any(|effect| effect.call == call.position) {
             self.begin(call);
         }
@@ -125,7 +123,7 @@ impl Changes {
     }
 
     /// Folds its result. A call that was refused changed nothing.
-    pub(super) fn end(&mut self, call: &Call, answer: &Answer) {
+    pub(super) fn end(&mut self, call: &ToolCall, answer: &ToolResult) {
         let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
             return;
         };
@@ -154,7 +152,7 @@ impl Changes {
     }
 
     /// Folds a commit, a push, and what takes a commit back.
-    fn committed(&mut self, made: Option<&git::Commit<'_>>, by: &Effect) {
+    fn committed(&mut self, made: Option<&git::ReportedCommit<'_>>, by: &Effect) {
         let has = |words: &[&str]| words.iter().any(|word| by.input.contains(word));
         if let Some(made) = made {
             let branch = one_line(made.branch, BRANCH_CHARS_MAX).into();
@@ -180,13 +178,13 @@ impl Changes {
     /// Folds the branch that an event of a hook notes.
     pub(super) fn fold_branch(&mut self, event: &Event) {
         #[derive(Deserialize)]
-        struct Body {
+        struct BranchBody {
             git_branch: Option<String>,
         }
         const NOTED: [&str; 3] =
             [kinds::SESSION_STATUS_IDLE, kinds::SESSION_STATUS_TERMINATED, kinds::TRANSCRIPT_ENTRY];
         if NOTED.contains(&event.kind.as_str())
-            && let Some(Body { git_branch: Some(branch) }) = body::read(&event.body)
+            && let Some(BranchBody { git_branch: Some(branch) }) = body::read(&event.body)
             // What a program notes where there is no repository, or no branch.
             && branch != "HEAD"
         {
@@ -208,11 +206,7 @@ impl Changes {
     }
 
     fn add(&mut self, effect: Effect) {
-        if self.effects.len() == EFFECTS_MAX {
-            self.effects.pop_front();
-            self.forgotten += 1;
-        }
-        self.effects.push_back(effect);
+        self.forgotten += u64::from(push_bounded(&mut self.effects, effect, EFFECTS_MAX));
     }
 
     pub(super) fn weight(&self) -> usize {

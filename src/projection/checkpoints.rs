@@ -17,7 +17,7 @@ pub type State = Map<String, Value>;
 
 /// A checkpoint, its state left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct NotedCheckpoint {
     /// Its name, unique in the session.
     pub id: String,
     /// Number of its note.
@@ -50,7 +50,7 @@ pub struct Checkpoint {
 
 /// Position where a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
+pub struct NotedCursor {
     /// The next position to read.
     pub position: Position,
     /// When it was put there.
@@ -64,11 +64,11 @@ pub struct Checkpoints {
     pub count: u64,
     /// The last of them.
     pub last: Lsn,
-    all: Vec<Checkpoint>,
+    all: Vec<NotedCheckpoint>,
     ids: BTreeMap<String, usize>,
     labels: HashMap<String, usize>,
     threads: HashMap<Option<String>, usize>,
-    cursors: BTreeMap<String, Cursor>,
+    cursors: BTreeMap<String, NotedCursor>,
     texts: usize,
 }
 
@@ -84,7 +84,7 @@ impl Checkpoints {
         if note.body.is_empty() {
             self.cursors.remove(&note.name);
         } else {
-            let cursor = Cursor { position: note.position, at: note.at };
+            let cursor = NotedCursor { position: note.position, at: note.at };
             self.cursors.insert(note.name.clone(), cursor);
         }
     }
@@ -117,7 +117,7 @@ impl Checkpoints {
         if let Some(label) = &body.label {
             self.labels.insert(label.clone(), index);
         }
-        self.all.push(Checkpoint {
+        self.all.push(NotedCheckpoint {
             id: note.name.clone(),
             number: note.number,
             position: note.position,
@@ -137,26 +137,26 @@ impl Checkpoints {
 
     /// Every checkpoint, the oldest first.
     #[must_use]
-    pub fn all(&self) -> &[Checkpoint] {
+    pub fn all(&self) -> &[NotedCheckpoint] {
         &self.all
     }
 
     /// The checkpoint of that id, or else the latest of that label.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Checkpoint> {
+    pub fn find(&self, name: &str) -> Option<&NotedCheckpoint> {
         let at = self.ids.get(name).or_else(|| self.labels.get(name))?;
         self.all.get(*at)
     }
 
     /// The checkpoints whose ids begin so.
-    pub fn beginning(&self, with: &str) -> impl Iterator<Item = &Checkpoint> {
+    pub fn beginning(&self, with: &str) -> impl Iterator<Item = &NotedCheckpoint> {
         let ids = self.ids.range::<str, _>((Bound::Included(with), Bound::Unbounded));
         ids.take_while(move |(id, _)| id.starts_with(with)).filter_map(|(_, at)| self.all.get(*at))
     }
 
     /// The last checkpoint, or that of a thread.
     #[must_use]
-    pub fn latest(&self, thread: Option<&Option<String>>) -> Option<&Checkpoint> {
+    pub fn latest(&self, thread: Option<&Option<String>>) -> Option<&NotedCheckpoint> {
         match thread {
             None => self.all.last(),
             Some(thread) => self.all.get(*self.threads.get(thread)?),
@@ -165,14 +165,14 @@ impl Checkpoints {
 
     /// The one a checkpoint follows.
     #[must_use]
-    pub fn parent(&self, of: &Checkpoint) -> Option<&Checkpoint> {
+    pub fn parent(&self, of: &NotedCheckpoint) -> Option<&NotedCheckpoint> {
         self.all.get(of.parent?)
     }
 
     /// Numbers of the notes that make up the state at a checkpoint, the oldest first; the first is
     /// a whole state, or has no parent. Where it is lost the first is 0, which no note has.
     #[must_use]
-    pub fn chain(&self, of: &Checkpoint) -> Vec<Lsn> {
+    pub fn chain(&self, of: &NotedCheckpoint) -> Vec<Lsn> {
         let mut numbers = Vec::with_capacity(of.depth);
         for link in self.links(of) {
             numbers.push(link.number);
@@ -183,7 +183,7 @@ impl Checkpoints {
     }
 
     /// The checkpoints that make up the state at one, the latest first.
-    fn links(&self, of: &Checkpoint) -> impl Iterator<Item = &Checkpoint> {
+    fn links(&self, of: &NotedCheckpoint) -> impl Iterator<Item = &NotedCheckpoint> {
         let at = |index: Option<usize>| index.and_then(|index| self.all.get(index));
         std::iter::successors(at(of.state), move |found| {
             at(found.parent).filter(|_| found.depth > 1).and_then(|before| at(before.state))
@@ -192,35 +192,37 @@ impl Checkpoints {
 
     /// True if a checkpoint, or a part of its state, was made by then.
     #[must_use]
-    pub fn rests_on(&self, of: &Checkpoint, then: Timestamp) -> bool {
+    pub fn rests_on(&self, of: &NotedCheckpoint, then: Timestamp) -> bool {
         std::iter::once(of).chain(self.links(of)).any(|one| one.at <= then)
     }
 
     /// True if the next state after a checkpoint should be stored whole: this bounds the notes of a
     /// read, and the bytes written grow linearly with the changes.
     #[must_use]
-    pub fn wants_base(before: &Checkpoint, delta_bytes: usize) -> bool {
+    pub fn wants_base(before: &NotedCheckpoint, delta_bytes: usize) -> bool {
         let since = before.bytes.saturating_sub(before.base_bytes) + delta_bytes;
         before.depth >= CHAIN_MAX || before.depth > 1 && since > before.base_bytes.max(CHAIN_BYTES)
     }
 
     /// The cursor of that name.
     #[must_use]
-    pub fn cursor(&self, name: &str) -> Option<Cursor> {
+    pub fn cursor(&self, name: &str) -> Option<NotedCursor> {
         self.cursors.get(name).copied()
     }
 
     /// Every cursor, by name.
     #[must_use]
-    pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
+    pub fn cursors(&self) -> &BTreeMap<String, NotedCursor> {
         &self.cursors
     }
 
     /// Approximate bytes of memory.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let each = size_of::<Checkpoint>() + 4 * size_of::<usize>() + 48;
-        self.all.len() * each + self.cursors.len() * (size_of::<Cursor>() + 48) + 2 * self.texts
+        let each = size_of::<NotedCheckpoint>() + 4 * size_of::<usize>() + 48;
+        self.all.len() * each
+            + self.cursors.len() * (size_of::<NotedCursor>() + 48)
+            + 2 * self.texts
     }
 }
 

@@ -11,7 +11,12 @@ use std::{
 use aho_corasick::AhoCorasick;
 
 use super::sentences::end_of_sentence;
-use crate::event::Position;
+use crate::event::{
+    Position,
+    lists::{phrase_list, word_list},
+    push_bounded,
+    text::head,
+};
 
 /// Statements that are compared, and the latest of one message.
 const CLAIMS_MAX: usize = 192;
@@ -40,93 +45,29 @@ const WRONG: [&str; 4] = ["wrong", "incorrect", "mistak", "invalid"];
 const GOOD: [&str; 8] = ["pass", "works", "succe", "fixed", "resolv", "green", "correct", "clean"];
 /// Verbs of a build: it succeeds where one is said of it, and fails where one is denied.
 const BUILD: [&str; 4] = ["builds", "built", "compiles", "compiled"];
-const NEGATIONS: [&str; 12] = [
-    "not", "no", "never", "cannot", "without", "don't", "doesn't", "didn't", "isn't", "can't",
-    "won't", "aren't",
-];
-const HEDGES: [&str; 10] = [
-    "might ",
-    "maybe ",
-    "perhaps ",
-    "possibly ",
-    "probably ",
-    "suggests ",
-    "could be ",
-    "somehow",
-    "i suspect ",
-    "presumably ",
-];
-const RETRACTIONS: [&str; 18] = [
-    "turns out",
-    "turned out",
-    "false positive",
-    "was wrong",
-    "were wrong",
-    "my mistake",
-    "scrap ",
-    "no longer ",
-    "not the case",
-    "misread",
-    "misunderstood",
-    "correction:",
-    "contrary to",
-    "oh, ",
-    "actually, ",
-    "that's because",
-    "i was mistaken",
-    "not needed after all",
-];
-const CONCLUSIONS: [&str; 11] = [
-    "so my ",
-    "so the ",
-    "the root cause",
-    "the real ",
-    "confirmed",
-    "the fix works",
-    "this proves",
-    "this means",
-    "that means",
-    "i was right",
-    "indeed",
-];
-const PLANS: [&str; 16] = [
-    "my lean",
-    "i'd ",
-    "i would ",
-    "recommend",
-    "i suggest",
-    "i'll ",
-    "i will ",
-    "let me ",
-    "should ",
-    "going to ",
-    "i propose",
-    "the best ",
-    "choice",
-    "need to ",
-    "follow the ",
-    "revert ",
-];
+const NEGATIONS: [&str; 12] =
+    word_list("not no never cannot without don't doesn't didn't isn't can't won't aren't");
+const HEDGES: [&str; 10] = phrase_list(
+    "might |maybe |perhaps |possibly |probably |suggests |could be |somehow|i suspect |presumably ",
+);
+const RETRACTIONS: [&str; 18] = phrase_list(
+    "turns out|turned out|false positive|was wrong|were wrong|my mistake|scrap |no longer |\
+     not the case|misread|misunderstood|correction:|contrary to|oh, |actually, |that's because|\
+     i was mistaken|not needed after all",
+);
+const CONCLUSIONS: [&str; 11] = phrase_list(
+    "so my |so the |the root cause|the real |confirmed|the fix works|this proves|this means|\
+     that means|i was right|indeed",
+);
+const PLANS: [&str; 16] = phrase_list(
+    "my lean|i'd |i would |recommend|i suggest|i'll |i will |let me |should |going to |i propose|\
+     the best |choice|need to |follow the |revert ",
+);
 /// First words of a person who corrects.
-const OBJECTIONS: [&str; 17] = [
-    "no ",
-    "no,",
-    "no.",
-    "no!",
-    "nope",
-    "not ",
-    "don't ",
-    "do not ",
-    "wrong",
-    "that's not",
-    "that is not",
-    "stop",
-    "actually",
-    "instead",
-    "never ",
-    "only ",
-    "nein",
-];
+const OBJECTIONS: [&str; 17] = phrase_list(
+    "no |no,|no.|no!|nope|not |don't |do not |wrong|that's not|that is not|stop|actually|instead|\
+     never |only |nein",
+);
 const EVERY: [&str; 5] = [" every ", " all ", " always ", " any ", " too"];
 
 /// Beginnings of words that forbid.
@@ -194,10 +135,7 @@ impl Claims {
             if claim.sense.speaks_back() {
                 take(&mut self.latest, &mut gone, |old| claim.takes_back(old));
             }
-            if self.latest.len() == CLAIMS_MAX {
-                self.latest.pop_front();
-            }
-            self.latest.push_back(claim);
+            push_bounded(&mut self.latest, claim, CLAIMS_MAX);
         }
         gone
     }
@@ -358,7 +296,7 @@ impl Claim {
 
 /// A text in small letters, with plain apostrophes.
 fn plain(text: &str) -> String {
-    let head = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
+    let head = head(text, TEXT_BYTES_MAX);
     head.replace('\u{2019}', "'").to_lowercase()
 }
 

@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    body,
-    text::{clip, one_line},
-};
+use super::body;
 use crate::{
     api::views::CompactionOut,
-    event::{Event, Position, Range, kinds},
+    event::{
+        Event, Position, Range, kinds, push_bounded,
+        text::{clip, one_line},
+    },
 };
 
 /// Latest compactions kept.
@@ -33,7 +33,7 @@ pub struct Compactions {
 }
 
 #[derive(Deserialize)]
-struct Body<'a> {
+struct CompactionBody<'a> {
     trigger: Option<String>,
     #[serde(borrow)]
     kept: Option<&'a RawValue>,
@@ -71,10 +71,7 @@ impl Compactions {
         let Some(made) = made else { return };
         self.count += 1;
         self.out = without(&union(&self.out, &made.dropped), &made.kept);
-        if self.latest.len() == COMPACTIONS_MAX {
-            self.latest.pop_front();
-        }
-        self.latest.push_back(made);
+        push_bounded(&mut self.latest, made, COMPACTIONS_MAX);
     }
 
     pub(super) fn weight(&self) -> usize {
@@ -99,7 +96,7 @@ fn everything(event: &Event) -> CompactionOut {
 }
 
 fn read(event: &Event) -> Option<CompactionOut> {
-    let body: Body<'_> = body::read(&event.body)?;
+    let body: CompactionBody<'_> = body::read(&event.body)?;
     let before = Range::new(Position::ZERO, event.position);
     let ranges = |raw: Option<&RawValue>| {
         let read = raw.map(|raw| body::ranges(raw.get())).unwrap_or_default();

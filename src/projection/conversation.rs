@@ -16,11 +16,14 @@ use super::{
     messages::{Message, Messages},
     sentences::sentences,
     small_talk::is_courtesy,
-    text::{clip, one_line},
 };
 use crate::{
     api::overview::EventLine,
-    event::{Event, EventType, Position, json, kinds},
+    event::{
+        Event, EventType, Position, kinds,
+        text::{clip, one_line},
+    },
+    traces::{string, words},
 };
 
 /// Types counted apart; further ones are counted together.
@@ -217,7 +220,7 @@ pub(super) fn keep_newest<T>(
 
 /// A message of the agent; one of a subagent names its thread.
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct AgentMessage<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     session_thread_id: Option<serde::de::IgnoredAny>,
@@ -230,14 +233,14 @@ fn is_all_courtesy(text: &str) -> bool {
 }
 
 fn answer_of(body: &[u8]) -> Option<String> {
-    let answer: Answer<'_> = super::body::read(body)?;
+    let answer: AgentMessage<'_> = super::body::read(body)?;
     answer.session_thread_id.is_none().then_some(())?;
     answer.content.map(words)
 }
 
 /// The members of the common events that a view shows.
 #[derive(Deserialize)]
-struct Shape<'a> {
+struct ShownMembers<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -246,15 +249,10 @@ struct Shape<'a> {
     input: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct Block {
-    text: Option<String>,
-}
-
 /// The text of an event: its words, the tool and its input, or the body as it is.
 fn line_of(body: &[u8], chars_max: usize) -> String {
     let as_is = || one_line(&without_original(body), chars_max);
-    let Some(shape) = super::body::read::<Shape<'_>>(body) else { return as_is() };
+    let Some(shape) = super::body::read::<ShownMembers<'_>>(body) else { return as_is() };
     if let Some(name) = shape.name.and_then(string) {
         let input = shape.input.map_or("", RawValue::get);
         return one_line(
@@ -278,34 +276,12 @@ fn without_original(body: &[u8]) -> String {
     kept.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned())
 }
 
-fn string(raw: &RawValue) -> Option<String> {
-    serde_json::from_str(raw.get()).ok()
-}
-
-/// The words of a `content`: a text, or the texts among its blocks.
-#[must_use]
-pub fn words(content: &RawValue) -> String {
-    texts(content).join(" ")
-}
-
-/// The texts of a `content`: itself, or those among its blocks.
-pub fn texts(content: &RawValue) -> Vec<String> {
-    if let Some(text) = string(content) {
-        return vec![text];
-    }
-    let blocks = json::list(content.get(), 1);
-    match blocks.and_then(|text| serde_json::from_str::<Vec<Block>>(text).ok()) {
-        Some(blocks) => blocks.into_iter().filter_map(|block| block.text).collect(),
-        None => vec![content.get().to_owned()],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_event_shows_its_words() {
+    fn an_event_is_shown_by_its_text_its_tool_or_its_body() {
         for (body, expected) in [
             (r#"{"content":"hello\nthere"}"#, "hello there"),
             (r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]}"#, "a b"),

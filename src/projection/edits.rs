@@ -1,14 +1,11 @@
 //! Changes of files, each with the request that it was made for: a fold for a reader of the events.
 //! It must not keep a change.
 
-use super::{
-    Marks,
-    calls::{Calls, ToolEvent},
-    progress::Progress,
-    text::one_line,
-    touch::Touch,
+use super::{Marks, progress::WorkProgress};
+use crate::{
+    event::{Event, Position, text::one_line},
+    traces::{Calls, ToolEvent, Touch},
 };
-use crate::event::{Event, Position};
 
 /// Characters of a request.
 const REQUEST_CHARS_MAX: usize = 400;
@@ -32,7 +29,7 @@ pub struct Edit {
 #[derive(Debug, Default)]
 pub struct Edits {
     calls: Calls,
-    progress: Progress,
+    progress: WorkProgress,
 }
 
 impl Edits {

@@ -7,15 +7,14 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use super::{
-    calls::{Answer, Call},
-    command::{Command, Kind, Run},
-    git,
-    report::{self, Report},
-    selection::{Family, Test},
-    shell::Joint,
+use crate::{
+    event::{Position, lists::phrase_list, text::head},
+    traces::{
+        Command, CommandKind, CommandRun, Joint, RunnerFamily, TestRun, ToolCall, ToolResult,
+        failed_run, git,
+        report::{self, OutputReport},
+    },
 };
-use crate::event::Position;
 
 /// Commands kept.
 const COMMANDS_MAX: usize = 256;
@@ -25,17 +24,10 @@ const TRIAL_RESULTS: u64 = 12;
 const SETTLED_RESULTS: u64 = 6;
 const LEFT_RESULTS: u64 = 40;
 /// Words of an error, in small letters, by which a tool does not work at all.
-const OUT_OF_ORDER: [&str; 9] = [
-    "posix_spawn",
-    "spawn enoent",
-    "enoent: no such file or directory, spawn",
-    "not connected",
-    "connection closed",
-    "econnrefused",
-    "connection refused",
-    "no such tool",
-    "failed to start",
-];
+const OUT_OF_ORDER: [&str; 9] = phrase_list(
+    "posix_spawn|spawn enoent|enoent: no such file or directory, spawn|not connected|\
+     connection closed|econnrefused|connection refused|no such tool|failed to start",
+);
 
 /// A command that failed at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +46,12 @@ pub struct CommandFact {
     /// True if it was left alone after it failed, and the work continued.
     given_up: bool,
     key: u64,
-    kind: Kind,
+    kind: CommandKind,
     /// True if it was tried out, with a script that the session wrote.
     is_trial: bool,
     /// Tests that failed in its last run and in no later run of another command; when mended,
     /// those that did.
-    names: Vec<Name>,
+    names: Vec<FailedTest>,
     /// Reason for which the first of them failed.
     why: Option<Box<str>>,
     /// Results and words of a person before its last run.
@@ -68,7 +60,7 @@ pub struct CommandFact {
 
 /// A test that failed, and how often since it passed last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Name {
+struct FailedTest {
     text: Box<str>,
     times: u64,
 }
@@ -86,7 +78,7 @@ pub struct Passed {
 
 /// Outcome of a command line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
+pub(super) struct CommandOutcome {
     pub(super) failed: bool,
     /// Number of its effects on files that took place.
     pub(super) files: usize,
@@ -128,11 +120,11 @@ impl Failures {
     pub(super) fn ran(
         &mut self,
         (line, command): (&str, &Command),
-        answer: &Answer,
+        answer: &ToolResult,
         is_written: impl Fn(&str) -> bool,
-    ) -> Ended {
+    ) -> CommandOutcome {
         let output = report::plain(&answer.text);
-        let report = Report::parse(&output);
+        let report = OutputReport::parse(&output);
         let failed = failed_run(command, answer, &report);
         for (at, run) in command.runs.iter().enumerate() {
             let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
@@ -149,16 +141,16 @@ impl Failures {
         self.state_of_git(command, &output, answer.position);
         let run = failed.and_then(|at| command.runs.get(at));
         let files = run.map_or(usize::MAX, |run| run.files_before);
-        Ended { failed: failed.is_some(), files }
+        CommandOutcome { failed: failed.is_some(), files }
     }
 
     /// Folds the result of another tool: one that does not work at all fails until it works.
-    pub(super) fn used(&mut self, call: &Call, answer: &Answer) {
+    pub(super) fn used(&mut self, call: &ToolCall, answer: &ToolResult) {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
-        let run = Run::of_tool(hasher.finish(), &call.tool);
-        let report = Report::parse(&answer.text);
-        let head = answer.text.get(..answer.text.floor_char_boundary(2_000)).unwrap_or_default();
+        let run = CommandRun::of_tool(hasher.finish(), &call.tool);
+        let report = OutputReport::parse(&answer.text);
+        let head = head(&answer.text, 2_000);
         let head = head.to_ascii_lowercase();
         let is_out = answer.failed && OUT_OF_ORDER.iter().any(|mark| head.contains(mark));
         if is_out || !answer.failed {
@@ -190,9 +182,9 @@ impl Failures {
     fn tested(
         &mut self,
         line: &str,
-        run: &Run,
+        run: &CommandRun,
         failed: bool,
-        (report, position): (&Report<'_>, Position),
+        (report, position): (&OutputReport<'_>, Position),
     ) {
         if run.test().is_none() || report.is_empty() && !failed {
             return;
@@ -209,9 +201,9 @@ impl Failures {
             let (later, is_heard) = (results - before, words > heard);
             fact.given_up = match &fact.kind {
                 _ if fact.is_trial && fact.names.is_empty() => later >= TRIAL_RESULTS,
-                Kind::Tests(_) | Kind::Builds(..) | Kind::Looks => false,
-                Kind::Trial | Kind::Installs(_) => later >= TRIAL_RESULTS,
-                Kind::Git(..) | Kind::Other(_) => {
+                CommandKind::Tests(_) | CommandKind::Builds(..) | CommandKind::Looks => false,
+                CommandKind::Trial | CommandKind::Installs(_) => later >= TRIAL_RESULTS,
+                CommandKind::Git(..) | CommandKind::Other(_) => {
                     is_heard && later >= SETTLED_RESULTS || later >= LEFT_RESULTS
                 }
             };
@@ -222,9 +214,9 @@ impl Failures {
     fn outcome(
         &mut self,
         line: &str,
-        run: &Run,
+        run: &CommandRun,
         failed: bool,
-        (report, position): (&Report<'_>, Position),
+        (report, position): (&OutputReport<'_>, Position),
         is_trial: bool,
     ) {
         let at = self.commands.iter().rposition(|one| one.key == run.key);
@@ -243,7 +235,7 @@ impl Failures {
         let mut fact = known.unwrap_or_else(|| CommandFact::new(run, position));
         fact.line = line.into();
         fact.last = position;
-        fact.kind = test.map_or_else(|| run.kind.clone(), Kind::Tests);
+        fact.kind = test.map_or_else(|| run.kind.clone(), CommandKind::Tests);
         fact.is_trial = is_trial;
         fact.before = self.counts;
         if failed {
@@ -255,22 +247,24 @@ impl Failures {
     }
 
     /// Mends the failures of other commands for which the success of one speaks.
-    fn speaks_for_others(&mut self, run: &Run, position: Position) {
+    fn speaks_for_others(&mut self, run: &CommandRun, position: Position) {
         for fact in self.commands.iter_mut().filter(|fact| fact.failed) {
             let is_spoken_for = match (&run.kind, &fact.kind) {
-                (Kind::Builds(family, limits), Kind::Builds(own, of)) => {
+                (CommandKind::Builds(family, limits), CommandKind::Builds(own, of)) => {
                     family == own && (limits.is_empty() || limits == of)
                 }
                 // Tests that run were built.
-                (Kind::Tests(test), Kind::Builds(own, _)) => match test.family {
-                    Family::Cargo => test.selects_all() && &**own == "cargo build",
-                    Family::Go => test.selects_all() && matches!(&**own, "go build" | "go vet"),
+                (CommandKind::Tests(test), CommandKind::Builds(own, _)) => match test.family {
+                    RunnerFamily::Cargo => test.selects_all() && &**own == "cargo build",
+                    RunnerFamily::Go => {
+                        test.selects_all() && matches!(&**own, "go build" | "go vet")
+                    }
                     _ => false,
                 },
-                (Kind::Git(sub, subject), Kind::Git(own, of)) => {
+                (CommandKind::Git(sub, subject), CommandKind::Git(own, of)) => {
                     git::ends_failure(sub, own) || subject.is_some() && subject == of
                 }
-                (Kind::Installs(names), _) => fact.lacked_package(names),
+                (CommandKind::Installs(names), _) => fact.lacked_package(names),
                 _ => false,
             };
             if is_spoken_for {
@@ -285,7 +279,7 @@ impl Failures {
             return;
         }
         for fact in self.commands.iter_mut().filter(|fact| fact.failed && fact.last < position) {
-            if let Kind::Git(own, subject) = &fact.kind
+            if let CommandKind::Git(own, subject) = &fact.kind
                 && git::is_over(own, subject.as_deref(), output)
             {
                 fact.mend(position);
@@ -297,13 +291,13 @@ impl Failures {
     /// as failing fail there, those that it ran without are mended. Returns the former.
     fn judge(
         &mut self,
-        test: &Test,
+        test: &TestRun,
         failed: bool,
-        report: &Report<'_>,
+        report: &OutputReport<'_>,
         position: Position,
-    ) -> Vec<Name> {
+    ) -> Vec<FailedTest> {
         let fails =
-            |name: &Name| report.failing.iter().any(|one| report::same_test(one, &name.text));
+            |name: &FailedTest| report.failing.iter().any(|one| report::same_test(one, &name.text));
         let mut moved = Vec::new();
         self.commands.retain_mut(|fact| {
             if fact.names.iter().any(fails) {
@@ -341,7 +335,7 @@ impl Failures {
 }
 
 impl CommandFact {
-    fn new(run: &Run, position: Position) -> Self {
+    fn new(run: &CommandRun, position: Position) -> Self {
         Self {
             line: Box::default(),
             failed: false,
@@ -359,7 +353,7 @@ impl CommandFact {
     }
 
     /// Folds a run that failed; `moved` are tests that failed in other commands before.
-    fn fail(&mut self, report: &Report<'_>, moved: &[Name]) {
+    fn fail(&mut self, report: &OutputReport<'_>, moved: &[FailedTest]) {
         let known = std::mem::take(&mut self.names);
         let known = if self.failed { known } else { Vec::new() };
         let times = |name: &str| {
@@ -367,12 +361,13 @@ impl CommandFact {
             before.map_or(0, |one| one.times) + 1
         };
         self.failures = if self.failed { self.failures + 1 } else { 1 };
-        let named = |name: &String| Name { times: times(name), text: name.as_str().into() };
+        let named = |name: &String| FailedTest { times: times(name), text: name.as_str().into() };
         self.names = report.failing.iter().map(named).collect();
         if report.is_partial() {
             // A run that broke says nothing of the tests that failed before it.
-            let is_new =
-                |one: &Name| !report.failing.iter().any(|name| report::same_test(&one.text, name));
+            let is_new = |one: &FailedTest| {
+                !report.failing.iter().any(|name| report::same_test(&one.text, name))
+            };
             self.names.extend(known.iter().filter(|one| is_new(one)).cloned());
             self.names.truncate(report::NAMES_MAX);
         }
@@ -407,8 +402,14 @@ impl CommandFact {
     }
 
     /// Mends its tests that passed in a run of another command, and itself when none is left.
-    fn judge(&mut self, test: &Test, failed: bool, report: &Report<'_>, position: Position) {
-        let Kind::Tests(own) = &self.kind else { return };
+    fn judge(
+        &mut self,
+        test: &TestRun,
+        failed: bool,
+        report: &OutputReport<'_>,
+        position: Position,
+    ) {
+        let CommandKind::Tests(own) = &self.kind else { return };
         if !self.failed {
             return;
         }
@@ -427,7 +428,7 @@ impl CommandFact {
                     && test.fits(name)
                 || rest_passed && test.selects(name, own)
         };
-        let mut left: Vec<Name> = self.names.clone();
+        let mut left: Vec<FailedTest> = self.names.clone();
         left.retain(|name| !passed(&name.text));
         if left.is_empty() {
             self.mend(position);
@@ -440,54 +441,14 @@ impl CommandFact {
 }
 
 /// The script that a command runs.
-fn script(kind: &Kind) -> Option<&str> {
+fn script(kind: &CommandKind) -> Option<&str> {
     match kind {
-        Kind::Tests(test) => test.script(),
-        Kind::Other(script) => script.as_deref(),
+        CommandKind::Tests(test) => test.script(),
+        CommandKind::Other(script) => script.as_deref(),
         _ => None,
     }
 }
 
-fn follows_success(run: &Run) -> bool {
+fn follows_success(run: &CommandRun) -> bool {
     run.joint == Joint::And
-}
-
-/// Index of the simple command that failed: by the status of the result, or by a clear output where
-/// the exit code may be another program's. A command that only looks never fails.
-pub(super) fn failed_run(command: &Command, answer: &Answer, report: &Report<'_>) -> Option<usize> {
-    let runs = &command.runs;
-    let last =
-        |is: &dyn Fn(&Run) -> bool| runs.iter().rposition(|run| !run.only_looks() && is(run));
-    last(&|_| true)?;
-    let is_of_look = command.ends_in_look && answer.code.is_some();
-    // `[ -f x ] && make` says nothing where there is no x.
-    let asks = runs.iter().any(Run::only_looks) && answer.code == Some(1) && report.is_silent();
-    let tests = |run: &Run| run.test().is_some();
-    let builds = |run: &Run| matches!(run.kind, Kind::Builds(..));
-    let breaks_tests =
-        report.says_failed || report.says_broken || report.is_empty() && report.says_error;
-    if answer.failed && !is_of_look {
-        if asks || git::is_answer(runs.iter().map(|run| &*run.program), &answer.text) {
-            return None;
-        }
-        let named = report.why().unwrap_or_default();
-        let speaks = |run: &Run| {
-            let begins =
-                named.strip_prefix(&*run.program).is_some_and(|rest| rest.starts_with(':'));
-            begins || &*run.program == "git" && git::is_git_error(&named)
-        };
-        return last(&|run| tests(run) && breaks_tests)
-            .or_else(|| last(&|run| builds(run) && report.breaks_build()))
-            .or_else(|| last(&speaks))
-            .or_else(|| last(&|run| !run.hides_code))
-            .or_else(|| last(&|_| true));
-    }
-    // Without a status, or behind that of another program.
-    // The line of an exit code is the result's own where that has the same.
-    let says_error = report.says_error || report.says_code && answer.code == Some(0);
-    let is_open = |run: &Run| run.hides_code || answer.code.is_none() && !answer.succeeded;
-    let by_output = |run: &Run| run.hides_code || answer.code.is_none();
-    last(&|run| tests(run) && by_output(run) && breaks_tests)
-        .or_else(|| last(&|run| builds(run) && by_output(run) && report.breaks_build()))
-        .or_else(|| last(&|run| is_open(run) && says_error && !tests(run)))
 }

@@ -11,9 +11,14 @@ use super::{
     body::StepBody,
     sentences::end_of_sentence,
     small_talk::{is_musing, is_narration, is_of_its_moment, is_small_talk},
-    text::one_line,
 };
-use crate::{api::step::Confidence, event::Position};
+use crate::{
+    api::step::Confidence,
+    event::{
+        Position, push_bounded,
+        text::{head, one_line},
+    },
+};
 
 /// Items kept of each kind.
 const KEPT_MAX: usize = 160;
@@ -56,7 +61,7 @@ const SCORE_MAX: usize = 1_000;
 
 /// The source of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Said {
+pub enum FoundIn {
     /// In the step of that ordinal.
     Step(usize),
     /// In the message at that position.
@@ -100,7 +105,7 @@ impl Signature {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its source.
-    pub said: Said,
+    pub said: FoundIn,
     /// The sentence, on one line.
     pub text: Box<str>,
     /// Its score when it was last judged; at most some thousands.
@@ -125,7 +130,7 @@ pub struct Findings {
     sources: Pool,
     /// Findings that no longer hold, the latest last.
     tried: VecDeque<Finding>,
-    counts: Counts,
+    counts: WordCounts,
     /// The best sentence of the latest step or message, with its score, until it is taken.
     latest: Option<(usize, Box<str>)>,
     /// Sentences at which all are judged anew: words that were rare may have become common.
@@ -165,12 +170,12 @@ impl Findings {
 
     /// Drops the findings of a superseded step, except its rejected approaches.
     pub(super) fn forget_step(&mut self, step: usize) {
-        self.found.all.retain(|finding| finding.said != Said::Step(step));
+        self.found.all.retain(|finding| finding.said != FoundIn::Step(step));
     }
 
     /// Drops a gap that was closed.
     pub(super) fn forget_gap(&mut self, gap: usize) {
-        self.gaps.all.retain(|finding| finding.said != Said::Listed(gap));
+        self.gaps.all.retain(|finding| finding.said != FoundIn::Listed(gap));
     }
 
     /// Folds a step; `rejected` are the approaches that it is the first to reject, with their
@@ -187,12 +192,12 @@ impl Findings {
         let description = self.counts.judge(percent, description);
         let reasoning = self.counts.judge(percent, reasoning);
         self.latest = best([&description, &reasoning]);
-        let said = Said::Step(step);
+        let said = FoundIn::Step(step);
         self.found.offer(said, percent, description, OF_DESCRIPTION_MAX);
         self.found.offer(said, percent, reasoning, OF_REASONING_MAX);
         for (ordinal, one) in rejected {
             let judged = self.counts.judge(100, vec![one]);
-            self.ruled_out.offer(Said::Listed(ordinal), 100, judged, 1);
+            self.ruled_out.offer(FoundIn::Listed(ordinal), 100, judged, 1);
         }
     }
 
@@ -205,7 +210,7 @@ impl Findings {
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.latest = best([&judged]);
-        self.found.offer(Said::At(at), 100, judged, OF_MESSAGE_MAX);
+        self.found.offer(FoundIn::At(at), 100, judged, OF_MESSAGE_MAX);
     }
 
     /// Takes a statement of a message back: its findings were only tried.
@@ -213,11 +218,8 @@ impl Findings {
         let statement = one_line(without_marker(statement), CHARS_MAX);
         let is_in = |one: &Finding| statement.contains(&*one.text) || one.text.contains(&statement);
         let all = &mut self.found.all;
-        for one in all.extract_if(.., |one| one.said == Said::At(at) && is_in(one)) {
-            if self.tried.len() == TRIED_MAX {
-                self.tried.pop_front();
-            }
-            self.tried.push_back(one);
+        for one in all.extract_if(.., |one| one.said == FoundIn::At(at) && is_in(one)) {
+            push_bounded(&mut self.tried, one, TRIED_MAX);
         }
     }
 
@@ -229,13 +231,13 @@ impl Findings {
             first += said.len();
             self.count(said.iter());
             let judged = self.counts.judge(100, said);
-            self.found.offer(Said::At(at), 100, judged, OF_DESCRIPTION_MAX);
+            self.found.offer(FoundIn::At(at), 100, judged, OF_DESCRIPTION_MAX);
         }
     }
 
     /// Drops the findings of a message or text.
     pub(super) fn forget_text(&mut self, at: Position) {
-        self.found.all.retain(|finding| finding.said != Said::At(at));
+        self.found.all.retain(|finding| finding.said != FoundIn::At(at));
     }
 
     /// The score of the best sentence of a text, by what the session said so far.
@@ -250,7 +252,7 @@ impl Findings {
         let said: Vec<Sentence<'_>> = as_sentence(text).into_iter().collect();
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
-        self.gaps.offer(Said::Listed(gap), 100, judged, 1);
+        self.gaps.offer(FoundIn::Listed(gap), 100, judged, 1);
     }
 
     /// Folds the title of a source in, by the source's ordinal.
@@ -258,7 +260,7 @@ impl Findings {
         let said: Vec<Sentence<'_>> = as_sentence(title).into_iter().collect();
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
-        self.sources.offer(Said::Listed(source), 100, judged, 1);
+        self.sources.offer(FoundIn::Listed(source), 100, judged, 1);
     }
 
     /// Takes the best sentence of the latest step or message, with its score.
@@ -317,7 +319,7 @@ struct Pool {
 
 impl Pool {
     /// Adds these sentences, which come best first, where they are better than those in the pool.
-    fn offer(&mut self, said: Said, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
+    fn offer(&mut self, said: FoundIn, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
         for (score, one) in judged.into_iter().take(taken_max) {
             let full = self.all.len() == KEPT_MAX;
             if full && score < self.least {
@@ -356,13 +358,13 @@ impl Pool {
 
 /// Number of sentences with each word or pair of words.
 #[derive(Clone, Debug, Default)]
-struct Counts {
+struct WordCounts {
     /// By name; empty before the first sentence.
     of: Vec<u16>,
     sentences: u16,
 }
 
-impl Counts {
+impl WordCounts {
     fn add(&mut self, words: &[u16]) {
         self.of.resize(VOCABULARY, 0);
         self.sentences = self.sentences.saturating_add(1);
@@ -478,7 +480,7 @@ fn as_sentence(text: &str) -> Option<Sentence<'_>> {
 /// overlap by half, so that a short statement is whole in one.
 fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
     let mut found: Vec<Sentence<'_>> = Vec::new();
-    let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
+    let mut rest = head(text, TEXT_BYTES_MAX);
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
         let (mut sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
         let mut begins = true;
@@ -505,7 +507,7 @@ const MARKS: &[u8] = b";:,";
 /// End of a piece of about `bytes` bytes of a long sentence: after the best mark in its last third,
 /// the last of equals; without a mark after a word.
 fn end_of_clause(sentence: &str, bytes: usize) -> usize {
-    let head = sentence.get(..sentence.floor_char_boundary(bytes)).unwrap_or_default();
+    let head = head(sentence, bytes);
     let rank = |end: &usize| {
         let before = end.checked_sub(2).and_then(|at| head.as_bytes().get(at));
         MARKS.iter().position(|mark| Some(mark) == before).unwrap_or(MARKS.len())
@@ -518,8 +520,8 @@ fn end_of_clause(sentence: &str, bytes: usize) -> usize {
 /// The different words and pairs of neighbours of a sentence, each by a short hash, and its
 /// signature; a character of a script without spaces is a word.
 fn words(sentence: &str) -> (Vec<u16>, Signature) {
-    let mut found = Words { hashes: Vec::with_capacity(WORDS_MAX), ..Words::default() };
-    let mut word: Option<Word> = None;
+    let mut found = ReadWords { hashes: Vec::with_capacity(WORDS_MAX), ..ReadWords::default() };
+    let mut word: Option<ReadWord> = None;
     for character in sentence.chars() {
         let alone = is_unspaced(character);
         if alone || !character.is_alphanumeric() {
@@ -531,7 +533,7 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
         if character.is_alphanumeric() {
             let first = word.is_none();
             let word =
-                word.get_or_insert(Word { hash: HASH_START, is_number: false, is_name: false });
+                word.get_or_insert(ReadWord { hash: HASH_START, is_number: false, is_name: false });
             word.is_number |= character.is_numeric();
             word.is_name |= first && !found.is_empty && character.is_uppercase();
             word.hash = match character.is_ascii() {
@@ -549,7 +551,7 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
     (found.hashes, found.signature)
 }
 
-struct Word {
+struct ReadWord {
     hash: u32,
     /// True if it has a digit.
     is_number: bool,
@@ -557,7 +559,7 @@ struct Word {
     is_name: bool,
 }
 
-struct Words {
+struct ReadWords {
     hashes: Vec<u16>,
     signature: Signature,
     /// A Bloom filter of the hashes: most new ones are recognised by it.
@@ -566,17 +568,17 @@ struct Words {
     is_empty: bool,
 }
 
-impl Default for Words {
+impl Default for ReadWords {
     fn default() -> Self {
         let signature = Signature::default();
         Self { hashes: Vec::new(), signature, seen: 0, before: None, is_empty: true }
     }
 }
 
-impl Words {
+impl ReadWords {
     /// Ends the current word, if there is one.
-    fn end(&mut self, word: &mut Option<Word>) {
-        let Some(Word { hash, is_number, is_name }) = word.take() else { return };
+    fn end(&mut self, word: &mut Option<ReadWord>) {
+        let Some(ReadWord { hash, is_number, is_name }) = word.take() else { return };
         self.is_empty = false;
         let bit = 1 << ((hash ^ (hash >> 6)) % u64::BITS);
         let signed = match is_number || is_name {

@@ -14,11 +14,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    body::{self, BY_SERVER, SourceBody, ToolBody},
+    body::{self, BY_SERVER, SourceBody},
     sources::normalised,
-    text::one_line,
 };
-use crate::event::{Event, Origin, Position, json, kinds};
+use crate::{
+    event::{
+        Event, Origin, Position, json, kinds, push_bounded,
+        text::{head, one_line},
+    },
+    traces::{ToolBody, words},
+};
 
 /// Sources of one result at most, and those that wait at most; the oldest go first.
 const RESULT_MAX: usize = 50;
@@ -52,7 +57,7 @@ pub struct FoundSource {
 }
 
 #[derive(Clone, Debug)]
-struct Call {
+struct LookupCall {
     id: Box<str>,
     position: Position,
     tool: Arc<str>,
@@ -63,7 +68,7 @@ struct Call {
 /// Sources in results that the log does not contain yet.
 #[derive(Clone, Debug, Default)]
 pub struct Findable {
-    calls: VecDeque<Call>,
+    calls: VecDeque<LookupCall>,
     waiting: VecDeque<FoundSource>,
 }
 
@@ -113,16 +118,17 @@ impl Findable {
         let url = asked("url").or(asked("uri")).filter(|url| is_address(url)).map(str::to_owned);
         let whole = format!("{} {}", call.server.as_deref().unwrap_or_default(), call.name);
         let whole = whole.to_lowercase();
-        if self.calls.len() == CALLS_MAX {
-            self.calls.pop_front();
-        }
-        self.calls.push_back(Call {
-            id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
-            position: event.position,
-            tool: one_line(&call.name, TITLE_CHARS_MAX).into(),
-            outside: url.is_some() || OUTSIDE.iter().any(|word| whole.contains(word)),
-            url,
-        });
+        push_bounded(
+            &mut self.calls,
+            LookupCall {
+                id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
+                position: event.position,
+                tool: one_line(&call.name, TITLE_CHARS_MAX).into(),
+                outside: url.is_some() || OUTSIDE.iter().any(|word| whole.contains(word)),
+                url,
+            },
+            CALLS_MAX,
+        );
         Some(())
     }
 
@@ -146,8 +152,8 @@ impl Findable {
             pages.visit(&said, 0);
         }
         let from = [call.position.0, event.position.0];
-        let heading = result.content.and_then(|said| heading(&super::conversation::words(said)));
-        for (at, Page { url, title, name }) in pages.list.into_iter().enumerate() {
+        let heading = result.content.and_then(|said| heading(&words(said)));
+        for (at, FoundPage { url, title, name }) in pages.list.into_iter().enumerate() {
             let title = title.or_else(|| heading.clone().filter(|_| at == 0 && call.url.is_some()));
             let source = SourceBody {
                 url,
@@ -164,10 +170,11 @@ impl Findable {
                 }
                 continue;
             }
-            if self.waiting.len() == WAITING_MAX {
-                self.waiting.pop_front();
-            }
-            self.waiting.push_back(FoundSource { source, position: event.position, name });
+            push_bounded(
+                &mut self.waiting,
+                FoundSource { source, position: event.position, name },
+                WAITING_MAX,
+            );
         }
         Some(())
     }
@@ -178,7 +185,7 @@ impl Findable {
 }
 
 /// A page that a result names.
-struct Page {
+struct FoundPage {
     url: String,
     title: Option<String>,
     /// Its normalised address.
@@ -188,7 +195,7 @@ struct Page {
 /// Pages of one result, once each.
 #[derive(Default)]
 struct Pages {
-    list: Vec<Page>,
+    list: Vec<FoundPage>,
     /// Index of each in the list, by its name.
     known: HashMap<String, usize>,
     looked: usize,
@@ -208,7 +215,7 @@ impl Pages {
             known.title = known.title.take().or(title);
         } else {
             self.known.insert(name.clone(), self.list.len());
-            self.list.push(Page { url: url.to_owned(), title, name });
+            self.list.push(FoundPage { url: url.to_owned(), title, name });
         }
     }
 
@@ -237,7 +244,7 @@ impl Pages {
 
     /// A text: JSON, or words with addresses among them.
     fn read(&mut self, text: &str, depth: usize) {
-        let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text);
+        let text = head(text, TEXT_BYTES_MAX);
         if !text.contains("://") {
             return;
         }

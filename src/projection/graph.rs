@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_things_are_there_no_more_and_an_entity_may_come_back_anew() {
+    fn a_removed_entity_is_gone_until_it_is_written_again() {
         let relation = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});
         let mut events = vec![
             entity("task", "a", json!({"n": 1})),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_fit_is_nothing() {
+    fn an_event_with_an_unreadable_body_changes_no_graph() {
         let graph = folded(&[
             (kinds::GRAPH_ENTITY_UPSERTED, json!({"entity_type": "a"})),
             (kinds::GRAPH_ENTITY_UPSERTED, json!({"entity_type": 1, "entity_id": "b"})),

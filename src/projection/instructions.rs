@@ -8,9 +8,11 @@ use super::{
     Marks,
     messages::{Message, Messages},
     person,
+};
+use crate::event::{
+    Position,
     text::{clip, one_line},
 };
-use crate::event::Position;
 
 /// Instructions kept whole, and characters of each.
 const WHOLE_MAX: usize = 64;
@@ -23,7 +25,7 @@ const TASK_CHARS_MAX: usize = 8_000;
 
 /// A message of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct Instruction {
     /// Position where it was said last.
     pub position: Position,
     /// The words.
@@ -37,7 +39,7 @@ pub struct Word {
     is_echo: bool,
 }
 
-impl Message for Word {
+impl Message for Instruction {
     fn position(&self) -> Position {
         self.position
     }
@@ -47,7 +49,7 @@ impl Message for Word {
     }
 }
 
-impl Word {
+impl Instruction {
     /// The words, with a count where they were said more than once.
     #[must_use]
     pub fn counted(&self) -> Cow<'_, str> {
@@ -62,23 +64,23 @@ impl Word {
 /// begins with one.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
-    task: Option<Word>,
+    task: Option<Instruction>,
     /// True if the task is an answer that only agrees: the first real one replaces it.
     task_is_trivial: bool,
-    whole: Messages<Word>,
-    lines: VecDeque<Word>,
+    whole: Messages<Instruction>,
+    lines: VecDeque<Instruction>,
     count: u64,
 }
 
 impl Instructions {
     /// The newest 64, and those before them that were marked important, oldest first, up to 2 000
     /// characters each.
-    pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Word> {
+    pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
         self.whole.all().iter()
     }
 
     /// Up to 1 000 others, oldest first, in one line of up to 120 characters each.
-    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &Word> {
+    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
         self.lines.iter()
     }
 
@@ -96,18 +98,18 @@ impl Instructions {
 
     /// The newest request: the task, where there is no later one.
     #[must_use]
-    pub fn current(&self) -> Option<&Word> {
+    pub fn current(&self) -> Option<&Instruction> {
         self.whole.all().back().or(self.task.as_ref())
     }
 
     /// The newest request that put something else in the place of the task.
     #[must_use]
-    pub fn replacement(&self) -> Option<&Word> {
+    pub fn replacement(&self) -> Option<&Instruction> {
         self.whole.all().iter().rev().find(|word| word.replaces)
     }
 
     /// The first one, up to 8 000 characters.
-    pub(super) fn task(&self) -> Option<&Word> {
+    pub(super) fn task(&self) -> Option<&Instruction> {
         self.task.as_ref()
     }
 
@@ -144,12 +146,12 @@ impl Instructions {
             if is_task {
                 self.task.iter_mut().for_each(|task| task.times += again);
             } else if let Some(word) = self.whole.take(known) {
-                self.keep(Word { position, ..word }, marks);
+                self.keep(Instruction { position, ..word }, marks);
             }
             return;
         }
         let replaces = self.task.is_some() && !self.task_is_trivial && person::replaces(text);
-        let word = |text: String| Word { position, text, times: 1, replaces, is_echo };
+        let word = |text: String| Instruction { position, text, times: 1, replaces, is_echo };
         if self.task.is_none() || self.task_is_trivial {
             self.task = Some(word(clip(text, TASK_CHARS_MAX)));
             self.task_is_trivial = trivial;
@@ -158,19 +160,19 @@ impl Instructions {
         self.keep(word(kept), marks);
     }
 
-    fn keep(&mut self, word: Word, marks: &Marks) {
+    fn keep(&mut self, word: Instruction, marks: &Marks) {
         for old in self.whole.add(word, (WHOLE_MAX, usize::MAX), marks) {
             if self.lines.len() == LINES_MAX {
                 self.lines.pop_front();
             }
             let text = one_line(&old.text, LINE_CHARS_MAX);
             let place = self.lines.partition_point(|line| line.position < old.position);
-            self.lines.insert(place, Word { text, ..old });
+            self.lines.insert(place, Instruction { text, ..old });
         }
     }
 
     pub(super) fn weight(&self) -> usize {
-        let task = self.task.as_ref().map_or(0, |task| task.text.len() + size_of::<Word>());
-        task + self.whole.weight() + self.lines.len() * (LINE_CHARS_MAX + size_of::<Word>())
+        let task = self.task.as_ref().map_or(0, |task| task.text.len() + size_of::<Instruction>());
+        task + self.whole.weight() + self.lines.len() * (LINE_CHARS_MAX + size_of::<Instruction>())
     }
 }

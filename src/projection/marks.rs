@@ -3,13 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::{
-    body::{self, MarkBody},
-    text::clip,
-};
+use super::body::{self, MarkBody};
 use crate::{
     api::memory::{Mark, MarkKind},
-    event::{Event, EventId, Position, kinds},
+    event::{Event, EventId, Position, kinds, text::clip},
 };
 
 /// Marked events kept; the one that was marked first is forgotten first.
@@ -34,14 +31,14 @@ pub struct Marks {
 impl Marks {
     /// The marks of an event, the latest of each kind, oldest first.
     #[must_use]
-    pub fn of(&self, id: &EventId) -> &[Mark] {
+    pub fn of_event(&self, id: &EventId) -> &[Mark] {
         self.of.get(id).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The marks of the event at a position, of those that name it.
     #[must_use]
     pub fn at(&self, position: Position) -> &[Mark] {
-        self.at.get(&position).map(|id| self.of(id)).unwrap_or_default()
+        self.at.get(&position).map(|id| self.of_event(id)).unwrap_or_default()
     }
 
     /// True if the event at a position is marked important, or will be.
@@ -148,7 +145,7 @@ mod tests {
             marks.fold(&marked(at, &body), Position(0));
         }
         let found: Vec<(&str, u64, Option<u8>)> = marks
-            .of(&id("a"))
+            .of_event(&id("a"))
             .iter()
             .map(|mark| (mark.kind.as_str(), mark.position.0, mark.importance))
             .collect();
@@ -157,6 +154,6 @@ mod tests {
             let body = json!({"of": format!("b{n}"), "mark": "done"});
             marks.fold(&marked(10, &body), Position(0));
         }
-        assert!(marks.of(&id("a")).is_empty() && marks.of.len() == EVENTS_MAX);
+        assert!(marks.of_event(&id("a")).is_empty() && marks.of.len() == EVENTS_MAX);
     }
 }

@@ -4,13 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{
-    body::{self, ForgottenBody, MemoryBody, PagedInBody, PlaceBody},
-    text::clip,
-};
+use super::body::{self, ForgottenBody, MemoryBody, PagedInBody, PlaceBody};
 use crate::{
     api::memory::MemoryKind,
-    event::{Event, EventId, Position, Range, Timestamp, kinds},
+    event::{Event, EventId, Position, Range, Timestamp, kinds, text::clip},
 };
 
 /// Items kept, and bytes of their texts and words; the least important and oldest go first.

@@ -2,85 +2,67 @@
 //! clock, no failure: an unknown type and a body that does not fit fold to nothing. It must not
 //! depend on views, budgets or clients.
 
-mod asked;
 pub mod body;
-mod calls;
-mod cause;
-mod changed_lines;
 mod changes;
 pub mod checkpoints;
 mod claims;
-mod command;
-mod compact;
 mod compactions;
 mod conversation;
 mod edits;
-mod effects;
 mod failures;
 mod findings;
 mod found;
-mod git;
 mod graph;
 mod instructions;
-mod looks;
 mod marks;
 mod memory;
 mod messages;
 mod outcomes;
-mod paths;
 mod person;
 mod phases;
 mod plans;
 mod progress;
 pub mod remembered;
-mod report;
 mod research;
 mod route;
 mod saved;
-mod selection;
 pub(crate) mod sentences;
-mod shell;
 mod small_talk;
 mod sources;
-pub mod text;
-pub mod tools;
-mod touch;
 mod turns;
-mod unrun;
 pub mod usage;
-mod verdict;
 mod work;
 
-pub use changed_lines::LINES;
 pub use changes::{Commit, Effect};
-pub use command::names as commands_of;
 pub use compactions::Compactions;
-pub use conversation::{Conversation, Spoken, texts as texts_of, words};
+pub use conversation::{Conversation, Spoken};
 pub use edits::{Edit, Edits};
 pub use failures::{CommandFact, Passed};
-pub use findings::{Finding, Findings, Said, Signature};
+pub use findings::{Finding, Findings, FoundIn, Signature};
 pub use found::{Findable, FoundSource};
 pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};
-pub use instructions::{Instructions, Word};
+pub use instructions::{Instruction, Instructions};
 pub use marks::Marks;
 pub use memory::{MemoryItem, MemoryItems, MemoryState};
-pub use outcomes::{Outcome, Outcomes, Trouble};
-pub use paths::placed;
+pub use outcomes::{Outcome, Outcomes};
 pub use person::{said, typed as typed_by_person};
-pub use phases::{Ended, Phase, Phases};
-pub use plans::{Plan, is_done, is_under_way};
-pub use progress::{Output, Progress};
-pub use remembered::{Memory, Remembered};
-pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
+pub use phases::{Phase, PhaseEnd, Phases};
+pub use plans::{AgentPlan, is_done, is_under_way};
+pub use progress::{Output, WorkProgress};
+pub use remembered::{RememberedResult, RememberedResults};
+pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, ResearchStep};
 pub use route::{Withdrawn, withdrawn};
 pub use saved::{FileReference, Saved, SavedItem, SavedText};
 pub use small_talk::is_narration;
-pub use sources::{Source, Sources, normalised};
-pub use unrun::{Refused, refused, said_with_refusal};
-pub use usage::{Level, Usage};
-pub use work::{FileFact, FileState, Refusal, Work};
+pub use sources::{ResearchSource, Sources, normalised};
+pub use usage::{Level, ReportedUsage};
+pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 
-use crate::event::{Event, Position, Timestamp, kinds, pace};
+pub use crate::event::text;
+use crate::{
+    event::{Event, Position, Timestamp, kinds, pace},
+    traces::Calls,
+};
 
 /// Steps that folding an event is at least, and bytes of its body that are read within one.
 const FOLD_STEPS: usize = 4;
@@ -102,17 +84,17 @@ pub struct Facts {
     /// Everything else in it.
     pub conversation: Conversation,
     /// Progress of its work.
-    pub progress: Progress,
+    pub progress: WorkProgress,
     /// Its work: files, commands, changes.
-    pub work: Work,
+    pub work: WorkFacts,
     /// The phases of the work.
     pub phases: Phases,
     /// Events that its client's compactions took out of the context.
     pub compactions: Compactions,
     /// Tokens used by the requests of its model.
-    pub usage: Usage,
+    pub usage: ReportedUsage,
     /// Answers of its tools.
-    pub remembered: Remembered,
+    pub remembered: RememberedResults,
     /// Items it was asked to remember.
     pub memory: MemoryItems,
     /// Marks on single events.
@@ -125,10 +107,10 @@ pub struct Facts {
     /// where the events of each begin.
     line: Vec<(Position, Box<str>)>,
     /// Parts that left the conversation, for each session of the line.
-    routes: Vec<route::Route>,
+    routes: Vec<route::LeftOutRanges>,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
-    calls: calls::Calls,
+    calls: Calls,
     /// The latest statements of the agent.
     claims: claims::Claims,
 }
@@ -136,8 +118,8 @@ pub struct Facts {
 impl Facts {
     /// The facts of a session of a workspace.
     #[must_use]
-    pub fn of(workspace: Option<&str>) -> Self {
-        Self { calls: calls::Calls::with_workspace(workspace), ..Self::default() }
+    pub fn from_workspace(workspace: Option<&str>) -> Self {
+        Self { calls: Calls::with_workspace(workspace), ..Self::default() }
     }
 
     /// The workspace below which they name files.
@@ -161,10 +143,10 @@ impl Facts {
     }
 
     /// The route of the session that is being folded.
-    fn route(&mut self) -> &mut route::Route {
+    fn route(&mut self) -> &mut route::LeftOutRanges {
         let place = self.line.len().saturating_sub(1);
         if self.routes.len() <= place {
-            self.routes.resize(place + 1, route::Route::default());
+            self.routes.resize(place + 1, route::LeftOutRanges::default());
         }
         self.routes.get_mut(place).expect("there are as many as sessions")
     }
@@ -175,15 +157,15 @@ impl Facts {
     #[must_use]
     pub fn again(&self) -> Option<Self> {
         let folded = self.line.len().max(1);
-        let stale = self.routes.iter().take(folded).any(route::Route::is_stale);
-        let route = |(place, route): (usize, &route::Route)| {
+        let stale = self.routes.iter().take(folded).any(route::LeftOutRanges::is_stale);
+        let route = |(place, route): (usize, &route::LeftOutRanges)| {
             if place < folded { route.again() } else { route.clone() }
         };
         let routes = || self.routes.iter().enumerate().map(route).collect();
         (stale || self.marks.are_late()).then(|| Self {
             routes: routes(),
             marks: self.marks.again(self.position),
-            ..Self::of(self.calls.workspace())
+            ..Self::from_workspace(self.calls.workspace())
         })
     }
 
@@ -205,7 +187,7 @@ impl Facts {
     /// Parts that left the conversation of the session that was folded last.
     #[must_use]
     pub fn withdrawn(&self) -> Withdrawn {
-        self.routes.last().map(route::Route::withdrawn).unwrap_or_default()
+        self.routes.last().map(route::LeftOutRanges::withdrawn).unwrap_or_default()
     }
 
     /// Names the session that these facts are of, before another one begins.
@@ -294,7 +276,7 @@ impl Facts {
             let mut tool_event = self.calls.fold(event);
             if let Some(tool_event) = &mut tool_event {
                 self.work.fold(tool_event);
-                made = phases::Made::from_event(tool_event);
+                made = phases::ToolEffect::from_event(tool_event);
             }
             self.work.fold_others(event);
             let is_refused = self
@@ -332,7 +314,7 @@ impl Facts {
     }
 
     /// Folds into the phases what the event meant to the other folds.
-    fn fold_phase(&mut self, event: &Event, made: Option<phases::Made>) {
+    fn fold_phase(&mut self, event: &Event, made: Option<phases::ToolEffect>) {
         let at = event.position;
         let is_step = event.kind.as_str() == kinds::RESEARCH_STEP;
         let found = self.findings.take_latest();
@@ -350,7 +332,7 @@ impl Facts {
         let answer = self.conversation.last_answer.as_ref().filter(|line| line.position == at);
         let step = self.research.steps().last().filter(|step| step.position == at);
         let said = answer.map(|line| line.text.as_str()).or(step.map(|step| &*step.line));
-        let mark = phases::Mark {
+        let mark = phases::EventMeaning {
             is_step,
             asked: asked.map(|word| word.text.as_str()),
             finished: finished.map(|step| step.text.as_str()),
@@ -381,7 +363,7 @@ impl Facts {
             + self.marks.weight()
             + self.graph.weight()
             + self.saved.weight()
-            + self.routes.iter().map(route::Route::weight).sum::<usize>()
+            + self.routes.iter().map(route::LeftOutRanges::weight).sum::<usize>()
             + self.findable.weight()
     }
 }

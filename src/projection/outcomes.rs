@@ -8,16 +8,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    body::{self, ToolBody},
-    conversation::words,
-    text::{clip, one_line},
-    tools,
+    body,
     turns::{Ends, ends},
-    unrun::Unrun,
 };
 use crate::{
     api::work::OpenCall,
-    event::{Event, Position, Timestamp, kinds},
+    event::{Event, Position, Timestamp, kinds, push_bounded, text::one_line},
+    traces::{ToolBody, Trouble, Unrun, answered_call, tools, words},
 };
 
 /// Latest outcomes kept.
@@ -29,109 +26,6 @@ const NAME_CHARS_MAX: usize = 80;
 const URL_CHARS_MAX: usize = 200;
 /// Bytes of a result without a status that may say that its call was refused.
 const UNRUN_BYTES_MAX: usize = 4 << 10;
-/// Most characters of a result that are searched for the error.
-const TEXT_CHARS_MAX: usize = 2_000;
-
-/// The kind of a failure, as far as the result shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
-    /// The call needs authentication.
-    AuthRequired,
-    /// It was understood and refused.
-    Blocked,
-    /// There was nothing in it.
-    ContentEmpty,
-    /// No connection, or a timeout.
-    Network,
-    /// Not found.
-    NotFound,
-    /// Any other.
-    Other,
-    /// Too many questions.
-    RateLimited,
-    /// The other side is broken for now.
-    UpstreamUnavailable,
-    /// The call makes no sense to the tool.
-    Validation,
-}
-
-impl Trouble {
-    const ALL: [Self; 9] = [
-        Self::AuthRequired,
-        Self::Blocked,
-        Self::ContentEmpty,
-        Self::Network,
-        Self::NotFound,
-        Self::Other,
-        Self::RateLimited,
-        Self::UpstreamUnavailable,
-        Self::Validation,
-    ];
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AuthRequired => "auth_required",
-            Self::Blocked => "blocked",
-            Self::ContentEmpty => "content_empty",
-            Self::Network => "network",
-            Self::NotFound => "not_found",
-            Self::Other => "other",
-            Self::RateLimited => "rate_limited",
-            Self::UpstreamUnavailable => "upstream_unavailable",
-            Self::Validation => "validation",
-        }
-    }
-
-    /// Words, all of one of which a text must have.
-    fn marks(self) -> &'static [&'static str] {
-        match self {
-            Self::RateLimited => &["429", "rate limit", "too many requests", "quota"],
-            Self::AuthRequired => &["401", "unauthorized", "unauthenticated", "api key", "log in"],
-            Self::Blocked => &["403", "forbidden", "captcha", "blocked", "robots", "denied"],
-            Self::NotFound => &["404", "410", "not found", "no such", "does not exist"],
-            Self::UpstreamUnavailable => &["500", "502", "503", "504", "unavailable", "overloaded"],
-            Self::Network => &["timed out", "timeout", "connection", "econn", "dns", "unreachable"],
-            Self::Validation => &["400", "422", "invalid", "validation", "missing argument"],
-            Self::ContentEmpty => &["empty", "no content", "no results"],
-            Self::Other => &[],
-        }
-    }
-
-    /// The kind that an error's text names, or that its words indicate.
-    fn from_text(text: &str) -> Self {
-        /// From the surest words to the vaguest.
-        const ORDER: [Trouble; 8] = [
-            Trouble::RateLimited,
-            Trouble::AuthRequired,
-            Trouble::Blocked,
-            Trouble::NotFound,
-            Trouble::UpstreamUnavailable,
-            Trouble::Network,
-            Trouble::Validation,
-            Trouble::ContentEmpty,
-        ];
-        let text = clip(text, TEXT_CHARS_MAX).to_lowercase();
-        let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));
-        let own = named.and_then(|name| Self::ALL.into_iter().find(|one| one.as_str() == name));
-        let has =
-            |mark: &str| text.match_indices(mark).any(|(at, _)| is_whole_word(&text, at, mark));
-        let meant = || ORDER.into_iter().find(|one| one.marks().iter().any(|mark| has(mark)));
-        own.or_else(meant).unwrap_or(Self::Other)
-    }
-}
-
-/// True if a number occurs as a whole: 404 is not in 14046.
-fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
-    if !mark.starts_with(|c: char| c.is_ascii_digit()) {
-        return true;
-    }
-    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
-    let before = text.get(..at).and_then(|text| text.chars().next_back());
-    let after = text.get(at + mark.len()..).and_then(|text| text.chars().next());
-    !digit(before) && !digit(after)
-}
 
 /// Outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,11 +46,11 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
     latest: VecDeque<Outcome>,
-    calls: VecDeque<Call>,
+    calls: VecDeque<OpenToolCall>,
 }
 
 #[derive(Clone, Debug)]
-struct Call {
+struct OpenToolCall {
     id: Box<str>,
     /// The tool's name without its server.
     tool: Box<str>,
@@ -170,7 +64,7 @@ struct Call {
 }
 
 #[derive(Deserialize)]
-struct Input {
+struct AddressInput {
     url: Option<String>,
     uri: Option<String>,
 }
@@ -221,17 +115,16 @@ impl Outcomes {
             Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
             None => name.into(),
         };
-        let input = call.input.and_then(|input| serde_json::from_str::<Input>(input.get()).ok());
+        let input =
+            call.input.and_then(|input| serde_json::from_str::<AddressInput>(input.get()).ok());
         let url = input.and_then(|input| input.url.or(input.uri));
         let url = url.map(|url| one_line(&url, URL_CHARS_MAX).into());
         let id = call.call_id.unwrap_or_else(|| event.id.to_string()).into();
-        if self.calls.len() == CALLS_MAX {
-            self.calls.pop_front();
-        }
         let (position, is_aside) = (event.position, call.session_thread_id.is_some());
         let is_over = false;
-        let call = Call { id, tool, position, provider, url, is_command, is_aside, is_over };
-        self.calls.push_back(call);
+        let call =
+            OpenToolCall { id, tool, position, provider, url, is_command, is_aside, is_over };
+        push_bounded(&mut self.calls, call, CALLS_MAX);
         Some(())
     }
 
@@ -240,7 +133,7 @@ impl Outcomes {
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
         let (_, tool) = tools::split(result.server.as_deref(), &name);
         let open = self.calls.iter().map(|call| (&*call.id, &*call.tool));
-        let at = body::answered(open, result.id(), Some(tool))?;
+        let at = answered_call(open, result.id(), Some(tool))?;
         let call = self.calls.remove(at)?;
         let failed = result.is_error.unwrap_or(false);
         let is_short = |content: &&RawValue| content.get().len() <= UNRUN_BYTES_MAX;
@@ -252,16 +145,17 @@ impl Outcomes {
             return Some(());
         }
         let trouble = failed.then(|| Trouble::from_text(&text.unwrap_or_default()));
-        if self.latest.len() == OUTCOMES_MAX {
-            self.latest.pop_front();
-        }
-        self.latest.push_back(Outcome {
-            provider: call.provider,
-            trouble,
-            url: call.url,
-            at: event.processed_at,
-            is_command: call.is_command,
-        });
+        push_bounded(
+            &mut self.latest,
+            Outcome {
+                provider: call.provider,
+                trouble,
+                url: call.url,
+                at: event.processed_at,
+                is_command: call.is_command,
+            },
+            OUTCOMES_MAX,
+        );
         Some(())
     }
 

@@ -4,8 +4,10 @@
 //! sentences, its calls, and its last message. Their number is bounded: neighbours are joined. It
 //! must not format a view.
 
-use super::{calls::ToolEvent, text::one_line, touch::Touch};
-use crate::event::{Position, Timestamp};
+use crate::{
+    event::{Position, Timestamp, text::one_line},
+    traces::{ToolEvent, Touch},
+};
 
 /// Stretches kept; beyond that neighbours are joined.
 const STRETCHES_MAX: usize = 256;
@@ -23,7 +25,7 @@ const QUIET_MICROS: i64 = 3_600_000_000;
 
 /// End of a stretch or a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum PhaseEnd {
     /// The user made another request.
     Instruction,
     /// A research step was recorded.
@@ -40,7 +42,7 @@ pub enum Ended {
     Checkpoint,
 }
 
-impl Ended {
+impl PhaseEnd {
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -72,7 +74,7 @@ pub struct Phase {
     /// When it began and when its last event came, by the store's clock.
     pub times: (Timestamp, Timestamp),
     /// Its end; `None` for the current one.
-    pub ended: Option<Ended>,
+    pub ended: Option<PhaseEnd>,
     /// Research steps recorded in it.
     pub steps: u64,
     /// The user's first requests in it, and how many there were.
@@ -160,14 +162,14 @@ impl Phase {
 
 /// Effect of a tool event on a phase.
 #[derive(Debug)]
-pub(super) enum Made {
+pub(super) enum ToolEffect {
     /// A tool was called.
     Call(Box<str>),
     /// Files were changed.
     Change(Vec<Box<str>>),
 }
 
-impl Made {
+impl ToolEffect {
     pub(super) fn from_event(event: &ToolEvent<'_>) -> Option<Self> {
         match event {
             ToolEvent::Call(call, _) => Some(Self::Call(call.tool.clone())),
@@ -185,7 +187,7 @@ impl Made {
 
 /// The meaning of one event for the phases.
 #[derive(Debug, Default)]
-pub(super) struct Mark<'a> {
+pub(super) struct EventMeaning<'a> {
     /// True if it is a research step.
     pub(super) is_step: bool,
     /// A user's request.
@@ -197,7 +199,7 @@ pub(super) struct Mark<'a> {
     /// Its best sentence, with its score.
     pub(super) found: Option<(usize, &'a str)>,
     /// Call or change that it made.
-    pub(super) made: Option<Made>,
+    pub(super) made: Option<ToolEffect>,
     /// Its text.
     pub(super) said: Option<&'a str>,
 }
@@ -230,16 +232,16 @@ impl Phases {
     }
 
     /// Folds one event in.
-    pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: Mark<'_>) {
+    pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: EventMeaning<'_>) {
         if let Some(last) = self.all.last_mut() {
             let is_quiet = at.0 - last.times.1.0 >= QUIET_MICROS;
             let is_asked = mark.asked.is_some();
             let by = match last.ended {
                 Some(by) if by.ends_phase() => by,
-                _ if is_quiet => Ended::Quiet,
-                _ if is_asked => Ended::Instruction,
+                _ if is_quiet => PhaseEnd::Quiet,
+                _ if is_asked => PhaseEnd::Instruction,
                 Some(by) => by,
-                None if last.to.0 - last.from.0 >= EVENTS_MAX => Ended::Events,
+                None if last.to.0 - last.from.0 >= EVENTS_MAX => PhaseEnd::Events,
                 None => return self.add(position, at, mark),
             };
             last.ended = Some(by);
@@ -252,7 +254,7 @@ impl Phases {
     }
 
     /// Adds an event to the current stretch.
-    fn add(&mut self, position: Position, at: Timestamp, mark: Mark<'_>) {
+    fn add(&mut self, position: Position, at: Timestamp, mark: EventMeaning<'_>) {
         let Some(phase) = self.all.last_mut() else { return };
         phase.to = position.plus(1);
         phase.times.1 = at;
@@ -267,11 +269,13 @@ impl Phases {
             phase.find(score, line(text));
         }
         match mark.made {
-            Some(Made::Call(tool)) => {
+            Some(ToolEffect::Call(tool)) => {
                 phase.calls += 1;
                 phase.call(tool, 1);
             }
-            Some(Made::Change(files)) => files.into_iter().for_each(|file| phase.change(file)),
+            Some(ToolEffect::Change(files)) => {
+                files.into_iter().for_each(|file| phase.change(file))
+            }
             None => {}
         }
         if let Some(said) = mark.said {
@@ -280,10 +284,10 @@ impl Phases {
         phase.ended = match mark.finished {
             Some(finished) => {
                 phase.finished = Some(line(finished));
-                Some(Ended::PlanStep)
+                Some(PhaseEnd::PlanStep)
             }
-            None if mark.is_compaction => Some(Ended::Compaction),
-            None => mark.is_step.then_some(Ended::Step),
+            None if mark.is_compaction => Some(PhaseEnd::Compaction),
+            None => mark.is_step.then_some(PhaseEnd::Step),
         };
     }
 
@@ -323,7 +327,7 @@ impl Phases {
 mod tests {
     use super::*;
 
-    fn folded(marks: Vec<(i64, Mark<'_>)>) -> Phases {
+    fn folded(marks: Vec<(i64, EventMeaning<'_>)>) -> Phases {
         let mut phases = Phases::default();
         for (position, (minute, mark)) in (0..).zip(marks) {
             phases.fold(Position(position), Timestamp(minute * 60_000_000), mark);
@@ -333,16 +337,39 @@ mod tests {
 
     #[test]
     fn requests_steps_plans_compactions_and_quiet_end_a_stretch() {
-        let asked = |text| Mark { asked: Some(text), ..Mark::default() };
-        let tool = |tool: &str| Mark { made: Some(Made::Call(tool.into())), ..Mark::default() };
+        let asked = |text| EventMeaning { asked: Some(text), ..EventMeaning::default() };
+        let tool = |tool: &str| EventMeaning {
+            made: Some(ToolEffect::Call(tool.into())),
+            ..EventMeaning::default()
+        };
         let phases = folded(vec![
             (0, asked("mend it")),
-            (1, Mark { said: Some("looking"), found: Some((5, "it broke")), ..Mark::default() }),
-            (2, Mark { finished: Some("look at it"), ..Mark::default() }),
-            (3, Mark { is_step: true, found: Some((9, "the axle is bent")), ..Mark::default() }),
-            (4, Mark { is_compaction: true, ..Mark::default() }),
+            (
+                1,
+                EventMeaning {
+                    said: Some("looking"),
+                    found: Some((5, "it broke")),
+                    ..EventMeaning::default()
+                },
+            ),
+            (2, EventMeaning { finished: Some("look at it"), ..EventMeaning::default() }),
+            (
+                3,
+                EventMeaning {
+                    is_step: true,
+                    found: Some((9, "the axle is bent")),
+                    ..EventMeaning::default()
+                },
+            ),
+            (4, EventMeaning { is_compaction: true, ..EventMeaning::default() }),
             (5, tool("Edit")),
-            (6, Mark { made: Some(Made::Change(vec!["a.rs".into()])), ..Mark::default() }),
+            (
+                6,
+                EventMeaning {
+                    made: Some(ToolEffect::Change(vec!["a.rs".into()])),
+                    ..EventMeaning::default()
+                },
+            ),
             (70, tool("Bash")),
             (71, asked("paint it")),
         ]);
@@ -351,11 +378,11 @@ mod tests {
         assert_eq!(
             ranges,
             [
-                (0, 3, Some(Ended::PlanStep)),
-                (3, 4, Some(Ended::Step)),
-                (4, 5, Some(Ended::Compaction)),
-                (5, 7, Some(Ended::Quiet)),
-                (7, 8, Some(Ended::Instruction)),
+                (0, 3, Some(PhaseEnd::PlanStep)),
+                (3, 4, Some(PhaseEnd::Step)),
+                (4, 5, Some(PhaseEnd::Compaction)),
+                (5, 7, Some(PhaseEnd::Quiet)),
+                (7, 8, Some(PhaseEnd::Instruction)),
                 (8, 9, None),
             ]
         );
@@ -374,10 +401,10 @@ mod tests {
     fn the_number_of_stretches_is_bounded_and_nothing_of_the_range_is_lost() {
         let texts: Vec<String> = (0..600).map(|n| format!("ask {n}")).collect();
         for is_plan in [false, true] {
-            let mark = |text| Mark {
+            let mark = |text| EventMeaning {
                 asked: Some(text),
                 finished: is_plan.then_some("one"),
-                ..Mark::default()
+                ..EventMeaning::default()
             };
             let marks = (0..).zip(&texts).map(|(n, text)| (n, mark(text))).collect();
             let phases = folded(marks);

@@ -5,10 +5,11 @@
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{body, text::one_line, tools};
+use super::body;
 use crate::{
     api::views::PlanStepOut,
-    event::{Event, Position, json},
+    event::{Event, Position, json, text::one_line},
+    traces::tools,
 };
 
 /// Steps of a plan that are kept.
@@ -18,7 +19,7 @@ const LINE_CHARS_MAX: usize = 400;
 /// Members that hold the steps, under each of their names.
 const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "items", "tasks"];
 
-/// Whether nothing is left to do of a step.
+/// True if nothing is left to do of a step.
 #[must_use]
 pub fn is_done(step: &PlanStepOut) -> bool {
     matches!(&*step.state, "done" | "completed" | "complete" | "finished" | "success")
@@ -32,7 +33,7 @@ pub fn is_under_way(step: &PlanStepOut) -> bool {
 
 /// A plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct AgentPlan {
     /// Position where it was recorded last.
     pub position: Position,
     /// Its steps.
@@ -44,7 +45,7 @@ pub struct Plan {
 /// The latest plan, and the ids of its steps where they have some.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plans {
-    plan: Option<Plan>,
+    plan: Option<AgentPlan>,
     ids: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ struct TaskInput {
 }
 
 impl Plans {
-    pub(super) fn plan(&self) -> Option<&Plan> {
+    pub(super) fn plan(&self) -> Option<&AgentPlan> {
         self.plan.as_ref()
     }
 
@@ -74,7 +75,7 @@ impl Plans {
         let plan: PlanBody = body::read_tree(&event.body)?;
         let current = plan.current.as_ref().and_then(name_of);
         let steps = plan.steps.iter().take(PLAN_MAX).filter_map(plan_step).collect();
-        self.plan = Some(Plan { position: event.position, steps, current });
+        self.plan = Some(AgentPlan { position: event.position, steps, current });
         self.ids.clear();
         Some(())
     }

@@ -7,18 +7,22 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    Marks, Word, asked, body,
-    calls::{Answer, Call, ToolEvent},
-    compact::unquoted,
-    conversation::{keep_newest, words},
+    Instruction, Marks, body,
+    conversation::keep_newest,
     instructions::Instructions,
     person,
-    plans::{Plan, Plans},
-    text::{clip, one_line},
-    tools::Does,
-    unrun::{Unrun, refused, said_with_refusal},
+    plans::{AgentPlan, Plans},
 };
-use crate::event::{Event, Origin, Position, kinds};
+use crate::{
+    event::{
+        Event, Origin, Position, kinds, push_bounded,
+        text::{clip, one_line},
+    },
+    traces::{
+        ToolCall, ToolEvent, ToolResult, Unrun, answers_of_person, refused, said_with_refusal,
+        tools::Does, unquoted, words,
+    },
+};
 
 /// Latest results kept, their bytes together, and characters of each.
 const RESULTS_MAX: usize = 64;
@@ -52,7 +56,7 @@ pub struct Output {
 
 /// Progress of the work.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub struct WorkProgress {
     instructions: Instructions,
     /// True once a client that is no model recorded a message of a person: from then on a model
     /// does not speak for its user.
@@ -90,7 +94,7 @@ struct OutcomeBody {
     next: Option<Value>,
 }
 
-impl Progress {
+impl WorkProgress {
     /// The requests of persons.
     #[must_use]
     pub fn instructions(&self) -> &Instructions {
@@ -99,13 +103,13 @@ impl Progress {
 
     /// The first instruction.
     #[must_use]
-    pub fn task(&self) -> Option<&Word> {
+    pub fn task(&self) -> Option<&Instruction> {
         self.instructions.task()
     }
 
     /// The current plan.
     #[must_use]
-    pub fn plan(&self) -> Option<&Plan> {
+    pub fn plan(&self) -> Option<&AgentPlan> {
         self.plans.plan()
     }
 
@@ -191,7 +195,7 @@ impl Progress {
                     }
                     self.fold_output(call, answer)
                 }
-                _ => match asked::answers(&call.tool, &answer.text) {
+                _ => match answers_of_person(&call.tool, &answer.text) {
                     Some(said) => {
                         self.instructions.add(answer.position, &said, marks);
                         Some(())
@@ -220,7 +224,7 @@ impl Progress {
         Some(())
     }
 
-    fn fold_output(&mut self, call: &Call, answer: &Answer) -> Option<()> {
+    fn fold_output(&mut self, call: &ToolCall, answer: &ToolResult) -> Option<()> {
         if answer.is_placeholder() && !answer.failed {
             return None;
         }
@@ -278,11 +282,7 @@ impl Progress {
 /// Adds a line; a repeated one becomes the latest. Counts what finds no room.
 fn add(lines: &mut VecDeque<String>, line: String, forgotten: &mut u64) {
     lines.retain(|known| *known != line);
-    lines.push_back(line);
-    if lines.len() > LINES_MAX {
-        lines.pop_front();
-        *forgotten += 1;
-    }
+    *forgotten += u64::from(push_bounded(lines, line, LINES_MAX));
 }
 
 /// A text, or a list of texts.

@@ -15,11 +15,11 @@ use std::{
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
-use super::{
-    body::{self, ToolBody},
-    conversation::words,
+use super::body;
+use crate::{
+    event::{Event, Position, Timestamp, kinds, push_bounded},
+    traces::{ToolBody, words},
 };
-use crate::event::{Event, Position, Timestamp, kinds};
 
 /// Answers remembered at most; the oldest go first.
 const MEMORIES_MAX: usize = 1_000;
@@ -30,7 +30,7 @@ pub const TOKEN_BYTES: usize = 4;
 
 /// An answer that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct RememberedResult {
     /// Position of the call.
     pub call: Position,
     /// Position of its result.
@@ -49,7 +49,7 @@ pub struct Memory {
 }
 
 #[derive(Clone, Debug)]
-struct Call {
+struct CacheableCall {
     id: Box<str>,
     position: Position,
     server: Option<Arc<str>>,
@@ -61,9 +61,9 @@ struct Call {
 
 /// Remembered results of a session's tools.
 #[derive(Clone, Debug, Default)]
-pub struct Remembered {
-    list: VecDeque<Memory>,
-    calls: VecDeque<Call>,
+pub struct RememberedResults {
+    list: VecDeque<RememberedResult>,
+    calls: VecDeque<CacheableCall>,
     hits: u64,
 }
 
@@ -100,11 +100,11 @@ pub fn has_words(content: Option<&RawValue>) -> bool {
 /// True if a result is final: a server may ask for input first, or start a task.
 fn is_complete(result: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
-    struct Kind {
+    struct ResultKind {
         #[serde(rename = "resultType")]
         kind: Option<String>,
     }
-    let kind = result.and_then(|rest| serde_json::from_str::<Kind>(rest.get()).ok());
+    let kind = result.and_then(|rest| serde_json::from_str::<ResultKind>(rest.get()).ok());
     kind.and_then(|kind| kind.kind).is_none_or(|kind| kind == "complete")
 }
 
@@ -143,12 +143,12 @@ fn mix(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-impl Remembered {
+impl RememberedResults {
     /// Results that fit a budget of tokens, the newest first, each with the tokens that it is
     /// given: whole ones as long as they fit, without those that are larger than the budget. Where
     /// the newest is one of these, it is cut to what the others leave, half of the budget at least.
     #[must_use]
-    pub fn within(&self, tokens_max: usize) -> Vec<(&Memory, usize)> {
+    pub fn within(&self, tokens_max: usize) -> Vec<(&RememberedResult, usize)> {
         let cut = self.list.back().filter(|newest| newest.tokens > tokens_max);
         let mut left = if cut.is_some() { tokens_max / 2 } else { tokens_max };
         let of_cut = tokens_max - left;
@@ -181,7 +181,7 @@ impl Remembered {
 
     /// The newest result of a call, whether or not it may be reused.
     #[must_use]
-    pub fn find(&self, digest: u64) -> Option<&Memory> {
+    pub fn find(&self, digest: u64) -> Option<&RememberedResult> {
         self.list.iter().rev().find(|memory| memory.digest == digest)
     }
 
@@ -205,19 +205,20 @@ impl Remembered {
         if call.read_only == Some(false) {
             self.mark_stale(server.as_deref());
         }
-        if self.calls.len() == CALLS_MAX {
-            self.calls.pop_front();
-        }
-        self.calls.push_back(Call {
-            digest: digest(server.as_deref(), &call.name, &call.input),
-            id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
-            position: event.position,
-            server,
-            reads: call.read_only,
-            whole: call.redactions.is_none() && call.cached.is_none(),
-            bytes: body::read::<ToolBody<'_>>(&event.body)
-                .map_or(0, |call| given_bytes(event, &call)),
-        });
+        push_bounded(
+            &mut self.calls,
+            CacheableCall {
+                digest: digest(server.as_deref(), &call.name, &call.input),
+                id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
+                position: event.position,
+                server,
+                reads: call.read_only,
+                whole: call.redactions.is_none() && call.cached.is_none(),
+                bytes: body::read::<ToolBody<'_>>(&event.body)
+                    .map_or(0, |call| given_bytes(event, &call)),
+            },
+            CALLS_MAX,
+        );
         Some(())
     }
 
@@ -241,26 +242,27 @@ impl Remembered {
             self.mark_stale(call.server.as_deref());
         }
         self.list.retain(|memory| memory.digest != call.digest);
-        if self.list.len() == MEMORIES_MAX {
-            self.list.pop_front();
-        }
         let cut = result.truncated.is_some() || result.redactions.is_some();
-        self.list.push_back(Memory {
-            call: call.position,
-            result: event.position,
-            at: event.created_at.map_or(event.processed_at, |at| at.min(event.processed_at)),
-            tokens: (call.bytes + given_bytes(event, &result)).div_ceil(TOKEN_BYTES),
-            answers: call.reads != Some(false) && call.whole && !failed && !cut,
-            hits: 0,
-            server: call.server,
-            digest: call.digest,
-        });
+        push_bounded(
+            &mut self.list,
+            RememberedResult {
+                call: call.position,
+                result: event.position,
+                at: event.created_at.map_or(event.processed_at, |at| at.min(event.processed_at)),
+                tokens: (call.bytes + given_bytes(event, &result)).div_ceil(TOKEN_BYTES),
+                answers: call.reads != Some(false) && call.whole && !failed && !cut,
+                hits: 0,
+                server: call.server,
+                digest: call.digest,
+            },
+            MEMORIES_MAX,
+        );
         Some(())
     }
 
     /// A server's answers may be stale: something was changed there.
     fn mark_stale(&mut self, server: Option<&str>) {
-        let its = |memory: &&mut Memory| memory.server.as_deref() == server;
+        let its = |memory: &&mut RememberedResult| memory.server.as_deref() == server;
         self.list.iter_mut().filter(its).for_each(|memory| memory.answers = false);
         // Calls under way may have read the state before.
         let under_way = self.calls.iter_mut().filter(|call| call.server.as_deref() == server);
@@ -268,6 +270,7 @@ impl Remembered {
     }
 
     pub(super) fn weight(&self) -> usize {
-        self.list.len() * size_of::<Memory>() + self.calls.len() * (size_of::<Call>() + 32)
+        self.list.len() * size_of::<RememberedResult>()
+            + self.calls.len() * (size_of::<CacheableCall>() + 32)
     }
 }

@@ -11,11 +11,13 @@ use super::{
     Findings,
     body::{self, GapBody, GoalBody, SourceBody, StepBody, SummaryBody},
     sources::Sources,
-    text::{clip, one_line},
 };
 use crate::{
     api::step::Confidence,
-    event::{Event, Position, Range, Timestamp, kinds},
+    event::{
+        Event, Position, Range, Timestamp, kinds, push_bounded,
+        text::{clip, one_line},
+    },
 };
 
 /// Characters of a step's one line.
@@ -33,7 +35,7 @@ const GOAL_FROM_STEP_CHARS_MAX: usize = 200;
 
 /// A step, in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ResearchStep {
     /// 1-based number on its line.
     pub number: u64,
     /// Index of its branch in [`Research::branches`]; `None` on the main line.
@@ -91,7 +93,7 @@ pub struct Research {
     goal: Option<String>,
     goal_from_step: Option<String>,
     estimate: Option<u64>,
-    steps: Vec<Step>,
+    steps: Vec<ResearchStep>,
     numbers: HashMap<(Option<usize>, u64), usize>,
     last_main: u64,
     last_any: u64,
@@ -165,7 +167,7 @@ impl Research {
         }
         let extent = self.extent_of(&body, event.position);
         self.weight += line.len() + 160;
-        self.steps.push(Step {
+        self.steps.push(ResearchStep {
             number: body.number,
             branch,
             line: line.into(),
@@ -352,12 +354,12 @@ impl Research {
 
     /// Every step in a line, in the order they were recorded.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[ResearchStep] {
         &self.steps
     }
 
     /// The latest steps in full, oldest first, each with its ordinal and time.
-    pub fn full(&self) -> impl DoubleEndedIterator<Item = (&Step, &StepBody, Timestamp)> {
+    pub fn full(&self) -> impl DoubleEndedIterator<Item = (&ResearchStep, &StepBody, Timestamp)> {
         self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
     }
 
@@ -399,7 +401,7 @@ impl Research {
 
     /// The branch a step is on.
     #[must_use]
-    pub fn branch_of_step(&self, step: &Step) -> Option<&Branch> {
+    pub fn branch_of_step(&self, step: &ResearchStep) -> Option<&Branch> {
         step.branch.and_then(|at| self.branches.get(at))
     }
 
@@ -452,7 +454,7 @@ impl Research {
 
     /// Sources that were met.
     #[must_use]
-    pub fn sources(&self) -> &[super::Source] {
+    pub fn sources(&self) -> &[super::ResearchSource] {
         self.sources.list()
     }
 
@@ -487,11 +489,4 @@ impl Research {
         });
         self.weight + full.sum::<usize>()
     }
-}
-
-fn push_bounded<T>(queue: &mut VecDeque<T>, value: T, max: usize) {
-    if queue.len() == max {
-        queue.pop_front();
-    }
-    queue.push_back(value);
 }

@@ -41,14 +41,14 @@ impl Withdrawn {
 #[must_use]
 pub fn withdrawn(event: &Event) -> Option<Withdrawn> {
     #[derive(Deserialize)]
-    struct Body<'a> {
+    struct RewindBody<'a> {
         #[serde(borrow)]
         withdrawn: &'a RawValue,
     }
     if event.kind.as_str() != kinds::CONTEXT_REWOUND {
         return None;
     }
-    let body: Body<'_> = body::read(&event.body)?;
+    let body: RewindBody<'_> = body::read(&event.body)?;
     let mut ranges = body::ranges(body.withdrawn.get());
     ranges.retain(|range| range.from < event.position);
     ranges.sort_unstable_by_key(|range| range.from);
@@ -65,12 +65,12 @@ pub fn withdrawn(event: &Event) -> Option<Withdrawn> {
 
 /// Ranges of one session that are left out, and those known to be withdrawn.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Route {
+pub(super) struct LeftOutRanges {
     left_out: Withdrawn,
     latest: Withdrawn,
 }
 
-impl Route {
+impl LeftOutRanges {
     /// True if an event is left out. Positions in a body are those of its session, which begins at
     /// `base`.
     pub(super) fn fold(&mut self, event: &Event, base: Position) -> bool {

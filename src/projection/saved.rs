@@ -7,12 +7,11 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    body::{self, ContextItemBody, FileBody, SavedBody},
-    paths::placed,
-    text::clip,
+use super::body::{self, ContextItemBody, FileBody, SavedBody};
+use crate::{
+    event::{Event, EventId, Position, kinds, text::clip},
+    traces::placed,
 };
-use crate::event::{Event, EventId, Position, kinds};
 
 /// Items and files kept, and bytes of the contents; the oldest go first.
 const ITEMS_MAX: usize = 1_000;

@@ -1,13 +1,14 @@
 //! Boundaries of sentences, for every reader of text: findings and search. It must not depend on a
 //! language beyond the marks that end a sentence and a short table of abbreviations.
 
+use crate::event::lists::word_list;
+
 /// Abbreviations that a name or a number follows, lower case, without the last full stop. Those
 /// that end sentences as often (`etc`, `inc`, `min`) are not among them.
-const ABBREVIATIONS: &[&str] = &[
-    "al", "approx", "bzw", "ca", "cf", "col", "dr", "ed", "eds", "eq", "ex", "fig", "figs", "hr",
-    "mr", "mrs", "ms", "no", "nos", "nr", "op", "p", "pp", "prof", "ref", "refs", "resp", "sec",
-    "sect", "st", "tab", "vgl", "vol", "vs",
-];
+const ABBREVIATIONS: [&str; 34] = word_list(
+    "al approx bzw ca cf col dr ed eds eq ex fig figs hr mr mrs ms no nos nr op p pp prof ref \
+     refs resp sec sect st tab vgl vol vs",
+);
 /// Characters of the marker of a list's item at most: `12`, `iv`, `(a`.
 const MARKER_CHARS_MAX: usize = 4;
 /// Characters of a word up to which a full stop and a small letter after it are taken for those of

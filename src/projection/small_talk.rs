@@ -2,216 +2,54 @@
 //! is about to do: they say nothing about the work. It must not drop an offer that has a number,
 //! which may be what was agreed, nor a sentence that gives a reason.
 
+use crate::event::{
+    lists::{phrase_list, word_list},
+    text::head,
+};
+
 /// Bytes of a sentence of narration at most: a longer one says something besides.
 const NARRATION_BYTES: usize = 300;
 /// First words of such sentences, in small letters.
-const OPENINGS: &[&str] = &[
-    "additionally, please",
-    "can i help",
-    "can you please",
-    "certainly!",
-    "certainly,",
-    "could you please",
-    "could you provide",
-    "do you have any other",
-    "do you want me to",
-    "feel free",
-    "great!",
-    "great,",
-    "have a great",
-    "how can i",
-    "i apologize",
-    "i can assist",
-    "i can help",
-    "i will help",
-    "i would be happy",
-    "i'd be happy",
-    "i'll do my best",
-    "i'll help",
-    "i'm happy to",
-    "i'm here to help",
-    "i'm sorry",
-    "if there is anything",
-    "if there's anything",
-    "if you can provide",
-    "if you have any",
-    "if you need any",
-    "if you need further",
-    "if you'd like",
-    "is there anything else",
-    "let me check",
-    "let me know",
-    "let me look",
-    "let me search",
-    "may i",
-    "no problem",
-    "no worries",
-    "once i have",
-    "once you confirm",
-    "once you provide",
-    "please confirm",
-    "please let me know",
-    "please provide",
-    "please specify",
-    "shall i",
-    "should i",
-    "sure!",
-    "sure,",
-    "thank you",
-    "thanks",
-    "this will help me",
-    "what would you like",
-    "would you like",
-    "you're welcome",
-];
+const OPENINGS: [&str; 57] = phrase_list(
+    "additionally, please|can i help|can you please|certainly!|certainly,|could you please|\
+     could you provide|do you have any other|do you want me to|feel free|great!|great,|\
+     have a great|how can i|i apologize|i can assist|i can help|i will help|i would be happy|\
+     i'd be happy|i'll do my best|i'll help|i'm happy to|i'm here to help|i'm sorry|\
+     if there is anything|if there's anything|if you can provide|if you have any|if you need any|\
+     if you need further|if you'd like|is there anything else|let me check|let me know|\
+     let me look|let me search|may i|no problem|no worries|once i have|once you confirm|\
+     once you provide|please confirm|please let me know|please provide|please specify|shall i|\
+     should i|sure!|sure,|thank you|thanks|this will help me|what would you like|would you like|\
+     you're welcome",
+);
 /// Words that a narrating sentence begins with, before what is done.
-const LEADS: [&str; 24] = [
-    "now",
-    "first",
-    "next",
-    "then",
-    "so",
-    "and",
-    "ok",
-    "okay",
-    "great",
-    "good",
-    "perfect",
-    "excellent",
-    "right",
-    "ah",
-    "oh",
-    "yes",
-    "well",
-    "alright",
-    "finally",
-    "also",
-    "sure",
-    "actually",
-    "hmm",
-    "wait",
-];
+const LEADS: [&str; 24] = word_list(
+    "now first next then so and ok okay great good perfect excellent right ah oh yes well alright \
+     finally also sure actually hmm wait",
+);
 /// Words by which it says who acts.
-const ACTS: [&str; 19] = [
-    "let me ",
-    "let's ",
-    "i'll ",
-    "i will ",
-    "i'm going to ",
-    "i am going to ",
-    "i'm now ",
-    "i'm ",
-    "i am now ",
-    "i need to ",
-    "i want to ",
-    "i have to ",
-    "i should ",
-    "i can now ",
-    "i now have ",
-    "i have enough ",
-    "i have everything",
-    "i've launched",
-    "time to ",
-];
+const ACTS: [&str; 19] = phrase_list(
+    "let me |let's |i'll |i will |i'm going to |i am going to |i'm now |i'm |i am now |i need to |\
+     i want to |i have to |i should |i can now |i now have |i have enough |i have everything|\
+     i've launched|time to ",
+);
 /// Verbs of the work itself, without the ending `e`, `s` or `ing`.
-const WORK: [&str; 52] = [
-    "add",
-    "align",
-    "analyz",
-    "apply",
-    "build",
-    "check",
-    "clean",
-    "commit",
-    "continu",
-    "creat",
-    "delet",
-    "dispatch",
-    "do",
-    "edit",
-    "examin",
-    "explor",
-    "extend",
-    "find",
-    "fix",
-    "format",
-    "get",
-    "implement",
-    "inspect",
-    "install",
-    "investigat",
-    "launch",
-    "look",
-    "mak",
-    "mov",
-    "open",
-    "patch",
-    "proceed",
-    "push",
-    "read",
-    "refactor",
-    "remov",
-    "renam",
-    "replac",
-    "rerun",
-    "review",
-    "revert",
-    "rewrit",
-    "run",
-    "scan",
-    "search",
-    "start",
-    "test",
-    "trac",
-    "try",
-    "updat",
-    "verify",
-    "writ",
-];
+const WORK: [&str; 52] = word_list(
+    "add align analyz apply build check clean commit continu creat delet dispatch do edit examin \
+     explor extend find fix format get implement inspect install investigat launch look mak mov \
+     open patch proceed push read refactor remov renam replac rerun review revert rewrit run scan \
+     search start test trac try updat verify writ",
+);
 /// Words by which a sentence says more than what is done.
-const REASONS: [&str; 12] = [
-    " because ",
-    " instead of ",
-    " rather than ",
-    " so that ",
-    " not ",
-    "n't ",
-    " since ",
-    " is ",
-    " are ",
-    " was ",
-    " were ",
-    " that ",
-];
+const REASONS: [&str; 12] = phrase_list(
+    " because | instead of | rather than | so that | not |n't | since | is | are | was | were | that ",
+);
 /// Words that applaud.
-const APPLAUSE: [&str; 26] = [
-    "perfect",
-    "excellent",
-    "great",
-    "good",
-    "interesting",
-    "good catch",
-    "good question",
-    "got it",
-    "fair",
-    "you're right",
-    "you're absolutely right",
-    "done",
-    "all green",
-    "updated",
-    "nice",
-    "all good",
-    "looks good",
-    "understood",
-    "now",
-    "committing",
-    "no problem",
-    "wait",
-    "sounds good",
-    "sure",
-    "absolutely",
-    "you're welcome",
-];
+const APPLAUSE: [&str; 26] = phrase_list(
+    "perfect|excellent|great|good|interesting|good catch|good question|got it|fair|you're right|\
+     you're absolutely right|done|all green|updated|nice|all good|looks good|understood|now|\
+     committing|no problem|wait|sounds good|sure|absolutely|you're welcome",
+);
 /// Characters up to which a polite word is a whole sentence.
 const EXCLAMATION_CHARS_MAX: usize = 24;
 
@@ -241,24 +79,11 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
 
 /// True if a sentence is a courtesy or narration: one that asks or offers something is none.
 pub(super) fn is_courtesy(sentence: &str) -> bool {
-    const COURTESIES: [&str; 16] = [
-        "you're welcome",
-        "thank",
-        "have a ",
-        "feel free",
-        "if you have any",
-        "if there's anything",
-        "if there is anything",
-        "if you need any",
-        "is there anything else",
-        "no problem",
-        "no worries",
-        "i'm here to help",
-        "let me know if",
-        "please let me know if",
-        "don't hesitate",
-        "take care",
-    ];
+    const COURTESIES: [&str; 16] = phrase_list(
+        "you're welcome|thank|have a |feel free|if you have any|if there's anything|\
+         if there is anything|if you need any|is there anything else|no problem|no worries|\
+         i'm here to help|let me know if|please let me know if|don't hesitate|take care",
+    );
     let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
     let is_polite = COURTESIES.iter().any(|begin| lower.starts_with(begin));
     let is_polite = is_polite || lower.contains("feel free");
@@ -342,7 +167,7 @@ pub(super) fn is_of_its_moment(sentence: &str) -> bool {
 pub(super) fn is_musing(sentence: &str) -> bool {
     const GUESSES: [&str; 4] = ["maybe ", "perhaps ", "but maybe ", "but perhaps "];
     let text = sentence.trim().trim_end_matches(['*', '_', '"', '\'', ')']);
-    let begin = text.get(..text.floor_char_boundary(12)).unwrap_or_default().to_lowercase();
+    let begin = head(text, 12).to_lowercase();
     text.ends_with('?') || GUESSES.iter().any(|guess| begin.starts_with(guess))
 }
 
@@ -426,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_of_how_far_the_work_is_holds_at_its_moment_alone() {
+    fn a_sentence_about_progress_is_recognised_as_momentary() {
         for text in ["The tax is still rounded down.", "Nothing is pushed yet", "12 of 40 so far:"]
         {
             assert!(is_of_its_moment(text), "{text}");

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use url::Url;
 
-use super::{body::SourceBody, text::one_line};
-use crate::event::Position;
+use super::body::SourceBody;
+use crate::event::{Position, text::one_line};
 
 /// Most characters of a URL: a longer one is no usable address.
 const URL_CHARS_MAX: usize = 2_000;
@@ -17,7 +17,7 @@ const KIND_CHARS_MAX: usize = 40;
 
 /// A source, as first found; later results fill in missing members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct ResearchSource {
     /// The URL as first found.
     pub url: Box<str>,
     /// Its title.
@@ -37,14 +37,14 @@ pub struct Source {
 /// Sources in the order they were met. The ordinal of a source does not change.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    list: Vec<Source>,
+    list: Vec<ResearchSource>,
     known: HashMap<Arc<str>, usize>,
 }
 
 impl Sources {
     /// All of them, the first met first.
     #[must_use]
-    pub fn list(&self) -> &[Source] {
+    pub fn list(&self) -> &[ResearchSource] {
         &self.list
     }
 
@@ -94,7 +94,7 @@ impl Sources {
         self.known.insert(name.into(), at);
         let url = one_line(&found.url, URL_CHARS_MAX).into();
         let step = found.step.or(step);
-        self.list.push(Source { url, title, kind, step, by_server, tool, position });
+        self.list.push(ResearchSource { url, title, kind, step, by_server, tool, position });
         Some((at, self.list.get(at)?.title.as_deref()?))
     }
 }

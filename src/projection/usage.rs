@@ -28,7 +28,7 @@ impl Level {
 
 /// Tokens of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct RequestTokens {
     /// Position of the report.
     pub position: Position,
     /// When.
@@ -39,7 +39,7 @@ pub struct Report {
 
 /// Tokens of the requests of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ReportedUsage {
     /// Requests that were reported.
     pub requests: u64,
     /// Input tokens, in total.
@@ -49,7 +49,7 @@ pub struct Usage {
     /// Tokens that came out, all together.
     pub output_tokens: u64,
     /// The latest report.
-    pub latest: Option<Report>,
+    pub latest: Option<RequestTokens>,
     /// The level recorded last.
     pub recorded: Option<(Level, Position)>,
     /// The least that was reported since then.
@@ -58,13 +58,13 @@ pub struct Usage {
 
 /// The members of a report, under the names of model APIs.
 #[derive(Deserialize)]
-struct Body {
+struct ReportBody {
     #[serde(alias = "usage")]
-    model_usage: Option<Counts>,
+    model_usage: Option<TokenCounts>,
 }
 
 #[derive(Deserialize)]
-struct Counts {
+struct TokenCounts {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
@@ -81,7 +81,7 @@ struct Details {
     cached_tokens: Option<u64>,
 }
 
-impl Usage {
+impl ReportedUsage {
     pub(super) fn fold(&mut self, event: &Event) {
         // A body that does not fit is ignored.
         let _ = match event.kind.as_str() {
@@ -92,7 +92,7 @@ impl Usage {
     }
 
     fn fold_report(&mut self, event: &Event) -> Option<()> {
-        let counts = body::read::<Body>(&event.body)?.model_usage?;
+        let counts = body::read::<ReportBody>(&event.body)?.model_usage?;
         let or_none = |count: Option<u64>| count.unwrap_or(0);
         let read = or_none(counts.cache_read_input_tokens);
         let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
@@ -106,7 +106,8 @@ impl Usage {
         self.cached_tokens = self.cached_tokens.saturating_add(read.max(or_none(cached)));
         self.output_tokens = self.output_tokens.saturating_add(output);
         self.least_since = Some(self.least_since.map_or(tokens, |least| least.min(tokens)));
-        self.latest = Some(Report { position: event.position, at: event.processed_at, tokens });
+        self.latest =
+            Some(RequestTokens { position: event.position, at: event.processed_at, tokens });
         Some(())
     }
 

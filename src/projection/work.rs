@@ -4,18 +4,19 @@
 use std::collections::VecDeque;
 
 use super::{
-    calls::{Answer, Call, Calls, ToolEvent},
     changes::{Changes, Commit, Effect},
-    failures::{CommandFact, Failures, Passed, failed_run},
-    git,
+    failures::{CommandFact, Failures, Passed},
     progress::Output,
-    report::{self, Report},
-    text::one_line,
-    tools::Does,
-    touch::Touch,
-    unrun::{Unrun, words_of_refusal},
 };
-use crate::event::{Event, Position, kinds};
+use crate::{
+    event::{Event, Position, kinds, push_bounded, text::one_line},
+    traces::{
+        Calls, ToolCall, ToolEvent, ToolResult, Touch, Unrun, failed_run, git,
+        report::{self, OutputReport},
+        tools::Does,
+        words_of_refusal,
+    },
+};
 
 /// Files and refused calls kept, and characters of the words of a refusal.
 const FILES_MAX: usize = 256;
@@ -55,7 +56,7 @@ pub enum FileState {
 
 /// A call that was refused or rejected: it never ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusalFact {
     /// Position of the answer.
     pub position: Position,
     /// The tool.
@@ -68,16 +69,16 @@ pub struct Refusal {
 
 /// The work of a session.
 #[derive(Clone, Debug, Default)]
-pub struct Work {
+pub struct WorkFacts {
     files: VecDeque<FileFact>,
     failures: Failures,
     changes: Changes,
-    refusals: VecDeque<Refusal>,
+    refusals: VecDeque<RefusalFact>,
     /// Files that found no room.
     forgotten: u64,
 }
 
-impl Work {
+impl WorkFacts {
     /// Numbers of files, failing commands and effects beyond those that are kept.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 3] {
@@ -117,7 +118,7 @@ impl Work {
     }
 
     /// The newest calls that were refused, oldest first; at most 32.
-    pub fn refusals(&self) -> impl DoubleEndedIterator<Item = &Refusal> {
+    pub fn refusals(&self) -> impl DoubleEndedIterator<Item = &RefusalFact> {
         self.refusals.iter()
     }
 
@@ -138,7 +139,7 @@ impl Work {
         let Some(ToolEvent::Result(call, answer)) = calls.fold(last) else { return None };
         let (_, command) = call.command.as_deref()?;
         let output = report::plain(&answer.text);
-        let failed = failed_run(command, &answer, &Report::parse(&output))?;
+        let failed = failed_run(command, &answer, &OutputReport::parse(&output))?;
         if answer.unrun.is_some() {
             return None;
         }
@@ -180,7 +181,7 @@ impl Work {
 
     /// Folds that a call was under way when the next session of the line began. One that only looks
     /// left nothing behind.
-    pub(super) fn fold_unfinished(&mut self, call: &Call) {
+    pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
         let runs = call.command.iter().flat_map(|command| &command.1.runs);
         if !call.is_aside && (changes(call) || runs.into_iter().any(|run| !run.only_looks())) {
             self.changes.fold_unfinished(call);
@@ -197,7 +198,7 @@ impl Work {
         }
     }
 
-    fn result(&mut self, call: &Call, answer: &mut Answer) {
+    fn result(&mut self, call: &ToolCall, answer: &mut ToolResult) {
         let mut done = call.files.len();
         if let Some((line, command)) = call.command.as_deref() {
             let is_written = |path: &str| self.files.iter().any(|file| file.is_written(path));
@@ -224,17 +225,18 @@ impl Work {
         }
     }
 
-    fn refused(&mut self, call: &Call, answer: &Answer) {
+    fn refused(&mut self, call: &ToolCall, answer: &ToolResult) {
         let input = call.command.as_ref().map_or(&call.input, |command| &command.0);
-        if self.refusals.len() == REFUSALS_MAX {
-            self.refusals.pop_front();
-        }
-        self.refusals.push_back(Refusal {
-            position: answer.position,
-            tool: call.tool.clone(),
-            input: input.clone(),
-            words: one_line(&words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
-        });
+        push_bounded(
+            &mut self.refusals,
+            RefusalFact {
+                position: answer.position,
+                tool: call.tool.clone(),
+                input: input.clone(),
+                words: one_line(&words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
+            },
+            REFUSALS_MAX,
+        );
     }
 
     fn changed(&mut self, path: &str, position: Position, makes: bool) {
@@ -252,11 +254,7 @@ impl Work {
         file.times += 1;
         file.last = position;
         file.state = FileState::Changed;
-        if self.files.len() == FILES_MAX {
-            self.files.pop_front();
-            self.forgotten += 1;
-        }
-        self.files.push_back(file);
+        self.forgotten += u64::from(push_bounded(&mut self.files, file, FILES_MAX));
     }
 
     /// Folds what undoes changes: of a file, of all below a directory, or of all of the repository.
@@ -319,6 +317,6 @@ impl FileFact {
 }
 
 /// True if a call changes something besides files.
-fn changes(call: &Call) -> bool {
+fn changes(call: &ToolCall) -> bool {
     call.does == Does::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     event::{Event, Origin, Position, Range, SessionHash, Timestamp, kinds, pace},
-    projection::commands_of,
+    traces::commands_of,
 };
 
 /// Postings that are merged within a step.

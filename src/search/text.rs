@@ -15,7 +15,8 @@ use crate::{
         Event, json,
         kinds::{self, Words},
     },
-    projection::{body, commands_of, said, tools},
+    projection::{body, said},
+    traces::{commands_of, tools},
 };
 
 /// Members that name something else, or that have no words.

@@ -36,7 +36,7 @@ pub struct NewCheckpoint {
 /// A checkpoint with its relations to the others.
 pub(super) fn at(
     notes: &Checkpoints,
-    one: &checkpoints::Checkpoint,
+    one: &checkpoints::NotedCheckpoint,
     info: &SessionInfo,
 ) -> Checkpoint {
     Checkpoint {
@@ -56,7 +56,7 @@ pub(super) fn at(
 /// True if a checkpoint, or a part of its state, may be older than what was acknowledged.
 fn is_uncertain(
     notes: &Checkpoints,
-    checkpoint: &checkpoints::Checkpoint,
+    checkpoint: &checkpoints::NotedCheckpoint,
     info: &SessionInfo,
 ) -> bool {
     uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))

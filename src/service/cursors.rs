@@ -125,8 +125,8 @@ impl Service {
     }
 }
 
-fn cursor_at(name: &str, cursor: checkpoints::Cursor, info: &SessionInfo) -> Cursor {
-    let checkpoints::Cursor { position, at } = cursor;
+fn cursor_at(name: &str, cursor: checkpoints::NotedCursor, info: &SessionInfo) -> Cursor {
+    let checkpoints::NotedCursor { position, at } = cursor;
     Cursor {
         name: name.to_owned(),
         position,

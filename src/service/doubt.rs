@@ -65,7 +65,7 @@ impl Service {
             };
             let forgotten = around.iter().filter(is_forgotten).map(|event| event.position);
             let doubt = (doubt != Doubt::default()).then_some(doubt);
-            let marked = facts.marks.of(&event.id).to_vec();
+            let marked = facts.marks.of_event(&event.id).to_vec();
             Standing { doubt, marked, forgotten: forgotten.collect(), unchecked: false }
         };
         self.peek_facts(key, look).await.unwrap_or_default()

@@ -342,7 +342,7 @@ impl Service {
                 for link in &before {
                     self.note_writers(key, &link.key).await?;
                 }
-                let facts = Facts::of(info.workspace.as_deref());
+                let facts = Facts::from_workspace(info.workspace.as_deref());
                 let mut facts = self.facts_of_line(&before, facts).await?;
                 facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
@@ -409,7 +409,7 @@ impl Service {
             return self.facts_at(key, to).await;
         }
         let workspace = self.store.info(key).await?.workspace;
-        let mut known = Facts::of(workspace.as_deref());
+        let mut known = Facts::from_workspace(workspace.as_deref());
         loop {
             let mut facts = self.facts_of_line(&before, known).await?;
             facts.begin(key.session.as_str());
@@ -506,11 +506,11 @@ impl Service {
                 self.note_writers(key, key).await?;
             }
             let held = Arc::clone(&kept.held);
-            let facts = Facts::of(info.workspace.as_deref());
+            let facts = Facts::from_workspace(info.workspace.as_deref());
             *kept = Kept { created_at: Some(info.created_at), facts, held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
-            kept.facts = Facts::of(info.workspace.as_deref());
+            kept.facts = Facts::from_workspace(info.workspace.as_deref());
         }
         Ok(kept)
     }
@@ -560,7 +560,7 @@ impl Service {
     /// Those of reading the session.
     pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
         let info = self.store.info(key).await?;
-        let mut facts = Facts::of(info.workspace.as_deref());
+        let mut facts = Facts::from_workspace(info.workspace.as_deref());
         self.fold_to(key, &mut facts, position).await?;
         Ok(facts)
     }

@@ -50,7 +50,7 @@ impl Service {
         let events = [event(kinds::EVENT_MARKED, caller.origin, body)];
         let batch = Batch { events: events.into(), key, ..Batch::default() };
         self.append(caller, session, batch, false).await?;
-        let look = |facts: &Facts| facts.marks.of(of).to_vec();
+        let look = |facts: &Facts| facts.marks.of_event(of).to_vec();
         let marks = self.peek_facts(&at, |_, facts| look(facts)).await?;
         Ok(EventMarked { session: session.clone(), event: of.clone(), marks })
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{ServiceError, ServiceResult};
-use crate::projection::{Level, Usage};
+use crate::projection::{Level, ReportedUsage};
 
 /// Pairs of a session's metadata that take the place of the settings, and what they are.
 const LIMIT: (&str, &str) = ("token_limit", "a whole number of tokens");
@@ -87,7 +87,7 @@ impl Monitor {
     }
 
     /// The level crossed and not recorded yet, with the tokens that crossed it.
-    pub(super) fn crossed(&self, usage: &Usage) -> Option<(Level, u64)> {
+    pub(super) fn crossed(&self, usage: &ReportedUsage) -> Option<(Level, u64)> {
         let tokens = usage.latest?.tokens;
         let level = self.level(tokens)?;
         let recorded = usage.recorded.map(|(level, _)| level);
@@ -118,13 +118,13 @@ mod tests {
     use super::*;
     use crate::{
         event::{Position, Timestamp},
-        projection::usage::Report,
+        projection::usage::RequestTokens,
     };
 
-    fn usage(recorded: Option<Level>, least_since: Option<u64>, tokens: u64) -> Usage {
+    fn usage(recorded: Option<Level>, least_since: Option<u64>, tokens: u64) -> ReportedUsage {
         let report = Report { position: Position(9), at: Timestamp(0), tokens };
         let recorded = recorded.map(|level| (level, Position(5)));
-        Usage { latest: Some(report), recorded, least_since, ..Usage::default() }
+        ReportedUsage { latest: Some(report), recorded, least_since, ..ReportedUsage::default() }
     }
 
     #[test]

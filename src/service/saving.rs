@@ -17,9 +17,9 @@ use crate::{
     projection::{
         body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
         checkpoints::Trigger,
-        placed,
     },
     store::{NewSession, SessionInfo, StoreError},
+    traces::placed,
 };
 
 /// Retries after another writer appended in between.

@@ -11,7 +11,8 @@ use super::{RESERVED_METADATA, Service, SessionInfo};
 use crate::{
     env::sync::Mutex,
     event::{Event, Position, Scope, SessionId, SessionKey, kinds},
-    projection::{body, text::one_line, texts_of, typed_by_person},
+    projection::{body, text::one_line, typed_by_person},
+    traces::texts_of,
 };
 
 /// Characters of a title at most: of a message, and of research.

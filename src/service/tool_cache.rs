@@ -14,9 +14,9 @@ use crate::{
     harness,
     projection::{
         Facts, body,
-        remembered::{CallBody, Memory, TOKEN_BYTES, digest, has_words},
-        words,
+        remembered::{CallBody, RememberedResult, TOKEN_BYTES, digest, has_words},
     },
+    traces::words,
 };
 
 /// Default tokens of remembered results.
@@ -95,7 +95,7 @@ impl Service {
         let wanted = digest(lookup.server.as_deref(), &lookup.name, &lookup.input);
         let look = |facts: &Facts| {
             let found = facts.remembered.find(wanted).cloned();
-            let kept = |memory: &Memory| {
+            let kept = |memory: &RememberedResult| {
                 let within = facts.remembered.within(tokens_max);
                 within.iter().any(|(one, _)| one.result == memory.result)
             };

@@ -35,5 +35,6 @@ pub use nearest::nearest;
 pub use crate::harness::{
     BRIEF_NOTICE, NOTICE, TRUST, framed, minute, quote, speaks_of_it, words as recall_words,
 };
-pub use crate::projection::{Refused, body::ranges, refused, said_with_refusal, typed_by_person};
+pub use crate::projection::{body::ranges, typed_by_person};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
+pub use crate::traces::{RefusedCall, refused, said_with_refusal};

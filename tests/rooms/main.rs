@@ -28,6 +28,7 @@ mod event {
     mod json;
     mod kind;
     mod point;
+    mod text;
     mod time;
 }
 mod harness {
@@ -63,7 +64,6 @@ mod projection {
     mod progress;
     mod remembered;
     mod research;
-    mod text;
     mod usage;
     mod work;
 }

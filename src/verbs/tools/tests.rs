@@ -70,6 +70,6 @@ fn toolsets_are_named_in_a_list() {
 #[test]
 fn a_recorded_call_of_a_tool_is_known_as_one_of_this_program() {
     for tool in tools() {
-        assert!(crate::projection::tools::is_own(None, tool.name), "{}", tool.name);
+        assert!(crate::traces::tools::is_own(None, tool.name), "{}", tool.name);
     }
 }

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::work::{fails, folded, run};
-use sessionlog::projection::Work;
+use sessionlog::projection::WorkFacts;
 
 /// The work of commands that succeeded and printed nothing worth telling.
-fn ran(lines: &[&str]) -> Work {
+fn ran(lines: &[&str]) -> WorkFacts {
     folded(&lines.iter().map(|line| run(line, "done")).collect::<Vec<_>>())
 }
 

@@ -40,7 +40,7 @@ fn dropped_events_are_out_of_the_context_until_they_are_kept_again() {
 }
 
 #[test]
-fn one_that_does_not_say_dropped_everything_but_what_it_kept() {
+fn a_compaction_without_dropped_ranges_drops_all_but_the_kept_ones() {
     for (kind, body, expected) in [
         ("context.compacted", r#"{"kept":[[4,6]]}"#, &[(0, 4), (6, 10)][..]),
         ("context.compacted", "{}", &[(0, 10)]),
@@ -56,7 +56,7 @@ fn one_that_does_not_say_dropped_everything_but_what_it_kept() {
 
 proptest! {
     #[test]
-    fn ranges_are_sets_of_positions(
+    fn union_and_difference_of_ranges_are_those_of_their_positions(
         one in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
         other in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
     ) {

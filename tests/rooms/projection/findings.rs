@@ -1,7 +1,7 @@
 //! The most informative sentences of a session.
 
 use crate::event;
-use sessionlog::projection::{Facts, Finding, Findings, Said};
+use sessionlog::projection::{Facts, Finding, Findings, FoundIn};
 
 /// Steps with how sure each is.
 fn found(steps: &[(&str, Option<&str>)]) -> Findings {
@@ -28,11 +28,11 @@ fn a_recurring_sentence_yields_to_one_said_once() {
     steps.insert(20, (&told, None));
     let findings = found(&steps);
     assert_eq!(&*best(&findings).text, "Kestrel dives were timed by Osgood in Varna.");
-    assert_eq!(best(&findings).said, Said::Step(20));
+    assert_eq!(best(&findings).said, FoundIn::Step(20));
 }
 
 #[test]
-fn there_are_never_more_than_the_pool_holds_and_they_are_the_best() {
+fn of_more_findings_than_are_kept_the_best_stay() {
     let texts: Vec<String> = (0..2_000)
         .map(|step| match step % 5 {
             0 => format!("alpha{step} beta{step} gamma{step} delta{step} epsilon{step}."),
@@ -42,13 +42,13 @@ fn there_are_never_more_than_the_pool_holds_and_they_are_the_best() {
     let steps: Vec<_> = texts.iter().map(|text| (text.as_str(), None)).collect();
     let findings = found(&steps);
     assert_eq!(findings.found().len(), 160);
-    let is_told = |one: &Finding| matches!(one.said, Said::Step(step) if step % 5 == 0);
+    let is_told = |one: &Finding| matches!(one.said, FoundIn::Step(step) if step % 5 == 0);
     assert!(findings.found().iter().all(is_told), "{:?}", findings.found());
     assert_eq!(findings.found(), found(&steps).found());
 }
 
 #[test]
-fn a_superseded_step_says_nothing() {
+fn a_superseded_step_has_no_findings() {
     let mut facts = Facts::default();
     for (position, body) in (0..).zip([
         r#"{"number":1,"description":"Alpha beta gamma delta."}"#,
@@ -56,15 +56,15 @@ fn a_superseded_step_says_nothing() {
     ]) {
         facts.fold(&event(position, "research.step", body));
     }
-    assert!(facts.findings.found().iter().all(|one| one.said == Said::Step(1)));
+    assert!(facts.findings.found().iter().all(|one| one.said == FoundIn::Step(1)));
 }
 
 #[test]
-fn a_sure_step_counts_for_more() {
+fn a_finding_of_a_confident_step_ranks_higher() {
     let sure = found(&[
         ("some words said here.", Some("low")),
         ("other things told there.", Some("high")),
         ("third thing.", None),
     ]);
-    assert_eq!(best(&sure).said, Said::Step(1));
+    assert_eq!(best(&sure).said, FoundIn::Step(1));
 }

@@ -3,14 +3,14 @@
 use crate::event;
 use sessionlog::{
     event::{Event, Origin, Position},
-    projection::{Facts, Progress, Word},
+    projection::{Facts, Instruction, WorkProgress},
 };
 
 /// Bounds of what is kept.
 const LINE_CHARS_MAX: usize = 120;
 const WHOLE_CHARS_MAX: usize = 2_000;
 
-fn said(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Progress {
+fn said(texts: impl IntoIterator<Item = impl AsRef<str>>) -> WorkProgress {
     let mut facts = Facts::default();
     for (position, text) in (0..).zip(texts) {
         let body = serde_json::json!({ "content": text.as_ref() }).to_string();
@@ -19,12 +19,12 @@ fn said(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Progress {
     facts.progress
 }
 
-fn texts<'a>(words: impl Iterator<Item = &'a Word>) -> Vec<&'a str> {
+fn texts<'a>(words: impl Iterator<Item = &'a Instruction>) -> Vec<&'a str> {
     words.map(|word| &*word.text).collect()
 }
 
 #[test]
-fn the_newest_are_whole_and_those_before_are_lines() {
+fn the_newest_instructions_are_kept_whole_and_earlier_ones_as_lines() {
     let all = said((0..1_200).map(|n| format!("number {n}\n{}", "x".repeat(3_000))));
     let all = all.instructions();
     assert_eq!((all.whole().count(), all.lines().count(), all.count()), (64, 1_000, 1_200));

@@ -1,7 +1,7 @@
 //! Outcomes of calls of tools.
 
 use crate::event;
-use sessionlog::projection::{Outcomes, Trouble};
+use sessionlog::{projection::Outcomes, traces::Trouble};
 
 /// Bounds of what is kept.
 const OUTCOMES_MAX: usize = 200;
@@ -39,7 +39,7 @@ fn calls_and_results_meet_under_each_vocabulary() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_kept() {
+fn of_more_outcomes_than_are_kept_the_oldest_go() {
     let call = |n: usize| format!(r#"{{"name":"a","call_id":"{n}"}}"#);
     let result = |n: usize| format!(r#"{{"call_id":"{n}","is_error":true}}"#);
     let bodies: Vec<_> = (0..1_000)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::event;
-use sessionlog::projection::{Facts, Plan};
+use sessionlog::projection::{AgentPlan, Facts};
 
 /// Steps of a plan that are kept.
 const PLAN_MAX: usize = 200;
@@ -18,7 +18,7 @@ fn called(facts: &mut Facts, tool: &str, input: &str, result: &str) {
     facts.fold(&event(facts.position.0, "agent.tool_result", result));
 }
 
-fn plan(facts: &Facts) -> &Plan {
+fn plan(facts: &Facts) -> &AgentPlan {
     facts.progress.plan().expect("a plan")
 }
 

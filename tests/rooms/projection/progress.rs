@@ -3,14 +3,14 @@
 use crate::event;
 use sessionlog::{
     event::{Event, Origin, Position},
-    projection::{Facts, Progress, Word, is_done},
+    projection::{Facts, Instruction, WorkProgress, is_done},
 };
 
 /// Bounds of what is kept.
 const RESULTS_BYTES_MAX: usize = 48 << 10;
 const RESULT_CHARS_MAX: usize = 4_000;
 
-fn folded(events: &[(&str, &str)]) -> Progress {
+fn folded(events: &[(&str, &str)]) -> WorkProgress {
     let mut facts = Facts::default();
     for (position, (kind, body)) in (0..).zip(events) {
         facts.fold(&event(position, kind, *body));
@@ -26,7 +26,7 @@ fn the_task_is_the_first_word_and_the_latest_is_another() {
         ("agent.message", r#"{"content":"yes"}"#),
         ("user.message", r#"{"content":"and paint it"}"#),
     ]);
-    let of = |word: Option<&Word>| word.map(|word| (word.position.0, word.text.clone()));
+    let of = |word: Option<&Instruction>| word.map(|word| (word.position.0, word.text.clone()));
     assert_eq!(of(progress.task()), Some((1, "mend it".to_owned())));
     let last = progress.instructions().whole().next_back();
     assert_eq!(of(last), Some((3, "and paint it".to_owned())));

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::event;
 use sessionlog::{
     event::kinds,
-    projection::{Remembered, remembered::digest},
+    projection::{RememberedResults, remembered::digest},
 };
 
 /// Bounds of what is kept.
 const MEMORIES_MAX: usize = 1_000;
 
-fn folded(events: &[(&str, Value)]) -> Remembered {
-    let mut remembered = Remembered::default();
+fn folded(events: &[(&str, Value)]) -> RememberedResults {
+    let mut remembered = RememberedResults::default();
     for (position, (kind, body)) in (0..).zip(events) {
         remembered.fold(&event(position, kind, body.to_string()));
     }
@@ -113,7 +113,7 @@ fn an_answer_given_again_is_counted_and_not_remembered_twice() {
 }
 
 #[test]
-fn a_call_is_known_by_what_it_means() {
+fn calls_with_equivalent_inputs_have_one_digest() {
     let named = |text: &str| digest(None, "t", &serde_json::from_str(text).expect("JSON"));
     assert_eq!(named(r#"{"a":1,"b":[1,2]}"#), named(r#"{ "b":[1,2], "a":1, "c":null }"#));
     for other in [r#"{"a":1,"b":[2,1]}"#, r#"{"a":"1","b":[1,2]}"#, "{}", r#"[1,2]"#] {

@@ -3,7 +3,7 @@
 use crate::event;
 use sessionlog::{
     event::{Position, Range, Timestamp, kinds},
-    projection::{Facts, Said},
+    projection::{Facts, FoundIn},
 };
 
 fn facts(events: &[(&str, &str)]) -> Facts {
@@ -47,7 +47,7 @@ fn steps_revisions_branches_and_gaps_fold_into_facts() {
     assert_eq!(research.find(2, Some("b")), Some(3));
     assert_eq!(research.find(2, Some("c")), None);
     let found: Vec<_> = facts.findings.found().iter().map(|one| one.said).collect();
-    assert!(found.contains(&Said::Step(2)) && !found.contains(&Said::Step(1)), "{found:?}");
+    assert!(found.contains(&FoundIn::Step(2)) && !found.contains(&FoundIn::Step(1)), "{found:?}");
     assert_eq!((research.last_main(), research.last_any()), (4, 4));
     assert_eq!(
         research.branches().first().map(|b| (b.from, b.last, b.steps)),

@@ -3,10 +3,10 @@
 use crate::event;
 use sessionlog::{
     event::{Position, kinds},
-    projection::{Facts, Level, Usage},
+    projection::{Facts, Level, ReportedUsage},
 };
 
-fn folded(events: &[(&str, &str)]) -> Usage {
+fn folded(events: &[(&str, &str)]) -> ReportedUsage {
     let mut facts = Facts::default();
     for (position, (kind, body)) in (0..).zip(events) {
         facts.fold(&event(position, kind, *body));
@@ -55,5 +55,5 @@ fn a_crossed_level_stands_with_the_least_usage_reported_since() {
     assert_eq!((usage.least_since, usage.requests), (Some(10), 3));
     let usage =
         folded(&[(kinds::CONTEXT_THRESHOLD, r#"{"level":"elsewhere"}"#), ("user.message", &high)]);
-    assert_eq!(usage, Usage::default());
+    assert_eq!(usage, ReportedUsage::default());
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::event;
-use sessionlog::projection::{CommandFact, Facts, Work};
+use sessionlog::projection::{CommandFact, Facts, WorkFacts};
 
 /// Calls with their results, at positions 0 and 1, 2 and 3 and so on.
-pub(super) fn folded(calls: &[(&str, Value, Value)]) -> Work {
+pub(super) fn folded(calls: &[(&str, Value, Value)]) -> WorkFacts {
     let mut facts = Facts::default();
     let mut fold = |position: usize, kind: &str, body: Value| {
         facts.fold(&event(position as u64, kind, body.to_string()));
@@ -60,7 +60,7 @@ fn the_result_of_a_command_failed_when_its_output_says_so() {
 }
 
 /// Each command that failed once, with its current state.
-fn commands(work: &Work) -> Vec<String> {
+fn commands(work: &WorkFacts) -> Vec<String> {
     let tool_event = |fact: &CommandFact| {
         let state = if fact.failed { "fails" } else { "mended" };
         let of = format!("{} {}", fact.failures, fact.error);

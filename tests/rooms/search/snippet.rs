@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use sessionlog::{
-    projection::text::ELLIPSIS,
+    event::text::ELLIPSIS,
     search::{Query, Snippet, snippet},
 };
 

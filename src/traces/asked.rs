@@ -11,7 +11,7 @@ const TOOLS: [&str; 4] =
 
 /// The answers in a result, each behind its question, a line each; `None` without any, and for
 /// another tool.
-pub(super) fn answers(tool: &str, result: &str) -> Option<String> {
+pub(crate) fn answers(tool: &str, result: &str) -> Option<String> {
     if !TOOLS.contains(&tool) {
         return None;
     }

@@ -6,253 +6,60 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
-use crate::event::json;
+use super::content::string;
+use crate::event::{
+    json,
+    lists::{phrase_list, word_list},
+};
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 26] = [
-    "sequential_search",
-    "get_research_session",
-    "add_sources",
-    "list_sessions",
-    "review_history",
-    "clear_session",
-    "emit_event",
-    "get_events",
-    "fork_session",
-    "checkpoint",
-    "resume",
-    "continue_session",
-    "memory_search",
-    "memory_page",
-    "memory_insert",
-    "save_skill",
-    "upsert_entity",
-    "create_relationship",
-    "query_entities",
-    "query_relationships",
-    "remove_from_graph",
-    "save_session",
-    "restore_session",
-    "get_session",
-    "delete_session",
-    "move_workspace",
-];
+const OWN_TOOLS: [&str; 26] = word_list(
+    "sequential_search get_research_session add_sources list_sessions review_history \
+     clear_session emit_event get_events fork_session checkpoint resume continue_session \
+     memory_search memory_page memory_insert save_skill upsert_entity create_relationship \
+     query_entities query_relationships remove_from_graph save_session restore_session \
+     get_session delete_session move_workspace",
+);
 
 /// Tools that change files, by the words of their names.
-const EDITORS: [&str; 16] = [
-    "edit",
-    "multi edit",
-    "write",
-    "notebook edit",
-    "apply patch",
-    "patch",
-    "apply diff",
-    "replace",
-    "search replace",
-    "replace in file",
-    "write to file",
-    "insert content",
-    "edit block",
-    "str replace editor",
-    "str replace based edit tool",
-    "text editor",
-];
+const EDITORS: [&str; 16] = phrase_list(
+    "edit|multi edit|write|notebook edit|apply patch|patch|apply diff|replace|search replace|\
+     replace in file|write to file|insert content|edit block|str replace editor|\
+     str replace based edit tool|text editor",
+);
 /// Tools that run commands.
-const SHELLS: [&str; 16] = [
-    "bash",
-    "shell",
-    "local shell",
-    "exec",
-    "exec command",
-    "shell command",
-    "run command",
-    "execute",
-    "execute command",
-    "terminal",
-    "run terminal cmd",
-    "run terminal command",
-    "run in terminal",
-    "run shell command",
-    "container exec",
-    "power shell",
-];
+const SHELLS: [&str; 16] = phrase_list(
+    "bash|shell|local shell|exec|exec command|shell command|run command|execute|execute command|\
+     terminal|run terminal cmd|run terminal command|run in terminal|run shell command|\
+     container exec|power shell",
+);
 /// Agents' internal tools whose names suggest a change.
-const INNER: [&str; 10] = [
-    "task",
-    "request user input",
-    "agent",
-    "kill shell",
-    "kill bash",
-    "write stdin",
-    "send input",
-    "spawn agent",
-    "exit plan mode",
-    "tool search",
-];
+const INNER: [&str; 10] = phrase_list(
+    "task|request user input|agent|kill shell|kill bash|write stdin|send input|spawn agent|\
+     exit plan mode|tool search",
+);
 /// Words for a change to a file.
-const FILE_VERBS: [&str; 14] = [
-    "write", "edit", "create", "insert", "replace", "delete", "remove", "move", "rename", "patch",
-    "append", "save", "update", "modify",
-];
+const FILE_VERBS: [&str; 14] = word_list(
+    "write edit create insert replace delete remove move rename patch append save update modify",
+);
 /// Words for a change, and for a read.
-const CHANGES: &[&str] = &[
-    "book",
-    "update",
-    "cancel",
-    "create",
-    "delete",
-    "send",
-    "transfer",
-    "add",
-    "set",
-    "submit",
-    "pay",
-    "put",
-    "insert",
-    "remove",
-    "modify",
-    "exchange",
-    "return",
-    "refund",
-    "assign",
-    "merge",
-    "publish",
-    "deploy",
-    "write",
-    "edit",
-    "upload",
-    "upsert",
-    "save",
-    "store",
-    "move",
-    "rename",
-    "replace",
-    "append",
-    "patch",
-    "approve",
-    "reject",
-    "close",
-    "reopen",
-    "open",
-    "enable",
-    "disable",
-    "start",
-    "stop",
-    "restart",
-    "register",
-    "unregister",
-    "subscribe",
-    "unsubscribe",
-    "invite",
-    "grant",
-    "revoke",
-    "push",
-    "commit",
-    "apply",
-    "install",
-    "uninstall",
-    "purchase",
-    "buy",
-    "sell",
-    "withdraw",
-    "deposit",
-    "charge",
-    "reserve",
-    "confirm",
-    "complete",
-    "archive",
-    "restore",
-    "reset",
-    "clear",
-    "reply",
-    "notify",
-    "trigger",
-    "execute",
-    "rebook",
-    "upgrade",
-    "downgrade",
-    "change",
-    "increment",
-    "decrement",
-    "drop",
-    "fork",
-    "lock",
-    "unlock",
-    "release",
-    "suspend",
-    "activate",
-    "deactivate",
-    "resume",
-    "swap",
-    "attach",
-    "detach",
-    "link",
-    "unlink",
-    "import",
-    "duplicate",
-    "copy",
-    "make",
-    "new",
-    "toggle",
-    "turn",
-    "mark",
-    "tag",
-    "label",
-    "file",
-];
-const READS: &[&str] = &[
-    "get",
-    "list",
-    "search",
-    "find",
-    "read",
-    "fetch",
-    "show",
-    "check",
-    "calculate",
-    "think",
-    "look",
-    "lookup",
-    "describe",
-    "retrieve",
-    "load",
-    "download",
-    "inspect",
-    "compare",
-    "validate",
-    "verify",
-    "preview",
-    "browse",
-    "scrape",
-    "crawl",
-    "extract",
-    "analyze",
-    "analyse",
-    "summarize",
-    "estimate",
-    "compute",
-    "convert",
-    "is",
-    "has",
-    "can",
-    "peek",
-    "ping",
-    "test",
-    "status",
-    "info",
-    "history",
-    "watch",
-    "wait",
-    "ask",
-    "resolve",
-    "explain",
-    "diff",
-    "grep",
-    "glob",
-    "tail",
-    "head",
-];
+const CHANGES: [&str; 103] = word_list(
+    "book update cancel create delete send transfer add set submit pay put insert remove modify \
+     exchange return refund assign merge publish deploy write edit upload upsert save store move \
+     rename replace append patch approve reject close reopen open enable disable start stop \
+     restart register unregister subscribe unsubscribe invite grant revoke push commit apply \
+     install uninstall purchase buy sell withdraw deposit charge reserve confirm complete archive \
+     restore reset clear reply notify trigger execute rebook upgrade downgrade change increment \
+     decrement drop fork lock unlock release suspend activate deactivate resume swap attach \
+     detach link unlink import duplicate copy make new toggle turn mark tag label file",
+);
+const READS: [&str; 50] = word_list(
+    "get list search find read fetch show check calculate think look lookup describe retrieve \
+     load download inspect compare validate verify preview browse scrape crawl extract analyze \
+     analyse summarize estimate compute convert is has can peek ping test status info history \
+     watch wait ask resolve explain diff grep glob tail head",
+);
 /// Words that are nouns as often as verbs: they decide only when no other word does.
 const UNSURE_CHANGES: [&str; 7] =
     ["order", "post", "schedule", "issue", "request", "charge", "transaction"];
@@ -262,29 +69,16 @@ const UNSURE: [&str; 16] = [
 ];
 
 /// Members of an input that name a file.
-pub(super) const PATHS: [&str; 15] = [
-    "file_path",
-    "path",
-    "filePath",
-    "notebook_path",
-    "filename",
-    "file_name",
-    "target_file",
-    "file",
-    "absolute_path",
-    "relative_workspace_path",
-    "pathInProject",
-    "files",
-    "edits",
-    "target_notebook",
-    "uri",
-];
+pub(crate) const PATHS: [&str; 15] = word_list(
+    "file_path path filePath notebook_path filename file_name target_file file absolute_path \
+     relative_workspace_path pathInProject files edits target_notebook uri",
+);
 /// Further ones of a tool that moves a file; elsewhere they name a city, a branch or a system.
-pub(super) const MOVES: [&str; 4] = ["source", "destination", "old_path", "new_path"];
+pub(crate) const MOVES: [&str; 4] = ["source", "destination", "old_path", "new_path"];
 
 /// Effect of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Does {
+pub(crate) enum Does {
     /// One of this program's own: its result is in the log already.
     Own,
     /// It keeps the agent's plan.
@@ -300,22 +94,17 @@ pub(super) enum Does {
 }
 
 /// The members of an input, by name.
-pub(super) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+pub(crate) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// The members of an input; empty when it is not an object.
-pub(super) fn members(input: Option<&RawValue>) -> Members<'_> {
+pub(crate) fn members(input: Option<&RawValue>) -> Members<'_> {
     let text = input.and_then(|input| json::list(input.get(), 1));
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// The value of a string.
-pub(super) fn text(value: &RawValue) -> Option<String> {
-    serde_json::from_str(value.get()).ok()
-}
-
 /// A tool's server, when it is named, and its own name: `mcp__server__tool` and `server__tool`
 /// contain both.
-pub(super) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
+pub(crate) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
     match (server, name.strip_prefix("mcp__").unwrap_or(name).split_once("__")) {
         (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => {
             (Some(server), tool)
@@ -333,7 +122,7 @@ pub fn is_own(server: Option<&str>, name: &str) -> bool {
 }
 
 /// Classifies a tool. `read_only` is the server's declaration.
-pub(super) fn classify(
+pub(crate) fn classify(
     server: Option<&str>,
     name: &str,
     input: &Members<'_>,
@@ -385,7 +174,7 @@ fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
 
 /// True if an editor is only used to show a file.
 fn views(input: &Members<'_>) -> bool {
-    let command = input.get("command").and_then(|value| text(value));
+    let command = input.get("command").and_then(|value| string(value));
     command.is_some_and(|command| command == "view")
 }
 
@@ -433,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_what_a_tool_does() {
+    fn a_tool_is_classified_by_the_words_of_its_name() {
         for (expected, names) in [
             (
                 Does::Changes,

@@ -2,101 +2,34 @@
 //! frame of a stack or a line that only reports that something failed. It must not know which
 //! command it was, nor decide whether it failed.
 
+use crate::event::{lists::phrase_list, text::head};
+
 /// Beginnings of lines that report a failure and not its cause, in small letters.
-const CONSEQUENCES: [&str; 34] = [
-    "error: could not compile",
-    "error: aborting due to",
-    "error: recipe",
-    "error: process didn't exit",
-    "error: test failed, to rerun",
-    "error: script",
-    "error: command failed",
-    "error command failed",
-    "for more information",
-    "make: ***",
-    "make[",
-    "npm err! a complete log",
-    "npm err! code",
-    "npm err! errno",
-    "npm err! lifecycle",
-    "npm error a complete log",
-    "npm error code",
-    "npm error lifecycle",
-    "elifecycle",
-    "traceback (most recent call last)",
-    "during handling of the above",
-    "the above exception was",
-    "command exited with",
-    "process exited with",
-    "exit code",
-    "exit status",
-    "wall time",
-    "output:",
-    "chunk id:",
-    "original token count",
-    "husky -",
-    "fail",
-    "- hook id:",
-    "- duration:",
-];
+const CONSEQUENCES: [&str; 34] = phrase_list(
+    "error: could not compile|error: aborting due to|error: recipe|error: process didn't exit|\
+     error: test failed, to rerun|error: script|error: command failed|error command failed|\
+     for more information|make: ***|make[|npm err! a complete log|npm err! code|npm err! errno|\
+     npm err! lifecycle|npm error a complete log|npm error code|npm error lifecycle|elifecycle|\
+     traceback (most recent call last)|during handling of the above|the above exception was|\
+     command exited with|process exited with|exit code|exit status|wall time|output:|chunk id:|\
+     original token count|husky -|fail|- hook id:|- duration:",
+);
 /// Beginnings of lines that advise or warn, in small letters.
 const ADVICE: [&str; 8] =
     ["hint:", "warning", "note:", "= note", "= help", "help:", "deprecat", "info"];
 /// Words of a line that names a cause, in small letters.
-const PHRASES: [&str; 39] = [
-    "not found",
-    "no such ",
-    "denied",
-    "timed out",
-    "timeout",
-    "refused",
-    "cannot ",
-    "can't ",
-    "could not ",
-    "couldn't ",
-    "unable to ",
-    "must ",
-    "is not ",
-    "are not ",
-    "ignored by ",
-    "rejected",
-    "conflict",
-    "does not ",
-    "doesn't ",
-    "did not ",
-    "failed to ",
-    "failed:",
-    "invalid",
-    "unknown ",
-    "missing",
-    "unexpected",
-    "already exists",
-    "out of ",
-    "not enough",
-    "too many",
-    "undefined",
-    "unrecognized",
-    "unsupported",
-    "expected",
-    "would be ",
-    "run `",
-    "unresolved",
-    "mismatch",
-    "not formatted",
-];
+const PHRASES: [&str; 39] = phrase_list(
+    "not found|no such |denied|timed out|timeout|refused|cannot |can't |could not |couldn't |\
+     unable to |must |is not |are not |ignored by |rejected|conflict|does not |doesn't |did not |\
+     failed to |failed:|invalid|unknown |missing|unexpected|already exists|out of |not enough|\
+     too many|undefined|unrecognized|unsupported|expected|would be |run `|unresolved|mismatch|\
+     not formatted",
+);
 /// Marks of a line that only a program that failed writes, at its beginning.
-const MARKS: [&str; 10] = [
-    "Traceback (most recent call last)",
-    "error: ",
-    "error[E",
-    "Error: ",
-    "fatal: ",
-    "FATAL",
-    "panic: ",
-    "Segmentation fault",
-    "FAILED",
-    "Uncaught ",
-];
+const MARKS: [&str; 10] = phrase_list(
+    "Traceback (most recent call last)|error: |error[E|Error: |fatal: |FATAL|panic: |\
+     Segmentation fault|FAILED|Uncaught ",
+);
 
 /// Certainty that a line gives the reason of a failure: the lower, the surer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +64,7 @@ pub(super) fn without_frame(line: &str) -> Option<&str> {
 
 /// True if a line only reports that something failed, or advises.
 pub(super) fn is_aside(line: &str) -> bool {
-    let head = line.get(..line.floor_char_boundary(40)).unwrap_or_default().to_ascii_lowercase();
+    let head = head(line, 40).to_ascii_lowercase();
     let begins = |marks: &[&str]| marks.iter().any(|mark| head.starts_with(mark));
     // `FAIL` and `FAILED` alone; what follows a name is a cause.
     begins(&ADVICE) || begins(&CONSEQUENCES) && !(head.starts_with("fail") && line.contains(": "))
@@ -161,7 +94,7 @@ pub(super) fn certainty(line: &str) -> Option<Sure> {
     if is_placed(line) {
         return Some(Sure::Placed);
     }
-    let lower = line.get(..line.floor_char_boundary(300)).unwrap_or_default().to_ascii_lowercase();
+    let lower = head(line, 300).to_ascii_lowercase();
     PHRASES.iter().any(|phrase| lower.contains(phrase)).then_some(Sure::Worded)
 }
 

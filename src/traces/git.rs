@@ -1,43 +1,34 @@
 //! Reports of git in the output of a command: the commit that it made, and the branch that is
 //! checked out. It must not run git, nor read a command.
 
+use crate::event::lists::phrase_list;
+
 /// Beginnings of what git writes when it does not do what it was asked for.
-const REFUSES: [&str; 8] = [
-    "fatal:",
-    "error:",
-    "The following paths are ignored",
-    "CONFLICT",
-    "Automatic merge failed",
-    " ! [rejected]",
-    "! [rejected]",
-    "Please commit your changes",
-];
+const REFUSES: [&str; 8] = phrase_list(
+    "fatal:|error:|The following paths are ignored|CONFLICT|Automatic merge failed| ! [rejected]|\
+     ! [rejected]|Please commit your changes",
+);
 /// Lines of git while an operation is under way.
-const UNDER_WAY: [&str; 7] = [
-    "rebase in progress",
-    "You are currently",
-    "You have unmerged paths",
-    "All conflicts fixed but you are still",
-    "needs merge",
-    "CONFLICT",
-    "could not apply",
-];
+const UNDER_WAY: [&str; 7] = phrase_list(
+    "rebase in progress|You are currently|You have unmerged paths|\
+     All conflicts fixed but you are still|needs merge|CONFLICT|could not apply",
+);
 /// Operations that are under way for a while.
 const OPERATIONS: [&str; 7] = ["rebase", "merge", "cherry-pick", "revert", "am", "pull", "stash"];
 
 /// True if an error is in the words of git.
-pub(super) fn is_git_error(error: &str) -> bool {
+pub(crate) fn is_git_error(error: &str) -> bool {
     REFUSES.iter().any(|mark| error.starts_with(mark))
 }
 
 /// True if git reports that there was nothing to commit or to push.
-pub(super) fn is_answer<'a>(mut programs: impl Iterator<Item = &'a str>, output: &str) -> bool {
+pub(crate) fn is_answer<'a>(mut programs: impl Iterator<Item = &'a str>, output: &str) -> bool {
     let says_clean = ["nothing to commit", "no changes added to commit", "Everything up-to-date"];
     programs.all(|program| program == "git") && says_clean.iter().any(|mark| output.contains(mark))
 }
 
 /// True if the success of one command of git ends the failure of another.
-pub(super) fn ends_failure(sub: &str, failed: &str) -> bool {
+pub(crate) fn ends_failure(sub: &str, failed: &str) -> bool {
     match sub {
         "commit" => matches!(failed, "add" | "commit" | "merge" | "cherry-pick" | "revert" | "rm"),
         "push" => matches!(failed, "push" | "pull" | "fetch"),
@@ -48,7 +39,7 @@ pub(super) fn ends_failure(sub: &str, failed: &str) -> bool {
 
 /// True if the failure of a command of git is over by a later report of git: an operation that is
 /// not under way any more, a commit of that subject, a branch that was pushed.
-pub(super) fn is_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
+pub(crate) fn is_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
     let has = |marks: &[&str]| marks.iter().any(|mark| output.contains(mark));
     let is_status = output.contains("On branch ");
     match failed {
@@ -66,25 +57,25 @@ pub(super) fn is_over(failed: &str, subject: Option<&str>, output: &str) -> bool
 
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Commit<'a> {
-    pub(super) branch: &'a str,
-    pub(super) hash: &'a str,
-    pub(super) subject: &'a str,
+pub(crate) struct ReportedCommit<'a> {
+    pub(crate) branch: &'a str,
+    pub(crate) hash: &'a str,
+    pub(crate) subject: &'a str,
 }
 
 /// The last commit that an output reports: `[branch 1a2b3c4] subject`.
-pub(super) fn commit(output: &str) -> Option<Commit<'_>> {
+pub(crate) fn commit(output: &str) -> Option<ReportedCommit<'_>> {
     output.lines().rev().find_map(|line| {
         let (head, subject) = line.strip_prefix('[')?.split_once("] ")?;
         let (branch, hash) = head.rsplit_once(' ')?;
         let is_hash = (7..=64).contains(&hash.len()) && hash.bytes().all(|b| b.is_ascii_hexdigit());
         let branch = branch.strip_suffix(" (root-commit)").unwrap_or(branch);
-        (is_hash && !branch.is_empty()).then_some(Commit { branch, hash, subject })
+        (is_hash && !branch.is_empty()).then_some(ReportedCommit { branch, hash, subject })
     })
 }
 
 /// The branch that an output reports last.
-pub(super) fn branch(output: &str) -> Option<&str> {
+pub(crate) fn branch(output: &str) -> Option<&str> {
     const MARKS: [&str; 3] = ["Switched to a new branch '", "Switched to branch '", "Already on '"];
     output.lines().rev().find_map(|line| {
         let quoted = MARKS.iter().find_map(|mark| line.strip_prefix(mark)?.strip_suffix('\''));

@@ -1,11 +1,11 @@
 //! Plain effects of a simple command on files: it writes, moves or removes them, or git takes their
 //! changes back. It must not read an output.
 
-use super::shell::{Part, program, without_wrappers};
+use super::shell::{SimpleCommand, program, without_wrappers};
 
 /// Effect on a file. Without a path, on all of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Touch {
+pub(crate) enum Touch {
     /// It is changed.
     Changed,
     /// All of it is written.
@@ -24,7 +24,7 @@ pub(super) enum Touch {
 }
 
 /// The files that a simple command plainly changes, and whether all of each is written.
-fn files(part: &Part) -> Vec<(bool, String)> {
+fn files(part: &SimpleCommand) -> Vec<(bool, String)> {
     let words = without_wrappers(&part.words);
     let name = program(words);
     let rest = words.get(1..).unwrap_or_default();
@@ -110,7 +110,7 @@ fn copied(words: &[&String]) -> Option<String> {
 }
 
 /// Effects of a simple command on files.
-pub(super) fn touched(part: &Part) -> Vec<(Touch, String)> {
+pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
     let touch = |whole: bool| if whole { Touch::Written } else { Touch::Changed };
     let changed = files(part).into_iter().map(|(whole, file)| (touch(whole), file));
     let mut made: Vec<(Touch, String)> = changed.collect();
@@ -189,7 +189,7 @@ fn moved(words: &[&String]) -> Vec<String> {
 }
 
 /// True if a word names one file of the work: no pattern, no variable, no device.
-pub(super) fn is_file(word: &str) -> bool {
+pub(crate) fn is_file(word: &str) -> bool {
     let special = |c: char| matches!(c, '*' | '?' | '$' | '`' | '{' | '[' | '~' | '(' | '&');
     let aside = ["/dev/", "/tmp/", "/proc/"].iter().any(|place| word.starts_with(place));
     !word.is_empty() && !word.contains(special) && !aside && !word.ends_with('/')

@@ -6,10 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{
     effects, looks,
-    selection::{DRIVERS, Test},
-    shell::{Joint, Part, parts, program, without_wrappers},
-    text::clip,
+    selection::{DRIVERS, TestRun},
+    shell::{Joint, SimpleCommand, parts, program, without_wrappers},
     touch::{Touch, touched},
+};
+use crate::event::{
+    lists::word_list,
+    text::{clip, head},
 };
 
 /// Bytes of a command that are read.
@@ -18,7 +21,7 @@ const BYTES_MAX: usize = 16 << 10;
 const NAME_CHARS_MAX: usize = 200;
 
 /// First line of a patch.
-pub(super) const PATCH: &str = "*** Begin Patch";
+pub(crate) const PATCH: &str = "*** Begin Patch";
 /// Programs that build, beside the drivers.
 const BUILDERS: [&str; 9] =
     ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac", "clippy-driver"];
@@ -38,31 +41,27 @@ const BUILDS: [(&str, &str); 12] = [
     ("all", "build"),
 ];
 /// Programs that only print another one's output.
-const FILTERS: [&str; 14] = [
-    "tail", "head", "cat", "tee", "less", "grep", "rg", "sed", "sort", "wc", "awk", "uniq", "cut",
-    "tr",
-];
+const FILTERS: [&str; 14] = word_list("tail head cat tee less grep rg sed sort wc awk uniq cut tr");
 /// Programs that prepare a command or report of it.
 const PREPARES: [&str; 18] = [
     "", "cd", "export", "set", "source", ".", "pushd", "popd", "echo", "printf", "true", ":",
     "exit", "sleep", "wait", "unset", "trap", "ulimit",
 ];
 /// Programs that run a script, and options behind which the script itself stands.
-const INTERPRETERS: [&str; 16] = [
-    "python", "python3", "node", "bash", "sh", "zsh", "ruby", "perl", "php", "deno", "bun", "tsx",
-    "ts-node", "Rscript", "lua", "julia",
-];
+const INTERPRETERS: [&str; 16] = word_list(
+    "python python3 node bash sh zsh ruby perl php deno bun tsx ts-node Rscript lua julia",
+);
 const INLINE: [&str; 7] = ["-c", "-e", "-r", "-", "eval", "--eval", "-p"];
 /// Options that make another command of one.
 const TELLING: [&str; 5] = ["--dry-run", "--help", "--version", "--list", "--no-run"];
 
 /// Kind of a simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum CommandKind {
     /// It only looks: no exit code of it is a failure.
     Looks,
     /// It runs tests.
-    Tests(Test),
+    Tests(TestRun),
     /// It builds: the family, and what it is limited to.
     Builds(Box<str>, Vec<Box<str>>),
     /// It is git, asked for this; with the subject of a commit.
@@ -77,46 +76,46 @@ pub(super) enum Kind {
 
 /// A simple command, as its outcome is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct CommandRun {
     /// Equal for runs that do the same.
-    pub(super) key: u64,
+    pub(crate) key: u64,
     /// The program.
-    pub(super) program: Box<str>,
-    pub(super) kind: Kind,
-    pub(super) joint: Joint,
+    pub(crate) program: Box<str>,
+    pub(crate) kind: CommandKind,
+    pub(crate) joint: Joint,
     /// True if the exit code of the line is that of another command.
-    pub(super) hides_code: bool,
+    pub(crate) hides_code: bool,
     /// Number of the command's files that belong to the simple commands before it.
-    pub(super) files_before: usize,
+    pub(crate) files_before: usize,
 }
 
-impl Run {
-    pub(super) fn only_looks(&self) -> bool {
-        self.kind == Kind::Looks
+impl CommandRun {
+    pub(crate) fn only_looks(&self) -> bool {
+        self.kind == CommandKind::Looks
     }
 
-    pub(super) fn test(&self) -> Option<&Test> {
+    pub(crate) fn test(&self) -> Option<&TestRun> {
         match &self.kind {
-            Kind::Tests(test) => Some(test),
+            CommandKind::Tests(test) => Some(test),
             _ => None,
         }
     }
 
     /// The use of a tool that is no shell.
-    pub(super) fn of_tool(key: u64, tool: &str) -> Self {
-        let (kind, joint) = (Kind::Other(None), Joint::Then);
+    pub(crate) fn of_tool(key: u64, tool: &str) -> Self {
+        let (kind, joint) = (CommandKind::Other(None), Joint::Then);
         Self { key, program: tool.into(), kind, joint, hides_code: false, files_before: 0 }
     }
 
-    fn from_part(part: &Part) -> Self {
+    fn from_part(part: &SimpleCommand) -> Self {
         let words = without_wrappers(&part.words);
         let name = program(words);
         let kind = kind(words, name, part);
         let mut hasher = DefaultHasher::new();
         match &kind {
-            Kind::Tests(test) => test.hash(&mut hasher),
-            Kind::Git(sub, _) => ("git", sub).hash(&mut hasher),
-            Kind::Builds(family, limits) => (family, limits).hash(&mut hasher),
+            CommandKind::Tests(test) => test.hash(&mut hasher),
+            CommandKind::Git(sub, _) => ("git", sub).hash(&mut hasher),
+            CommandKind::Builds(family, limits) => (family, limits).hash(&mut hasher),
             _ => {
                 let is_said = |word: &&String| {
                     !word.starts_with('-') || word.len() == 1 || TELLING.contains(&&***word)
@@ -137,27 +136,27 @@ impl Run {
     }
 }
 
-fn kind(words: &[String], name: &str, part: &Part) -> Kind {
-    if let Some(test) = Test::parse(words, name) {
-        return Kind::Tests(test);
+fn kind(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
+    if let Some(test) = TestRun::parse(words, name) {
+        return CommandKind::Tests(test);
     }
     if looks::only_looks(words, name, &part.words) {
-        return Kind::Looks;
+        return CommandKind::Looks;
     }
     let rest = words.get(1..).unwrap_or_default();
     if name == "git" {
         let (sub, rest) = looks::git_words(rest);
-        return Kind::Git(sub.into(), subject(rest, &part.input));
+        return CommandKind::Git(sub.into(), subject(rest, &part.input));
     }
     let is_inline = || rest.first().is_some_and(|word| INLINE.contains(&&**word));
     let runs_script = INTERPRETERS.contains(&name);
     if effects::installs(words, name) {
         let named = rest.iter().filter(|word| !word.starts_with('-')).skip(1);
         let bare = |word: &String| word.split(['=', '>', '<', '[', '~']).next().map(Into::into);
-        return Kind::Installs(named.filter_map(bare).collect());
+        return CommandKind::Installs(named.filter_map(bare).collect());
     }
     if runs_script && (is_inline() || !part.input.is_empty()) || asks_network(name) {
-        return Kind::Trial;
+        return CommandKind::Trial;
     }
     if let Some(build) = build(name, rest) {
         return build;
@@ -167,7 +166,9 @@ fn kind(words: &[String], name: &str, part: &Part) -> Kind {
         true => rest.iter().find(is_path),
         false => words.first().filter(|word| word.contains('/')),
     };
-    Kind::Other(script.map(|path| clip(path.trim_start_matches("./"), NAME_CHARS_MAX).into()))
+    CommandKind::Other(
+        script.map(|path| clip(path.trim_start_matches("./"), NAME_CHARS_MAX).into()),
+    )
 }
 
 fn asks_network(name: &str) -> bool {
@@ -175,14 +176,14 @@ fn asks_network(name: &str) -> bool {
 }
 
 /// A run that builds, limited to what its plain words name.
-fn build(name: &str, rest: &[String]) -> Option<Kind> {
+fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
     let plain = |words: &[String]| -> Vec<Box<str>> {
         let named = words.iter().filter(|word| !word.starts_with(['-', '+']));
         let named = named.map(|word| word.trim_start_matches("./"));
         named.filter(|word| !matches!(*word, "" | "..." | "." | "run")).map(Into::into).collect()
     };
     if BUILDERS.contains(&name) {
-        return Some(Kind::Builds(name.into(), plain(rest)));
+        return Some(CommandKind::Builds(name.into(), plain(rest)));
     }
     if !DRIVERS.contains(&name) || rest.iter().any(|word| TELLING.contains(&&**word)) {
         return None;
@@ -190,7 +191,7 @@ fn build(name: &str, rest: &[String]) -> Option<Kind> {
     let at = rest.iter().position(|word| !word.starts_with(['-', '+']) && word != "run");
     let Some(at) = at else {
         // `make` and `ninja` alone build all.
-        return (name == "make").then(|| Kind::Builds("make build".into(), Vec::new()));
+        return (name == "make").then(|| CommandKind::Builds("make build".into(), Vec::new()));
     };
     let word = rest.get(at)?.as_str();
     let same = BUILDS.iter().find(|(known, _)| *known == word).map(|(_, same)| *same);
@@ -198,7 +199,7 @@ fn build(name: &str, rest: &[String]) -> Option<Kind> {
     // Which of the managers of packages runs a script of the package makes no difference.
     let family = if matches!(name, "npm" | "pnpm" | "yarn" | "bun") { "npm" } else { name };
     let limits = plain(rest.get(at + 1..).unwrap_or_default());
-    Some(Kind::Builds(format!("{family} {same}").into(), limits))
+    Some(CommandKind::Builds(format!("{family} {same}").into(), limits))
 }
 
 /// The first line of the message of a commit.
@@ -217,21 +218,21 @@ fn subject(rest: &[String], input: &str) -> Option<Box<str>> {
 
 /// The parsed form of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Command {
+pub(crate) struct Command {
     /// Its simple commands, but those that only prepare it or print another one's output.
-    pub(super) runs: Vec<Run>,
+    pub(crate) runs: Vec<CommandRun>,
     /// True if its exit code is that of a command that only looks.
-    pub(super) ends_in_look: bool,
+    pub(crate) ends_in_look: bool,
     /// True if it changes something besides files.
-    pub(super) changes: bool,
+    pub(crate) changes: bool,
     /// Its plain effects on files, in order.
-    pub(super) files: Vec<(Touch, String)>,
+    pub(crate) files: Vec<(Touch, String)>,
 }
 
 impl Command {
     /// Reads a command as a shell would.
-    pub(super) fn parse(line: &str) -> Self {
-        let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
+    pub(crate) fn parse(line: &str) -> Self {
+        let text = head(line, BYTES_MAX);
         let parts = parts(text);
         let fed = parts.iter().filter(|part| matches!(program(&part.words), "echo" | "printf"));
         let fed = fed.flat_map(|part| part.words.iter().map(String::as_str));
@@ -243,12 +244,16 @@ impl Command {
             let words = without_wrappers(&part.words);
             made.changes |= effects::changes(words, program(words), &given);
             if is_main_part(part) {
-                let passes = |next: &Part| {
+                let passes = |next: &SimpleCommand| {
                     next.joint == Joint::And || next.joint == Joint::Pipe && is_piped_whole
                 };
                 let hides_code = !parts.iter().skip(at + 1).all(passes);
                 let files_before = made.files.len();
-                made.runs.push(Run { hides_code, files_before, ..Run::from_part(part) });
+                made.runs.push(CommandRun {
+                    hides_code,
+                    files_before,
+                    ..CommandRun::from_part(part)
+                });
             }
             made.files.extend(touched(part));
         }
@@ -262,46 +267,16 @@ impl Command {
 }
 
 /// Programs whose first word says what they are asked to do.
-const ASKED: [&str; 32] = [
-    "git",
-    "cargo",
-    "npm",
-    "yarn",
-    "pnpm",
-    "bun",
-    "docker",
-    "kubectl",
-    "go",
-    "pip",
-    "pip3",
-    "uv",
-    "poetry",
-    "make",
-    "systemctl",
-    "terraform",
-    "aws",
-    "gcloud",
-    "gh",
-    "helm",
-    "brew",
-    "apt",
-    "apt-get",
-    "dotnet",
-    "bundle",
-    "rails",
-    "mix",
-    "gradle",
-    "mvn",
-    "rustup",
-    "deno",
-    "sessionlog",
-];
+const ASKED: [&str; 32] = word_list(
+    "git cargo npm yarn pnpm bun docker kubectl go pip pip3 uv poetry make systemctl terraform \
+     aws gcloud gh helm brew apt apt-get dotnet bundle rails mix gradle mvn rustup deno sessionlog",
+);
 
 /// Names of the simple commands of a line, each once: the program and its subcommand (`cargo
 /// test`). Changes of directory and filters at the end are left out.
 #[must_use]
 pub fn names(line: &str) -> Vec<String> {
-    let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
+    let text = head(line, BYTES_MAX);
     let mut found: Vec<String> = Vec::new();
     // Editors are given a patch where a shell is given a command.
     if text.trim_start().starts_with(PATCH) {
@@ -327,7 +302,7 @@ pub fn names(line: &str) -> Vec<String> {
 }
 
 /// True unless a part is a change of directory, or a filter at the end of its command.
-fn is_main_part(part: &Part) -> bool {
+fn is_main_part(part: &SimpleCommand) -> bool {
     let program = program(without_wrappers(&part.words));
     let is_filter = part.joint == Joint::Pipe && FILTERS.contains(&program);
     !(PREPARES.contains(&program) && part.writes.is_empty() || is_filter)
@@ -337,8 +312,8 @@ fn is_main_part(part: &Part) -> bool {
 mod tests {
     use super::*;
 
-    fn test_of(line: &str) -> Option<Test> {
-        Command::parse(line).runs.iter().find_map(Run::test).cloned()
+    fn test_of(line: &str) -> Option<TestRun> {
+        Command::parse(line).runs.iter().find_map(CommandRun::test).cloned()
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, value::RawValue};
 
-use super::tools::{self, Members};
+use super::{
+    content::string,
+    tools::{self, Members},
+};
 use crate::event::json;
 
 /// Members of an input that hold the text of an edit, and the list of edits.
@@ -21,12 +24,12 @@ const EDITS_MAX: usize = 1_000;
 
 /// Lines that are added and removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Lines {
+struct LineCounts {
     added: usize,
     removed: usize,
 }
 
-impl Lines {
+impl LineCounts {
     /// Those by which two texts differ between what they begin and end with alike.
     fn between(old: &str, new: &str) -> Self {
         let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
@@ -43,7 +46,7 @@ impl Lines {
 
     fn from_members(members: &Members<'_>) -> Option<Self> {
         let text = |names: [&str; 2]| {
-            names.iter().find_map(|name| members.get(*name).and_then(|value| tools::text(value)))
+            names.iter().find_map(|name| members.get(*name).and_then(|value| string(value)))
         };
         if let Some(new) = text(["new_string", "new_str"]) {
             let old = text(["old_string", "old_str"]).unwrap_or_default();
@@ -61,13 +64,13 @@ impl Lines {
     }
 }
 
-impl std::iter::Sum for Lines {
+impl std::iter::Sum for LineCounts {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), Self::and)
     }
 }
 
-impl std::fmt::Display for Lines {
+impl std::fmt::Display for LineCounts {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { added, removed } = self;
         if *removed > 0 { write!(out, "+{added} -{removed}") } else { write!(out, "+{added}") }
@@ -79,11 +82,11 @@ impl std::fmt::Display for Lines {
 pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
     // What a whole text replaces is not known.
     let whole = || {
-        let whole = WHOLE.iter().find_map(|name| tools::text(members.get(*name)?))?;
+        let whole = WHOLE.iter().find_map(|name| string(members.get(*name)?))?;
         let lines = whole.lines().count();
         Some(format!("{lines} line{}", if lines == 1 { "" } else { "s" }))
     };
-    let lines = Lines::from_members(members).map(|lines| lines.to_string()).or_else(whole)?;
+    let lines = LineCounts::from_members(members).map(|lines| lines.to_string()).or_else(whole)?;
     let is_text = |name: &str| TEXTS.contains(&name) || name == EDITS;
     let rest = members.iter().filter(|(name, _)| !is_text(name));
     let value = |raw: &&RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
@@ -118,18 +121,18 @@ impl PatchLine {
 
 /// The files of a patch in the form of `apply_patch`, each with the number of its lines.
 pub(super) fn of_patch(text: &str) -> Option<String> {
-    let mut files: Vec<(String, Lines)> = Vec::new();
+    let mut files: Vec<(String, LineCounts)> = Vec::new();
     for line in text.lines() {
         let does = PatchLine::read(line);
         match (does, files.last_mut()) {
             (Some((PatchLine::Changes, path)), _) => {
-                files.push((path.to_owned(), Lines::default()))
+                files.push((path.to_owned(), LineCounts::default()))
             }
             (Some((PatchLine::Adds, path)), _) => {
-                files.push((format!("new {path}"), Lines::default()));
+                files.push((format!("new {path}"), LineCounts::default()));
             }
             (Some((PatchLine::Deletes, path)), _) => {
-                files.push((format!("deleted {path}"), Lines::default()));
+                files.push((format!("deleted {path}"), LineCounts::default()));
             }
             (Some((PatchLine::Moves, path)), Some((file, _))) => {
                 let _ = write!(file, " -> {path}");
@@ -144,7 +147,7 @@ pub(super) fn of_patch(text: &str) -> Option<String> {
     let told: Vec<String> = files
         .into_iter()
         .map(|(file, lines)| match lines {
-            Lines { added: 0, removed: 0 } => file,
+            LineCounts { added: 0, removed: 0 } => file,
             lines => format!("{file} {lines}"),
         })
         .collect();
@@ -164,12 +167,12 @@ mod tests {
             ("a\nb", "", "+0 -2"),
             ("a\na", "a\na\na", "+1"),
         ] {
-            assert_eq!(Lines::between(old, new).to_string(), expected, "{old:?} {new:?}");
+            assert_eq!(LineCounts::between(old, new).to_string(), expected, "{old:?} {new:?}");
         }
     }
 
     #[test]
-    fn an_input_tells_its_lines_in_place_of_their_text() {
+    fn the_text_of_an_edit_is_replaced_by_its_number_of_lines() {
         for (input, expected) in [
             (
                 r#"{"file_path":"/a","old_string":"x","new_string":"y\nz"}"#,

@@ -2,15 +2,15 @@
 //! write, how each follows the one before it, and here-documents. It must not know what a program
 //! does.
 
+use crate::event::lists::word_list;
+
 /// Simple commands of a line, and words of one.
 const PARTS_MAX: usize = 64;
 const WORDS_MAX: usize = 64;
 
 /// Programs that run another program.
-const WRAPPERS: [&str; 13] = [
-    "sudo", "time", "nice", "env", "npx", "bunx", "nohup", "exec", "command", "xvfb-run", "stdbuf",
-    "timeout", "xargs",
-];
+const WRAPPERS: [&str; 13] =
+    word_list("sudo time nice env npx bunx nohup exec command xvfb-run stdbuf timeout xargs");
 /// Two words that run another program.
 const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["poetry", "run"],
@@ -31,7 +31,7 @@ const NOT_RUN: [&str; 11] =
 
 /// Joint between a simple command and the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Joint {
+pub(crate) enum Joint {
     /// Whatever that one did.
     #[default]
     Then,
@@ -45,17 +45,17 @@ pub(super) enum Joint {
 
 /// A simple command in a command line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) words: Vec<String>,
+pub(crate) struct SimpleCommand {
+    pub(crate) words: Vec<String>,
     /// Files that its output is written to.
-    pub(super) writes: Vec<String>,
+    pub(crate) writes: Vec<String>,
     /// Its here-document.
-    pub(super) input: String,
-    pub(super) joint: Joint,
+    pub(crate) input: String,
+    pub(crate) joint: Joint,
 }
 
 /// The words without assignments and wrapper programs.
-pub(super) fn without_wrappers(words: &[String]) -> &[String] {
+pub(crate) fn without_wrappers(words: &[String]) -> &[String] {
     let mut words = words;
     loop {
         words = match words {
@@ -89,13 +89,14 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// The program of a simple command, without its directory.
-pub(super) fn program(words: &[String]) -> &str {
+pub(crate) fn program(words: &[String]) -> &str {
     words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
 }
 
 /// The simple commands of a text.
-pub(super) fn parts(text: &str) -> Vec<Part> {
-    let mut reader = Reader { rest: text, parts: vec![Part::default()], ..Reader::default() };
+pub(crate) fn parts(text: &str) -> Vec<SimpleCommand> {
+    let mut reader =
+        ShellReader { rest: text, parts: vec![SimpleCommand::default()], ..ShellReader::default() };
     while reader.parts.len() <= PARTS_MAX && reader.step() {}
     reader.end_word();
     reader.parts.retain(|part| !part.words.is_empty() || !part.writes.is_empty());
@@ -104,7 +105,7 @@ pub(super) fn parts(text: &str) -> Vec<Part> {
 
 /// Meaning of the next word.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Next {
+enum NextWord {
     #[default]
     Word,
     /// A file that is written.
@@ -116,16 +117,16 @@ enum Next {
 }
 
 #[derive(Default)]
-struct Reader<'a> {
+struct ShellReader<'a> {
     rest: &'a str,
     word: Option<String>,
-    next: Next,
-    parts: Vec<Part>,
+    next: NextWord,
+    parts: Vec<SimpleCommand>,
     /// Parts whose here-documents begin with the next line, and how each ends.
     ends: Vec<(usize, String)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ShellReader<'a> {
     fn take(&mut self) -> Option<char> {
         let mut characters = self.rest.chars();
         let next = characters.next();
@@ -196,18 +197,18 @@ impl<'a> Reader<'a> {
         self.skip(">");
         self.skip("|");
         let aside = self.skip("&") || number.is_some_and(|number| number != "1");
-        self.next = if aside { Next::Other } else { Next::Target };
+        self.next = if aside { NextWord::Other } else { NextWord::Target };
     }
 
     fn source(&mut self) {
         self.end_word();
         self.next = match self.skip("<<") {
-            true => Next::Other,
+            true => NextWord::Other,
             false if self.skip("<") => {
                 self.skip("-");
-                Next::End
+                NextWord::End
             }
-            false => Next::Other,
+            false => NextWord::Other,
         };
     }
 
@@ -215,9 +216,9 @@ impl<'a> Reader<'a> {
         let Some(word) = self.word.take() else { return };
         let Some(part) = self.parts.last_mut() else { return };
         match std::mem::take(&mut self.next) {
-            Next::Word if part.words.len() < WORDS_MAX => part.words.push(word),
-            Next::Target if part.writes.len() < WORDS_MAX => part.writes.push(word),
-            Next::End => self.ends.push((self.parts.len() - 1, word)),
+            NextWord::Word if part.words.len() < WORDS_MAX => part.words.push(word),
+            NextWord::Target if part.writes.len() < WORDS_MAX => part.writes.push(word),
+            NextWord::End => self.ends.push((self.parts.len() - 1, word)),
             _ => {}
         }
     }
@@ -225,11 +226,14 @@ impl<'a> Reader<'a> {
     /// Ends a part; without a joint the next one follows this as it would have.
     fn end_part(&mut self, joint: Option<Joint>) {
         self.end_word();
-        self.next = Next::Word;
-        let empty = |part: &Part| part.words.is_empty() && part.writes.is_empty();
+        self.next = NextWord::Word;
+        let empty = |part: &SimpleCommand| part.words.is_empty() && part.writes.is_empty();
         match self.parts.last_mut() {
             Some(part) if empty(part) => part.joint = joint.unwrap_or(part.joint),
-            _ => self.parts.push(Part { joint: joint.unwrap_or_default(), ..Part::default() }),
+            _ => self.parts.push(SimpleCommand {
+                joint: joint.unwrap_or_default(),
+                ..SimpleCommand::default()
+            }),
         }
     }
 

@@ -1,7 +1,11 @@
 //! Shell commands that change something besides files: databases, repositories, clusters,
 //! containers, packages, services, trackers of issues. It must not read an output.
 
-use super::looks;
+use super::{
+    looks,
+    programs::{HOSTS, changes_with},
+};
+use crate::event::lists::{has, word_list};
 
 /// Clients of databases, whose statements say whether they write.
 const CLIENTS: [&str; 8] =
@@ -10,84 +14,6 @@ const CLIENTS: [&str; 8] =
 const WRITES: [&str; 15] = [
     "insert", "update", "delete", "create", "drop", "alter", "truncate", "replace", "grant",
     "revoke", "merge", "reindex", "vacuum", "refresh", "call",
-];
-/// Programs, and the words after which they change something.
-const VERBS: [(&[&str], &[&str]); 14] = [
-    (
-        &["git"],
-        &[
-            "commit",
-            "push",
-            "checkout",
-            "switch",
-            "reset",
-            "merge",
-            "rebase",
-            "revert",
-            "cherry-pick",
-            "pull",
-            "am",
-        ],
-    ),
-    (
-        &["kubectl", "oc"],
-        &[
-            "apply", "delete", "create", "patch", "scale", "rollout", "replace", "edit", "set",
-            "label", "annotate", "drain", "cordon", "uncordon", "expose",
-        ],
-    ),
-    (&["helm"], &["install", "upgrade", "uninstall", "rollback"]),
-    (&["terraform", "tofu", "pulumi"], &["apply", "destroy", "import", "up", "taint"]),
-    (
-        &["docker", "podman"],
-        &[
-            "run", "rm", "rmi", "build", "push", "stop", "start", "restart", "kill", "tag",
-            "compose",
-        ],
-    ),
-    (&["docker-compose"], &["up", "down", "rm", "stop", "start", "restart", "build"]),
-    (
-        &["npm", "pnpm", "yarn", "bun", "gem", "bundle", "composer", "go", "cargo", "poetry", "uv"],
-        &[
-            "install",
-            "i",
-            "add",
-            "remove",
-            "uninstall",
-            "ci",
-            "publish",
-            "update",
-            "require",
-            "get",
-        ],
-    ),
-    (
-        &["pip", "pip3", "apt", "apt-get", "brew", "dnf", "yum", "apk", "conda"],
-        &["install", "uninstall", "remove", "purge", "upgrade", "add", "del"],
-    ),
-    (&["systemctl", "service"], &["start", "stop", "restart", "reload", "enable", "disable"]),
-    (&["alembic"], &["upgrade", "downgrade", "stamp"]),
-    (&["manage.py"], &["migrate", "loaddata", "flush"]),
-    (
-        &[
-            "flyway",
-            "liquibase",
-            "prisma",
-            "knex",
-            "sqlx",
-            "diesel",
-            "dbmate",
-            "goose",
-            "migrate",
-            "sequelize",
-        ],
-        &["migrate", "up", "down", "update", "migration", "db", "rollback", "reset"],
-    ),
-    (&["rails", "rake"], &["migrate", "rollback"]),
-    (
-        &["bd", "beads", "tk"],
-        &["close", "create", "update", "reopen", "delete", "claim", "dep", "sync", "start", "done"],
-    ),
 ];
 /// Words after a verb of the table that only ask.
 const ASKING: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
@@ -109,37 +35,17 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     if matches!(name, "curl" | "wget" | "http" | "xh") {
         return sends(rest);
     }
-    if matches!(name, "gh" | "glab" | "jira" | "linear") {
-        const HOSTS: [&str; 15] = [
-            "create",
-            "merge",
-            "close",
-            "edit",
-            "comment",
-            "delete",
-            "review",
-            "reopen",
-            "update",
-            "move",
-            "assign",
-            "note",
-            "rerun",
-            "approve",
-            "transition",
-        ];
-        return rest.get(1).is_some_and(|word| HOSTS.contains(&&**word)) || sends(rest);
+    if has(HOSTS, name) {
+        return rest.get(1).is_some_and(|word| changes_with(name, word)) || sends(rest);
     }
     if name == "git" && takes_back(rest) {
         return false;
     }
-    let Some((_, verbs)) = VERBS.iter().find(|(programs, _)| programs.contains(&name)) else {
-        return false;
-    };
     // The value of an option may stand before the verb: `kubectl -n prod apply`.
     let plain = rest.iter().filter(|word| !word.starts_with(['-', '+']));
     let plain: Vec<&str> = plain.map(|word| word.rsplit(':').next().unwrap_or(word)).collect();
     let first = rest.first().map_or(1, |word| if word.starts_with('-') { 2 } else { 1 });
-    let at = plain.iter().take(first).position(|word| verbs.contains(word));
+    let at = plain.iter().take(first).position(|word| changes_with(name, word));
     at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !ASKING.contains(next)))
 }
 
@@ -193,19 +99,10 @@ fn writes(text: &str) -> bool {
 /// True if a request sends something.
 fn sends(words: &[String]) -> bool {
     const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
-    const DATA: [&str; 11] = [
-        "-d",
-        "--data",
-        "--data-raw",
-        "--data-binary",
-        "--data-urlencode",
-        "--json",
-        "-F",
-        "--form",
-        "-T",
-        "--upload-file",
-        "--post-data",
-    ];
+    const DATA: [&str; 11] = word_list(
+        "-d --data --data-raw --data-binary --data-urlencode --json -F --form -T --upload-file \
+         --post-data",
+    );
     let is_get = words.iter().any(|word| matches!(&**word, "-G" | "--get"));
     words.iter().any(|word| {
         let method = word.trim_start_matches("-X").trim_start_matches("--request=");

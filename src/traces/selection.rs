@@ -3,59 +3,27 @@
 
 use std::hash::{Hash, Hasher};
 
+use crate::event::lists::{has, word_list};
+
 /// Programs that always run tests.
-const RUNNERS: [&str; 15] = [
-    "pytest", "py.test", "unittest", "vitest", "jest", "mocha", "ava", "ctest", "rspec", "phpunit",
-    "tox", "nox", "nextest", "bats", "tap",
-];
+const RUNNERS: [&str; 15] = word_list(
+    "pytest py.test unittest vitest jest mocha ava ctest rspec phpunit tox nox nextest bats tap",
+);
 /// Programs that run tests after a certain word.
-pub(super) const DRIVERS: [&str; 25] = [
-    "cargo",
-    "npm",
-    "pnpm",
-    "yarn",
-    "bun",
-    "go",
-    "mvn",
-    "mvnw",
-    "gradle",
-    "gradlew",
-    "make",
-    "just",
-    "task",
-    "dotnet",
-    "swift",
-    "mix",
-    "rake",
-    "rails",
-    "deno",
-    "bazel",
-    "playwright",
-    "cypress",
-    "zig",
-    "stack",
-    "manage.py",
-];
+pub(crate) const DRIVERS: [&str; 25] = word_list(
+    "cargo npm pnpm yarn bun go mvn mvnw gradle gradlew make just task dotnet swift mix rake \
+     rails deno bazel playwright cypress zig stack manage.py",
+);
 /// These words.
 const TEST_WORDS: [&str; 8] = ["test", "tests", "t", "check", "verify", "nextest", "spec", "e2e"];
 /// Options of any runner that select nothing.
-const HARMLESS: [&str; 11] = [
-    "-q",
-    "-v",
-    "-vv",
-    "-s",
-    "--quiet",
-    "--verbose",
-    "--release",
-    "--locked",
-    "--offline",
-    "--silent",
-    "--no-fail-fast",
-];
+const HARMLESS: [&str; 11] = word_list(
+    "-q -v -vv -s --quiet --verbose --release --locked --offline --silent --no-fail-fast",
+);
 
 /// Families of runners that select tests in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Family {
+pub(crate) enum RunnerFamily {
     /// `pytest`.
     Pytest,
     /// `cargo test` and `cargo nextest run`.
@@ -71,152 +39,58 @@ pub(super) enum Family {
 }
 
 /// The options of a family; a value follows as the next word, or behind `=`.
-struct Options {
+struct RunnerOptions {
     /// Options whose value selects nothing.
-    skipped: &'static [&'static str],
+    skipped: &'static str,
     /// Options whose value selects tests by name.
-    named: &'static [&'static str],
+    named: &'static str,
     /// Options that restrict a run in a way that is only compared as a whole, with a value.
-    valued: &'static [&'static str],
+    valued: &'static str,
     /// The same, without a value.
-    bare: &'static [&'static str],
+    bare: &'static str,
     /// Options that end a run before all tests were run.
-    stopping: &'static [&'static str],
+    stopping: &'static str,
 }
 
-const PYTEST: Options = Options {
-    skipped: &[
-        "-n",
-        "-c",
-        "-o",
-        "-p",
-        "-W",
-        "-r",
-        "--tb",
-        "--durations",
-        "--cov",
-        "--cov-report",
-        "--junitxml",
-        "--junit-xml",
-        "--log-level",
-        "--log-cli-level",
-        "--timeout",
-        "--rootdir",
-        "--color",
-        "--basetemp",
-        "--dist",
-        "--reruns",
-        "--capture",
-        "--confcutdir",
-        "--show-capture",
-        "--import-mode",
-        "--verbosity",
-        "--numprocesses",
-        "--log-file",
-    ],
-    named: &["-k"],
-    valued: &["-m", "--deselect", "--ignore", "--ignore-glob"],
-    bare: &["--doctest-modules", "--co", "--collect-only"],
-    stopping: &["-x", "--exitfirst", "--maxfail", "--sw", "--stepwise", "--lf", "--last-failed"],
+const PYTEST: RunnerOptions = RunnerOptions {
+    skipped: "-n -c -o -p -W -r --tb --durations --cov --cov-report --junitxml --junit-xml \
+        --log-level --log-cli-level --timeout --rootdir --color --basetemp --dist --reruns \
+        --capture --confcutdir --show-capture --import-mode --verbosity --numprocesses --log-file",
+    named: "-k",
+    valued: "-m --deselect --ignore --ignore-glob",
+    bare: "--doctest-modules --co --collect-only",
+    stopping: "-x --exitfirst --maxfail --sw --stepwise --lf --last-failed",
 };
-const CARGO: Options = Options {
-    skipped: &[
-        "-j",
-        "--jobs",
-        "--profile",
-        "--cargo-profile",
-        "--target",
-        "--target-dir",
-        "--features",
-        "-F",
-        "--color",
-        "--message-format",
-        "-Z",
-        "--config",
-        "--test-threads",
-        "--format",
-        "--retries",
-    ],
-    named: &[],
-    valued: &[
-        "-p",
-        "--package",
-        "--test",
-        "--bin",
-        "--example",
-        "--bench",
-        "--exclude",
-        "-E",
-        "--filterset",
-        "--skip",
-        "--manifest-path",
-        "--partition",
-    ],
-    bare: &[
-        "--lib",
-        "--bins",
-        "--tests",
-        "--doc",
-        "--examples",
-        "--benches",
-        "--ignored",
-        "--no-run",
-        "--list",
-        "--exact",
-    ],
-    stopping: &["--max-fail"],
+const CARGO: RunnerOptions = RunnerOptions {
+    skipped: "-j --jobs --profile --cargo-profile --target --target-dir --features -F --color \
+        --message-format -Z --config --test-threads --format --retries",
+    named: "",
+    valued: "-p --package --test --bin --example --bench --exclude -E --filterset --skip \
+        --manifest-path --partition",
+    bare: "--lib --bins --tests --doc --examples --benches --ignored --no-run --list --exact",
+    stopping: "--max-fail",
 };
-const GO: Options = Options {
-    skipped: &[
-        "-count",
-        "-timeout",
-        "-parallel",
-        "-p",
-        "-cpu",
-        "-tags",
-        "-coverprofile",
-        "-covermode",
-        "-coverpkg",
-        "-o",
-        "-mod",
-        "-bench",
-        "-benchtime",
-        "-vet",
-        "-shuffle",
-        "-ldflags",
-        "-gcflags",
-        "-exec",
-    ],
-    named: &["-run", "--run"],
-    valued: &["-skip", "-C"],
-    bare: &["-short", "-c"],
-    stopping: &["-failfast"],
+const GO: RunnerOptions = RunnerOptions {
+    skipped: "-count -timeout -parallel -p -cpu -tags -coverprofile -covermode -coverpkg -o \
+        -mod -bench -benchtime -vet -shuffle -ldflags -gcflags -exec",
+    named: "-run --run",
+    valued: "-skip -C",
+    bare: "-short -c",
+    stopping: "-failfast",
 };
-const JS: Options = Options {
-    skipped: &[
-        "--config",
-        "-c",
-        "--reporter",
-        "--reporters",
-        "--maxWorkers",
-        "-w",
-        "--environment",
-        "--testTimeout",
-        "--pool",
-        "--root",
-        "--coverage",
-        "--color",
-    ],
-    named: &["-t", "--testNamePattern"],
-    valued: &["--project", "--shard", "--changed", "--exclude", "--dir", "--selectProjects"],
-    bare: &["-o", "--onlyChanged", "-f", "--onlyFailures", "--related"],
-    stopping: &["--bail", "-b"],
+const JS: RunnerOptions = RunnerOptions {
+    skipped: "--config -c --reporter --reporters --maxWorkers -w --environment --testTimeout \
+        --pool --root --coverage --color",
+    named: "-t --testNamePattern",
+    valued: "--project --shard --changed --exclude --dir --selectProjects",
+    bare: "-o --onlyChanged -f --onlyFailures --related",
+    stopping: "--bail -b",
 };
 
 /// A run of tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Test {
-    pub(super) family: Family,
+pub(crate) struct TestRun {
+    pub(crate) family: RunnerFamily,
     runner: Box<str>,
     /// Files, directories and packages; all when empty.
     paths: Vec<Box<str>>,
@@ -228,10 +102,10 @@ pub(super) struct Test {
     stops: bool,
 }
 
-impl Test {
+impl TestRun {
     /// The test run of a simple command, if it is one: its words from the program on, and the name
     /// of that.
-    pub(super) fn parse(words: &[String], name: &str) -> Option<Self> {
+    pub(crate) fn parse(words: &[String], name: &str) -> Option<Self> {
         let rest = words.get(1..).unwrap_or_default();
         let (runner, skip) = if RUNNERS.contains(&name) {
             (name.to_owned(), None)
@@ -253,7 +127,7 @@ impl Test {
             stops: false,
         };
         // A script of a package that runs some of its tests: `npm run test:unit`.
-        let part = test.runner.split_once(":").filter(|_| family == Family::Js);
+        let part = test.runner.split_once(":").filter(|_| family == RunnerFamily::Js);
         test.others.extend(part.map(|(_, part)| part.into()));
         let arguments = rest.iter().enumerate().filter(|(at, _)| Some(*at) != skip);
         test.read(arguments.map(|(_, word)| word.as_str()));
@@ -263,18 +137,18 @@ impl Test {
     }
 
     /// Adds what it selects to a hash, and not how it runs it.
-    pub(super) fn hash(&self, hasher: &mut impl Hasher) {
+    pub(crate) fn hash(&self, hasher: &mut impl Hasher) {
         (self.family, &self.runner, &self.paths, &self.names, &self.others).hash(hasher);
     }
 
     /// Reads the arguments.
     fn read<'a>(&mut self, mut arguments: impl Iterator<Item = &'a str>) {
         let options = match self.family {
-            Family::Pytest => &PYTEST,
-            Family::Cargo => &CARGO,
-            Family::Go => &GO,
-            Family::Js => &JS,
-            Family::Any | Family::Other => {
+            RunnerFamily::Pytest => &PYTEST,
+            RunnerFamily::Cargo => &CARGO,
+            RunnerFamily::Go => &GO,
+            RunnerFamily::Js => &JS,
+            RunnerFamily::Any | RunnerFamily::Other => {
                 return arguments.for_each(|word| self.plain_or_other(word));
             }
         };
@@ -285,20 +159,20 @@ impl Test {
             };
             if !option.starts_with('-') || option == "-" {
                 self.add_word(word);
-            } else if options.named.contains(&option) {
+            } else if has(options.named, option) {
                 let value = value.or_else(|| arguments.next()).unwrap_or_default();
                 self.add_name(value);
-            } else if options.valued.contains(&option) {
+            } else if has(options.valued, option) {
                 let value = value.or_else(|| arguments.next()).unwrap_or_default();
                 self.others.push(format!("{option} {value}").into());
-            } else if options.bare.contains(&option) {
+            } else if has(options.bare, option) {
                 self.others.push(option.into());
             } else if is_stopping(options, option) {
                 self.stops = true;
                 if option == "--maxfail" && value.is_none() {
                     arguments.next();
                 }
-            } else if options.skipped.contains(&option) && value.is_none() {
+            } else if has(options.skipped, option) && value.is_none() {
                 arguments.next();
             }
         }
@@ -309,11 +183,11 @@ impl Test {
         let word = word.trim_start_matches("./");
         match self.family {
             _ if matches!(word, "" | "run" | "--") => {}
-            Family::Cargo if word.starts_with('+') => {}
-            Family::Cargo => self.names.push(word.into()),
+            RunnerFamily::Cargo if word.starts_with('+') => {}
+            RunnerFamily::Cargo => self.names.push(word.into()),
             // Everything below the directory.
-            Family::Go if word == "..." => self.others.retain(|one| &**one != "."),
-            _ if word == "." && self.family != Family::Go => {}
+            RunnerFamily::Go if word == "..." => self.others.retain(|one| &**one != "."),
+            _ if word == "." && self.family != RunnerFamily::Go => {}
             _ => self.paths.push(word.trim_end_matches('/').into()),
         }
     }
@@ -334,10 +208,10 @@ impl Test {
     fn add_name(&mut self, value: &str) {
         let plain = |c: char| c.is_alphanumeric() || " _-./:›>,^$|".contains(c);
         let alternatives: Vec<&str> = match self.family {
-            Family::Pytest => value.split(" or ").collect(),
+            RunnerFamily::Pytest => value.split(" or ").collect(),
             _ => value.split('|').collect(),
         };
-        let words = |one: &&str| self.family != Family::Pytest || !one.trim().contains(' ');
+        let words = |one: &&str| self.family != RunnerFamily::Pytest || !one.trim().contains(' ');
         if value.chars().all(plain) && alternatives.iter().all(words) {
             let trimmed = alternatives.iter().map(|one| one.trim().into());
             self.names.extend(trimmed);
@@ -347,7 +221,7 @@ impl Test {
     }
 
     /// True if the success of this run covers another one: it selects all that the other selects.
-    pub(super) fn covers(&self, other: &Self) -> bool {
+    pub(crate) fn covers(&self, other: &Self) -> bool {
         let narrower =
             |one: &str| self.names.iter().any(|limit| one.contains(limit.trim_matches(['^', '$'])));
         self.runs_what(other)
@@ -358,21 +232,20 @@ impl Test {
     }
 
     /// True if it selects all tests of its runner.
-    pub(super) fn selects_all(&self) -> bool {
+    pub(crate) fn selects_all(&self) -> bool {
         self.paths.is_empty() && self.names.is_empty() && self.others.is_empty()
     }
 
     /// The script that it is.
-    pub(super) fn script(&self) -> Option<&str> {
+    pub(crate) fn script(&self) -> Option<&str> {
         Some(&*self.runner).filter(|runner| runner.contains('.') && !runner.contains(' '))
     }
 
     /// True if both run the same kind of tests.
     fn runs_what(&self, other: &Self) -> bool {
         match (self.family, other.family) {
-            (Family::Any | Family::Other, _) | (_, Family::Any | Family::Other) => {
-                self.runner == other.runner
-            }
+            (RunnerFamily::Any | RunnerFamily::Other, _)
+            | (_, RunnerFamily::Any | RunnerFamily::Other) => self.runner == other.runner,
             (one, another) => one == another,
         }
     }
@@ -384,14 +257,14 @@ impl Test {
     }
 
     /// True if this run selects a test, of that name in a report, that failed in another run.
-    pub(super) fn selects(&self, name: &str, other: &Self) -> bool {
+    pub(crate) fn selects(&self, name: &str, other: &Self) -> bool {
         let same = match (self.family, other.family) {
-            (Family::Other, _) | (_, Family::Other) => self.runner == other.runner,
+            (RunnerFamily::Other, _) | (_, RunnerFamily::Other) => self.runner == other.runner,
             (one, another) => one == another,
         };
         let place = place_of(name);
         let path = match self.family {
-            Family::Pytest => name.contains("::").then_some(name),
+            RunnerFamily::Pytest => name.contains("::").then_some(name),
             _ => place,
         };
         let inside = match path {
@@ -405,7 +278,7 @@ impl Test {
     }
 
     /// True if the selection by name, if there is one, fits a test.
-    pub(super) fn fits(&self, name: &str) -> bool {
+    pub(crate) fn fits(&self, name: &str) -> bool {
         let own = match place_of(name) {
             Some(place) => name.get(place.len()..).unwrap_or_default().trim_start_matches(" > "),
             None => name,
@@ -415,7 +288,7 @@ impl Test {
             let plain = limit.replace(" › ", " ").replace(" > ", " ").to_lowercase();
             let (start, end) = (plain.starts_with('^'), plain.ends_with('$'));
             let plain = plain.trim_matches(['^', '$']);
-            match (start && self.family == Family::Go, end) {
+            match (start && self.family == RunnerFamily::Go, end) {
                 (true, true) => own == plain || own.starts_with(&format!("{plain}/")),
                 (true, false) => own.starts_with(plain),
                 _ => own.contains(plain),
@@ -425,7 +298,7 @@ impl Test {
     }
 
     /// True if all selected tests are run, whatever fails.
-    pub(super) fn runs_all(&self) -> bool {
+    pub(crate) fn runs_all(&self) -> bool {
         !self.stops
     }
 
@@ -437,24 +310,26 @@ impl Test {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '[', '.']))
         };
         match self.family {
-            Family::Js => path.contains(limit) || limit.ends_with(&format!("/{path}")),
+            RunnerFamily::Js => path.contains(limit) || limit.ends_with(&format!("/{path}")),
             // A report has the whole path of a package, a command the one below its directory.
-            Family::Go => {
+            RunnerFamily::Go => {
                 below(limit) || path.ends_with(&format!("/{limit}")) || {
                     path.contains(&format!("/{limit}/"))
                 }
             }
             // Of an absolute path it is not known where the directory of the tests begins.
-            Family::Pytest if limit.starts_with('/') => limit.match_indices('/').any(|(at, _)| {
-                limit.get(at + 1..).is_some_and(|rest| !rest.is_empty() && below(rest))
-            }),
+            RunnerFamily::Pytest if limit.starts_with('/') => {
+                limit.match_indices('/').any(|(at, _)| {
+                    limit.get(at + 1..).is_some_and(|rest| !rest.is_empty() && below(rest))
+                })
+            }
             _ => below(limit),
         }
     }
 
     /// The same selection by the runner that a report shows.
-    pub(super) fn shown_as(&self, family: Option<Family>) -> Self {
-        let family = family.filter(|_| self.family == Family::Any);
+    pub(crate) fn shown_as(&self, family: Option<RunnerFamily>) -> Self {
+        let family = family.filter(|_| self.family == RunnerFamily::Any);
         Self { family: family.unwrap_or(self.family), ..self.clone() }
     }
 }
@@ -465,13 +340,13 @@ fn place_of(name: &str) -> Option<&str> {
     place.contains(['/', '.']).then_some(place)
 }
 
-fn is_stopping(options: &Options, option: &str) -> bool {
+fn is_stopping(options: &RunnerOptions, option: &str) -> bool {
     // Short flags of pytest may be written as one: `-xvs`.
     let letters = option.strip_prefix('-').unwrap_or_default();
-    let joined = options.stopping.contains(&"--exitfirst")
+    let joined = has(options.stopping, "--exitfirst")
         && letters.contains('x')
         && letters.chars().all(|c| "xvqsl".contains(c));
-    options.stopping.contains(&option) || joined
+    has(options.stopping, option) || joined
 }
 
 /// Index of the word for tests among the arguments of a driver.
@@ -503,19 +378,19 @@ fn script(words: &[String], program: &str) -> Option<String> {
     script.or_else(|| node.then(|| "node --test".to_owned()))
 }
 
-fn family(runner: &str) -> Family {
+fn family(runner: &str) -> RunnerFamily {
     match runner {
-        "pytest" | "py.test" => Family::Pytest,
-        "cargo test" | "nextest" => Family::Cargo,
-        "go test" => Family::Go,
-        "vitest" | "jest" => Family::Js,
+        "pytest" | "py.test" => RunnerFamily::Pytest,
+        "cargo test" | "nextest" => RunnerFamily::Cargo,
+        "go test" => RunnerFamily::Go,
+        "vitest" | "jest" => RunnerFamily::Js,
         "make test" | "make check" | "just test" | "just check" | "task test" | "tox" | "nox" => {
-            Family::Any
+            RunnerFamily::Any
         }
-        script if script.ends_with(".sh") => Family::Any,
+        script if script.ends_with(".sh") => RunnerFamily::Any,
         script => match script.split_once(' ') {
-            Some(("npm" | "pnpm" | "yarn" | "bun", _)) => Family::Js,
-            _ => Family::Other,
+            Some(("npm" | "pnpm" | "yarn" | "bun", _)) => RunnerFamily::Js,
+            _ => RunnerFamily::Other,
         },
     }
 }

@@ -1,6 +1,6 @@
 //! Texts of messages, cut and on one line.
 
-use sessionlog::projection::text::{clip, one_line};
+use sessionlog::event::text::{clip, one_line};
 
 #[test]
 fn a_line_is_cut_at_a_whole_grapheme_and_says_so() {

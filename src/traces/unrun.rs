@@ -1,8 +1,8 @@
 //! Calls whose tool returned nothing: they were refused, by a person or by a rule and in
 //! which words, or interrupted. It must not judge a call that ran and failed.
 
-const USER: &str = Refused::USER;
-const RULE: &str = Refused::RULE;
+const USER: &str = RefusedCall::USER;
+const RULE: &str = RefusedCall::RULE;
 
 /// First words of the results of refused calls, and who refused them.
 const REFUSALS: [(&str, &str); 18] = [
@@ -52,14 +52,14 @@ const REASON: &str = "eason:";
 
 /// A call that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedCall {
     /// Author of the refusal: [`Self::USER`] or [`Self::RULE`].
     pub by: &'static str,
     /// The reason, where the text does not begin with it.
     pub reason: Option<String>,
 }
 
-impl Refused {
+impl RefusedCall {
     /// A person refused it.
     pub const USER: &'static str = "user";
     /// A rule of the program, or of its administrator, refused it.
@@ -68,16 +68,19 @@ impl Refused {
 
 /// Reads a refusal from the text of a result; `None` where the tool ran.
 #[must_use]
-pub fn refused(text: &str) -> Option<Refused> {
+pub fn refused(text: &str) -> Option<RefusedCall> {
     let text = without_timing(text);
     let (open, close) = QUOTED;
     let quoted = text.starts_with(NOT_STARTED).then(|| text.split_once(open)).flatten();
     if let Some((_, quoted)) = quoted {
         let quoted = unescaped(quoted.rsplit_once(close).map_or(quoted, |(quoted, _)| quoted));
         let by = refused_by(&quoted)?;
-        return Some(Refused { by, reason: Some(reason(&quoted).unwrap_or(&quoted).to_owned()) });
+        return Some(RefusedCall {
+            by,
+            reason: Some(reason(&quoted).unwrap_or(&quoted).to_owned()),
+        });
     }
-    Some(Refused { by: refused_by(text)?, reason: reason(text).map(str::to_owned) })
+    Some(RefusedCall { by: refused_by(text)?, reason: reason(text).map(str::to_owned) })
 }
 
 fn refused_by(text: &str) -> Option<&'static str> {
@@ -137,7 +140,7 @@ pub fn said_with_refusal(text: &str) -> Option<&str> {
 
 /// Reason for which a tool returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unrun {
+pub(crate) enum Unrun {
     /// The call was not let happen.
     Refused,
     /// It was stopped, or its turn ended: what it did is not known.
@@ -146,7 +149,7 @@ pub(super) enum Unrun {
 
 impl Unrun {
     /// Reads the reason from the text of a result; `None` where the tool returned.
-    pub(super) fn from_text(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         let interrupted = || {
             let text = without_timing(text);
             INTERRUPTIONS.iter().any(|begins| text.starts_with(begins))
@@ -157,7 +160,7 @@ impl Unrun {
 }
 
 /// Words of a person or a rule about a refused call; empty where there are none.
-pub(super) fn words_of_refusal(text: &str) -> String {
+pub(crate) fn words_of_refusal(text: &str) -> String {
     let said = said_with_refusal(text).map(str::to_owned);
     said.or_else(|| refused(text)?.reason).unwrap_or_default()
 }
@@ -167,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_has_who_refused_and_why() {
+    fn a_refused_call_has_its_author_and_reason() {
         let debug = |reason: &str| {
             format!(
                 "exec_command failed: CreateProcess {{ message: \"Rejected(\\\"{reason}\\\")\" }}"
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_person_stand_between_those_of_the_program() {
+    fn words_typed_with_a_refusal_are_separated_from_the_programs_text() {
         let refused = "The user doesn't want to proceed with this tool use.";
         for (said, expected) in [
             (

@@ -7,8 +7,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::text::one_line;
-use crate::event::json;
+use crate::event::{json, text::one_line};
 
 /// Most values of one JSON text that are read.
 const VALUES_MAX: usize = 400;
@@ -23,7 +22,7 @@ const PAIR_CHARS_MIN: usize = 8;
 
 /// A text in one line: a JSON object as `name: value` pairs, a list in brackets with the values of
 /// its objects alone, any other text as it is.
-pub(super) fn compact(text: &str, chars_max: usize) -> String {
+pub(crate) fn compact(text: &str, chars_max: usize) -> String {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '[']);
     let read = json::tree(trimmed).filter(|_| is_json);
@@ -36,7 +35,7 @@ pub(super) fn compact(text: &str, chars_max: usize) -> String {
 /// A JSON object or list with everything in it, and without the quotation marks and the white space
 /// that a reader does not need: `{name: Ann, seats: [4, "5"]}`. A text keeps its marks where it
 /// could be read as something else. Any other text is as it is.
-pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
+pub(crate) fn unquoted(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '['])
         && trimmed.len() <= UNQUOTED_BYTES_MAX
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn json_becomes_pairs() {
+    fn a_json_object_is_shortened_to_name_value_pairs() {
         let json = r#"{"id":"EHGLP3","legs":[{"no":"HAT1","on":"05-20"},{"no":"HAT2","on":"05-25"}],
             "to":{"city":"Ghent"},"fee":5.0,"x":null}"#;
         assert_eq!(

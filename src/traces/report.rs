@@ -7,11 +7,14 @@ use serde::Deserialize;
 
 use super::{
     cause::{self, Sure},
-    selection::Family,
-    text::one_line,
+    selection::RunnerFamily,
     verdict::verdict,
 };
-use crate::event::json;
+use crate::event::{
+    json,
+    lists::phrase_list,
+    text::{head, one_line},
+};
 
 /// Bytes at the end of an output that are read for tests and errors.
 const TAIL_BYTES: usize = 64 << 10;
@@ -21,50 +24,31 @@ const LAST_LINES: usize = 2;
 /// Lines of an output up to which the first one says why.
 const LINES_OF_ONE_MAX: usize = 3;
 /// Failing tests that are listed by name.
-pub(super) const NAMES_MAX: usize = 32;
+pub(crate) const NAMES_MAX: usize = 32;
 /// Most characters of the error: of the names, of one of them, in all.
 const NAMES_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
 /// Prefixes of a line with the exit code.
-const CODES: [&str; 9] = [
-    "exit code",
-    "exit_code",
-    "exitcode",
-    "exit status",
-    "process exited with code",
-    "command exited with code",
-    "command failed with exit code",
-    "exited with code",
-    "returncode",
-];
+const CODES: [&str; 9] = phrase_list(
+    "exit code|exit_code|exitcode|exit status|process exited with code|command exited with code|\
+     command failed with exit code|exited with code|returncode",
+);
 /// Prefixes of a result whose call failed.
-const FAILURES: [&str; 9] = [
-    "error:",
-    "error -",
-    "error executing",
-    "<tool_use_error>",
-    "failed:",
-    "failed to ",
-    "apply_patch verification failed",
-    "exception:",
-    "traceback (most recent call last)",
-];
+const FAILURES: [&str; 9] = phrase_list(
+    "error:|error -|error executing|<tool_use_error>|failed:|failed to |\
+     apply_patch verification failed|exception:|traceback (most recent call last)",
+);
 /// First words of lines that only a failed build writes.
-const BROKEN_BUILDS: [&str; 7] = [
-    "error: could not compile",
-    "error: aborting due to",
-    "npm ERR!",
-    "npm error",
-    "BUILD FAILED",
-    "BUILD FAILURE",
-    "make: ***",
-];
+const BROKEN_BUILDS: [&str; 7] = phrase_list(
+    "error: could not compile|error: aborting due to|npm ERR!|npm error|BUILD FAILED|\
+     BUILD FAILURE|make: ***",
+);
 /// True if a text begins like a failure, for results without a status.
-pub(super) fn says_failure(text: &str) -> bool {
+pub(crate) fn says_failure(text: &str) -> bool {
     #[derive(Deserialize)]
-    struct Said {
+    struct JsonStatus {
         error: Option<serde_json::Value>,
         success: Option<bool>,
         ok: Option<bool>,
@@ -73,7 +57,8 @@ pub(super) fn says_failure(text: &str) -> bool {
     }
     let text = text.trim_start();
     if text.starts_with('{') {
-        let said: Option<Said> = json::tree(text).and_then(|text| serde_json::from_str(text).ok());
+        let said: Option<JsonStatus> =
+            json::tree(text).and_then(|text| serde_json::from_str(text).ok());
         return said.is_some_and(|said| {
             let error = said.error.is_some_and(|error| match error {
                 serde_json::Value::String(text) => !text.is_empty(),
@@ -83,12 +68,12 @@ pub(super) fn says_failure(text: &str) -> bool {
             error || [said.success, said.ok].contains(&Some(false)) || said.is_error == Some(true)
         });
     }
-    let head = text.get(..text.floor_char_boundary(40)).unwrap_or_default().to_ascii_lowercase();
+    let head = head(text, 40).to_ascii_lowercase();
     FAILURES.iter().any(|mark| head.starts_with(mark))
 }
 
 /// The id of a command that still runs; empty when the text has none.
-pub(super) fn still_runs(text: &str) -> Option<&str> {
+pub(crate) fn still_runs(text: &str) -> Option<&str> {
     const MARKS: [&str; 2] =
         ["Process running with session ID ", "Command running in background with ID: "];
     let line = |line: &'_ str| MARKS.iter().any(|mark| line.starts_with(mark));
@@ -115,7 +100,7 @@ struct Metadata {
 }
 
 /// The exit code in a result of a command, and the output when that is another text.
-pub(super) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
+pub(crate) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     let text = text.trim();
     if text.starts_with('{')
         && let Ok(shell) = serde_json::from_str::<Shell>(text)
@@ -130,7 +115,7 @@ pub(super) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
 }
 
 /// The exit code that a result begins with, before what the tool wrote; 0 without one.
-pub(super) fn head_code(text: &str) -> i64 {
+pub(crate) fn head_code(text: &str) -> i64 {
     let text = text.trim_start();
     let head = if text.starts_with('{') { text } else { text.lines().next().unwrap_or_default() };
     exit_code(head).0.unwrap_or(0)
@@ -146,34 +131,27 @@ fn code_of(line: &str) -> Option<i64> {
 }
 
 /// Lines that say that not all tests were run.
-const CUT: [&str; 9] = [
-    "stopping after",
-    "Interrupted: ",
-    "panic: ",
-    "[build failed]",
-    "[setup failed]",
-    "Test suite failed to run",
-    "during collection",
-    "INTERNALERROR",
-    "Bail out!",
-];
+const CUT: [&str; 9] = phrase_list(
+    "stopping after|Interrupted: |panic: |[build failed]|[setup failed]|Test suite failed to run|\
+     during collection|INTERNALERROR|Bail out!",
+);
 
 /// The report of a test run.
 #[derive(Debug, Default)]
-pub(super) struct Report<'a> {
+pub(crate) struct OutputReport<'a> {
     /// Tests that failed, in the order of the report; at most 32.
-    pub(super) failing: Vec<String>,
+    pub(crate) failing: Vec<String>,
     /// Tests that passed, and the last parts of their names.
     passing: BTreeSet<String>,
     leaves: BTreeSet<String>,
     /// Files and packages all of whose tests passed.
-    pub(super) places: BTreeSet<&'a str>,
+    pub(crate) places: BTreeSet<&'a str>,
     /// Family of the runner that wrote it, as far as it shows.
-    pub(super) family: Option<Family>,
+    pub(crate) family: Option<RunnerFamily>,
     /// True if it reports failed tests.
-    pub(super) says_failed: bool,
+    pub(crate) says_failed: bool,
     /// True if it reports a failed build.
-    pub(super) says_broken: bool,
+    pub(crate) says_broken: bool,
     says_passed: bool,
     /// True if it says that not all tests were run.
     is_cut: bool,
@@ -198,16 +176,16 @@ pub(super) struct Report<'a> {
     /// That line.
     more: Option<&'a str>,
     /// True if it has a line that only a program that failed writes.
-    pub(super) says_error: bool,
+    pub(crate) says_error: bool,
     /// The same, of a compiler that places its errors: `a.go:6:2: …`.
     says_placed: bool,
     /// True if a line has the exit code of a command that failed: the result's own, or another's.
-    pub(super) says_code: bool,
+    pub(crate) says_code: bool,
 }
 
-impl<'a> Report<'a> {
+impl<'a> OutputReport<'a> {
     /// Reads the end of an output.
-    pub(super) fn parse(text: &'a str) -> Self {
+    pub(crate) fn parse(text: &'a str) -> Self {
         let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
         let mut report = Self::default();
         let mut panicked = false;
@@ -235,48 +213,49 @@ impl<'a> Report<'a> {
     }
 
     /// True if it names all tests that failed of those that were to be run.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let named = self.failing.len();
         let counted = self.counted.is_some_and(|(_, failed)| failed == named as u64);
-        let by_count = matches!(self.family, Some(Family::Pytest | Family::Js)) && counted;
+        let by_count =
+            matches!(self.family, Some(RunnerFamily::Pytest | RunnerFamily::Js)) && counted;
         // A file that could not be loaded has tests that are not named.
         let is_file = |name: &String| match self.family {
-            Some(Family::Pytest) => !name.contains("::"),
+            Some(RunnerFamily::Pytest) => !name.contains("::"),
             _ => name.contains('.') && !name.contains(' '),
         };
         let by_count = by_count && !self.failing.iter().any(is_file);
-        let whole = by_count || self.family == Some(Family::Go);
+        let whole = by_count || self.family == Some(RunnerFamily::Go);
         whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
     }
 
     /// True if it names a test as passed.
-    pub(super) fn passed(&self, name: &str) -> bool {
+    pub(crate) fn passed(&self, name: &str) -> bool {
         self.leaves.contains(leaf(name)) && self.passing.iter().any(|one| same_test(one, name))
     }
 
     /// Number of tests that passed, where the summary counts them.
-    pub(super) fn tests_passed(&self) -> Option<u64> {
+    pub(crate) fn tests_passed(&self) -> Option<u64> {
         self.counted.map(|(passed, _)| passed)
     }
 
     /// True if no test was run.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0)) || self.says_error && !self.has_passed()
     }
 
     /// True if it says nothing.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.spoken == 0 && self.failing.is_empty() && self.reason.is_none()
     }
 
     /// True if it says that tests passed.
-    pub(super) fn has_passed(&self) -> bool {
+    pub(crate) fn has_passed(&self) -> bool {
         let counted = self.counted.is_some_and(|(passed, _)| passed > 0);
         counted || self.says_passed || !self.passing.is_empty() || !self.places.is_empty()
     }
 
     /// True if it may lack names of tests that failed: the run broke, or stopped before its end.
-    pub(super) fn is_partial(&self) -> bool {
+    pub(crate) fn is_partial(&self) -> bool {
         self.is_cut || self.says_broken || self.failing.is_empty()
     }
 
@@ -366,11 +345,11 @@ impl<'a> Report<'a> {
             number.and_then(|number| number.parse().ok()).unwrap_or_default()
         };
         let family = if line.starts_with("test result: ") || line.contains(" tests run: ") {
-            Family::Cargo
+            RunnerFamily::Cargo
         } else if line.starts_with("Tests:  ") || line.starts_with("Tests  ") {
-            Family::Js
+            RunnerFamily::Js
         } else if line.contains("s ==") && line.contains(" in ") || is_quiet_pytest(line) {
-            Family::Pytest
+            RunnerFamily::Pytest
         } else {
             return;
         };
@@ -388,7 +367,7 @@ impl<'a> Report<'a> {
             return false;
         };
         let package = package.split(' ').next().unwrap_or(package);
-        self.family = Some(Family::Go);
+        self.family = Some(RunnerFamily::Go);
         let (first, passed) = std::mem::take(&mut self.listed);
         let name = |name: &str| format!("{package} > {name}");
         for failing in self.failing.iter_mut().skip(first) {
@@ -427,7 +406,7 @@ impl<'a> Report<'a> {
         }
         self.place = Some(file);
         self.suites = jest.then(Vec::new);
-        self.family = Some(Family::Js);
+        self.family = Some(RunnerFamily::Js);
         if passed {
             self.places.insert(file);
         } else {
@@ -451,7 +430,7 @@ impl<'a> Report<'a> {
     }
 
     /// Reason for which the first of them failed.
-    pub(super) fn why(&self) -> Option<String> {
+    pub(crate) fn why(&self) -> Option<String> {
         if let Some((_, reason)) = self.reason {
             return Some(match self.more {
                 Some(more) => format!("{reason} {more}"),
@@ -467,13 +446,13 @@ impl<'a> Report<'a> {
     }
 
     /// True if it reports an error of a build: in words that any has, or at a place.
-    pub(super) fn breaks_build(&self) -> bool {
+    pub(crate) fn breaks_build(&self) -> bool {
         self.says_broken || self.says_error || self.says_placed
     }
 }
 
 /// The names of failed tests and a reason in a line.
-pub(super) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
+pub(crate) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
     let mut names = String::new();
     for (listed, name) in failing.iter().enumerate() {
         let name = one_line(name.as_ref(), NAME_CHARS_MAX);
@@ -495,7 +474,7 @@ pub(super) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String
 }
 
 /// True if two names in reports are of one test: one may lack its file, or the suites around it.
-pub(super) fn same_test(one: &str, other: &str) -> bool {
+pub(crate) fn same_test(one: &str, other: &str) -> bool {
     if leaf(one) != leaf(other) {
         return false;
     }
@@ -528,7 +507,7 @@ fn placed(name: &str) -> Option<(&str, &str)> {
 }
 
 /// A text without the escape sequences of a terminal.
-pub(super) fn plain(text: &str) -> Cow<'_, str> {
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
     }
@@ -554,19 +533,14 @@ fn is_quiet_pytest(line: &str) -> bool {
 
 /// True if a line counts tests that failed: `2 failed`, `failures=2`, `test result: FAILED`.
 fn counts_failures(line: &str) -> bool {
-    const ALONE: [&str; 7] = [
-        "test result: FAILED",
-        "FAILED (",
-        "FAILURES!",
-        "There were failing tests",
-        "Tests failed",
-        "Test Failed",
-        "FAIL ",
-    ];
+    const ALONE: [&str; 7] = phrase_list(
+        "test result: FAILED|FAILED (|FAILURES!|There were failing tests|Tests failed|Test Failed|\
+         FAIL ",
+    );
     if ALONE.iter().any(|mark| line.starts_with(mark)) || line == "FAIL" {
         return true;
     }
-    let lower = line.get(..line.floor_char_boundary(200)).unwrap_or_default().to_ascii_lowercase();
+    let lower = head(line, 200).to_ascii_lowercase();
     let counts = |word: &str| word.parse::<u64>().is_ok_and(|count| count > 0);
     let before = lower.split_once(" fail").is_some_and(|(before, rest)| {
         let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());

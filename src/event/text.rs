@@ -30,6 +30,12 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     line.text
 }
 
+/// The whole characters in the first `bytes_max` bytes of the text.
+#[must_use]
+pub fn head(text: &str, bytes_max: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
+}
+
 /// The first `chars_max` characters of the text, its lines kept; a longer text ends in an ellipsis
 /// after a whole grapheme.
 #[must_use]

@@ -8,19 +8,23 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    body::{self, ToolBody},
     changed_lines::{PatchLine, of_patch, without_texts},
     command::{Command, PATCH},
     compact::compact,
-    conversation::words,
+    content::{string, words},
     paths::placed,
     report,
-    text::one_line,
+    tool_body::{ToolBody, answered_call},
     tools::{self, Does, Members},
     touch::Touch,
     unrun::Unrun,
 };
-use crate::event::{Event, Position, json, kinds};
+use crate::event::{
+    Event, Position, json, kinds,
+    lists::phrase_list,
+    push_bounded,
+    text::{head, one_line},
+};
 
 /// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
@@ -41,62 +45,59 @@ const PATH_CHARS_MAX: usize = 300;
 /// The name of a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
 /// Placeholders for a text that was removed.
-const PLACEHOLDERS: [&str; 5] = [
-    "(in this log already)",
-    "(no content)",
-    "[Old tool result content cleared]",
-    "Tool ran without output",
-    "Tool ran without output or errors",
-];
+const PLACEHOLDERS: [&str; 5] = phrase_list(
+    "(in this log already)|(no content)|[Old tool result content cleared]|Tool ran without output|\
+     Tool ran without output or errors",
+);
 
 /// A command in a line, parsed.
-pub(super) type Script = Box<(Box<str>, Command)>;
+pub(crate) type Script = Box<(Box<str>, Command)>;
 
 /// A call without a result so far.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(crate) struct ToolCall {
     id: Box<str>,
-    pub(super) position: Position,
-    pub(super) tool: Box<str>,
+    pub(crate) position: Position,
+    pub(crate) tool: Box<str>,
     /// Its input, in a line.
-    pub(super) input: Box<str>,
-    pub(super) does: Does,
+    pub(crate) input: Box<str>,
+    pub(crate) does: Does,
     /// Its effects on files when it succeeds, in order.
-    pub(super) files: Box<[(Touch, Box<str>)]>,
+    pub(crate) files: Box<[(Touch, Box<str>)]>,
     /// The files that it shows.
-    pub(super) reads: Box<[Box<str>]>,
-    pub(super) command: Option<Script>,
+    pub(crate) reads: Box<[Box<str>]>,
+    pub(crate) command: Option<Script>,
     /// The input of a tool that keeps the plan, as JSON.
-    pub(super) plan: Option<Box<str>>,
+    pub(crate) plan: Option<Box<str>>,
     /// True if a subagent made it.
-    pub(super) is_aside: bool,
+    pub(crate) is_aside: bool,
 }
 
 /// A result.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) position: Position,
+pub(crate) struct ToolResult {
+    pub(crate) position: Position,
     /// The output of a command, or the words of any other tool.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// True if it failed, as far as the result shows it.
-    pub(super) failed: bool,
+    pub(crate) failed: bool,
     /// True if the client reports that it succeeded.
-    pub(super) succeeded: bool,
+    pub(crate) succeeded: bool,
     /// The exit code, when the result has one.
-    pub(super) code: Option<i64>,
+    pub(crate) code: Option<i64>,
     /// Reason for which the tool returned nothing: the call was refused or interrupted.
-    pub(super) unrun: Option<Unrun>,
+    pub(crate) unrun: Option<Unrun>,
 }
 
-impl Answer {
+impl ToolResult {
     /// True if it only marks a text that was left out.
-    pub(super) fn is_placeholder(&self) -> bool {
+    pub(crate) fn is_placeholder(&self) -> bool {
         let text = self.text.trim();
         text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
     }
 
     /// End of the call, in a word; empty where it succeeded.
-    pub(super) fn ended(&self) -> &'static str {
+    pub(crate) fn ended(&self) -> &'static str {
         match self.unrun {
             Some(Unrun::Refused) => "refused",
             Some(Unrun::Interrupted) => "interrupted",
@@ -108,17 +109,17 @@ impl Answer {
 
 /// An event about a tool.
 #[derive(Debug)]
-pub(super) enum ToolEvent<'a> {
+pub(crate) enum ToolEvent<'a> {
     /// It was called, with that input.
-    Call(&'a Call, Option<&'a RawValue>),
+    Call(&'a ToolCall, Option<&'a RawValue>),
     /// A result. Without its call it has no input and no effect.
-    Result(Call, Answer),
+    Result(ToolCall, ToolResult),
 }
 
 /// The calls without results so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls {
-    open: VecDeque<Call>,
+pub(crate) struct Calls {
+    open: VecDeque<ToolCall>,
     /// Commands that still run, with their ids.
     running: VecDeque<(Box<str>, Script)>,
     /// Directory of the session, to which relative paths belong.
@@ -129,42 +130,39 @@ pub(super) struct Calls {
 
 impl Calls {
     /// The calls of a session of a workspace.
-    pub(super) fn with_workspace(workspace: Option<&str>) -> Self {
+    pub(crate) fn with_workspace(workspace: Option<&str>) -> Self {
         Self { workspace: workspace.map(Into::into), ..Self::default() }
     }
 
     /// The workspace of the session.
-    pub(super) fn workspace(&self) -> Option<&str> {
+    pub(crate) fn workspace(&self) -> Option<&str> {
         self.workspace.as_deref()
     }
 
     /// The calls without results so far, the oldest first.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Call> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = &ToolCall> {
         self.open.iter()
     }
 
     /// The tool event of an event; `None` when it is of no tool.
-    pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
+    pub(crate) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
         if kinds::is_call(kind) {
-            let call: ToolBody<'_> = body::read(&event.body)?;
+            let call = ToolBody::parse(&event.body)?;
             let input = call.input;
             self.root(&call);
-            if self.open.len() == CALLS_MAX {
-                self.open.pop_front();
-            }
             let call = self.call(event, call)?;
-            self.open.push_back(call);
+            push_bounded(&mut self.open, call, CALLS_MAX);
             return Some(ToolEvent::Call(self.open.back()?, input));
         }
         if kinds::is_result(kind) {
-            let result: ToolBody<'_> = body::read(&event.body)?;
+            let result = ToolBody::parse(&event.body)?;
             return Some(self.result(event.position, result));
         }
         None
     }
 
-    fn call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<Call> {
+    fn call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<ToolCall> {
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
         let (server, tool) = tools::split(server.as_deref(), &name);
@@ -179,10 +177,10 @@ impl Calls {
             _ => command.iter().flat_map(|command| command.files.clone()).collect(),
         };
         let patch = matches!(does, Does::Edits | Does::Runs).then(|| {
-            let patch = script.clone().or_else(|| call.input.and_then(tools::text));
+            let patch = script.clone().or_else(|| call.input.and_then(string));
             patch.or_else(|| {
                 let names = ["input", "patch", "diff", "command", "cmd"];
-                names.iter().find_map(|name| tools::text(members.get(*name)?))
+                names.iter().find_map(|name| string(members.get(*name)?))
             })
         });
         let patch = patch.flatten();
@@ -198,7 +196,7 @@ impl Calls {
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
         let id = id.into();
-        Some(Call {
+        Some(ToolCall {
             id,
             position: event.position,
             tool: tool.into(),
@@ -227,11 +225,11 @@ impl Calls {
 
     fn result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
         let id = result.id();
-        let id = id.map(|id| id.get(..id.floor_char_boundary(ID_BYTES_MAX)).unwrap_or(id));
+        let id = id.map(|id| head(id, ID_BYTES_MAX));
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
         let (_, tool) = tools::split(result.server.as_deref(), &name);
         let open = self.open.iter().map(|call| (&*call.id, &*call.tool));
-        let at = body::answered(open, id, Some(tool));
+        let at = answered_call(open, id, Some(tool));
         let known = at.and_then(|at| self.open.remove(at));
         let mut call = known.unwrap_or_else(|| unknown(position, &result));
         let mut text = result.content.map(words).unwrap_or_default();
@@ -256,15 +254,14 @@ impl Calls {
         };
         let failed = failed || said || unrun.is_some();
         let succeeded = result.is_error == Some(false);
-        ToolEvent::Result(call, Answer { position, text, failed, succeeded, code, unrun })
+        ToolEvent::Result(call, ToolResult { position, text, failed, succeeded, code, unrun })
     }
 
     /// Remembers a command that has not ended.
     fn begin(&mut self, id: &str, command: Option<Script>) {
-        if self.running.len() == RUNNING_MAX {
-            self.running.pop_front();
+        if let Some(command) = command {
+            push_bounded(&mut self.running, (id.into(), command), RUNNING_MAX);
         }
-        self.running.extend(command.map(|command| (id.into(), command)));
     }
 
     /// Removes and returns the running command of an id.
@@ -281,13 +278,13 @@ impl Calls {
         }
         if self.root.is_none() {
             let raw = || serde_json::from_str::<Raw>(call.raw?.get()).ok()?.cwd;
-            let cwd = call.cwd.and_then(tools::text).or_else(raw);
+            let cwd = call.cwd.and_then(string).or_else(raw);
             self.root = cwd.map(|cwd| one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into());
         }
     }
 
     /// The directory of the session.
-    pub(super) fn directory(&self) -> Option<&str> {
+    pub(crate) fn directory(&self) -> Option<&str> {
         self.root.as_deref()
     }
 
@@ -300,24 +297,30 @@ impl Calls {
         one_line(placed.as_deref().unwrap_or(path), PATH_CHARS_MAX).into()
     }
 
-    pub(super) fn weight(&self) -> usize {
-        let of = |call: &Call| {
+    pub(crate) fn weight(&self) -> usize {
+        let of = |call: &ToolCall| {
             let files: usize = call.files.iter().map(|(_, file)| file.len() + 24).sum();
             let plan = call.plan.as_ref().map_or(0, |plan| plan.len());
             let command = call.command.as_ref().map_or(0, |_| 800);
             let reads: usize = call.reads.iter().map(|file| file.len() + 16).sum();
-            size_of::<Call>() + call.id.len() + call.input.len() + files + reads + plan + command
+            size_of::<ToolCall>()
+                + call.id.len()
+                + call.input.len()
+                + files
+                + reads
+                + plan
+                + command
         };
         self.open.iter().map(of).sum::<usize>() + self.running.len() * 800
     }
 }
 
 /// The call of a result whose call event is missing: at most its name is known.
-fn unknown(position: Position, result: &ToolBody<'_>) -> Call {
+fn unknown(position: Position, result: &ToolBody<'_>) -> ToolCall {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
     let (server, tool) = tools::split(result.server.as_deref(), &name);
     let own = tools::classify(server, tool, &Members::default(), None) == Does::Own;
-    Call {
+    ToolCall {
         id: Box::default(),
         position,
         tool: if tool.is_empty() { UNNAMED.into() } else { tool.into() },
@@ -345,7 +348,7 @@ fn structured_code(result: &RawValue) -> Option<i64> {
 /// The script of a shell call: a text, or a list of words whose last may be one.
 fn script(members: &Members<'_>) -> Option<String> {
     let value = members.get("command").or_else(|| members.get("cmd"))?;
-    if let Some(text) = tools::text(value) {
+    if let Some(text) = string(value) {
         return Some(text);
     }
     let words: Vec<String> = serde_json::from_str(json::list(value.get(), 1)?).ok()?;
@@ -362,7 +365,7 @@ fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     let mut paths = Vec::new();
     for name in tools::PATHS.iter().chain(further) {
         let Some(value) = members.get(*name) else { continue };
-        if let Some(path) = tools::text(value) {
+        if let Some(path) = string(value) {
             paths.push(path);
         } else if let Some(Ok(list)) =
             json::list(value.get(), 1).map(serde_json::from_str::<Vec<&RawValue>>)
@@ -370,8 +373,8 @@ fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
             let path = |one: &&RawValue| {
                 let members = tools::members(Some(*one));
                 let mut names = tools::PATHS.iter().chain(further);
-                let named = names.find_map(|name| tools::text(members.get(*name)?));
-                tools::text(one).or(named)
+                let named = names.find_map(|name| string(members.get(*name)?));
+                string(one).or(named)
             };
             paths.extend(list.iter().filter_map(path));
         }

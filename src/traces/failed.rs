@@ -1,0 +1,55 @@
+//! The simple command of a line that failed: by the status of the result, or by its output. It must
+//! not remember an earlier run.
+
+use super::{
+    calls::ToolResult,
+    command::{Command, CommandKind, CommandRun},
+    git,
+    report::OutputReport,
+};
+
+/// Index of the simple command that failed: by the status of the result, or by a clear output where
+/// the exit code may be another program's. A command that only looks never fails.
+pub(crate) fn failed_run(
+    command: &Command,
+    answer: &ToolResult,
+    report: &OutputReport<'_>,
+) -> Option<usize> {
+    let runs = &command.runs;
+    let last = |is: &dyn Fn(&CommandRun) -> bool| {
+        runs.iter().rposition(|run| !run.only_looks() && is(run))
+    };
+    last(&|_| true)?;
+    let is_of_look = command.ends_in_look && answer.code.is_some();
+    // `[ -f x ] && make` says nothing where there is no x.
+    let asks =
+        runs.iter().any(CommandRun::only_looks) && answer.code == Some(1) && report.is_silent();
+    let tests = |run: &CommandRun| run.test().is_some();
+    let builds = |run: &CommandRun| matches!(run.kind, CommandKind::Builds(..));
+    let breaks_tests =
+        report.says_failed || report.says_broken || report.is_empty() && report.says_error;
+    if answer.failed && !is_of_look {
+        if asks || git::is_answer(runs.iter().map(|run| &*run.program), &answer.text) {
+            return None;
+        }
+        let named = report.why().unwrap_or_default();
+        let speaks = |run: &CommandRun| {
+            let begins =
+                named.strip_prefix(&*run.program).is_some_and(|rest| rest.starts_with(':'));
+            begins || &*run.program == "git" && git::is_git_error(&named)
+        };
+        return last(&|run| tests(run) && breaks_tests)
+            .or_else(|| last(&|run| builds(run) && report.breaks_build()))
+            .or_else(|| last(&speaks))
+            .or_else(|| last(&|run| !run.hides_code))
+            .or_else(|| last(&|_| true));
+    }
+    // Without a status, or behind that of another program.
+    // The line of an exit code is the result's own where that has the same.
+    let says_error = report.says_error || report.says_code && answer.code == Some(0);
+    let is_open = |run: &CommandRun| run.hides_code || answer.code.is_none() && !answer.succeeded;
+    let by_output = |run: &CommandRun| run.hides_code || answer.code.is_none();
+    last(&|run| tests(run) && by_output(run) && breaks_tests)
+        .or_else(|| last(&|run| builds(run) && by_output(run) && report.breaks_build()))
+        .or_else(|| last(&|run| is_open(run) && says_error && !tests(run)))
+}

@@ -1,0 +1,65 @@
+//! Bodies of the events of tools: the members of a call and of its result, and which call a result
+//! answers. It must not depend on positions or sessions.
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+/// The members of a tool's call and of its result that folds read, under each of their names.
+#[derive(Deserialize)]
+pub(crate) struct ToolBody<'a> {
+    pub(crate) call_id: Option<String>,
+    tool_use_id: Option<String>,
+    mcp_tool_use_id: Option<String>,
+    custom_tool_use_id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) server: Option<String>,
+    pub(crate) mcp_server_name: Option<String>,
+    pub(crate) read_only: Option<bool>,
+    pub(crate) session_thread_id: Option<IgnoredAny>,
+    pub(crate) redactions: Option<IgnoredAny>,
+    pub(crate) truncated: Option<IgnoredAny>,
+    pub(crate) is_error: Option<bool>,
+    pub(crate) refused: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub(crate) exit_code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) cwd: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) cached: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) raw: Option<&'a RawValue>,
+}
+
+impl<'a> ToolBody<'a> {
+    /// Reads the body of a tool's event.
+    pub(crate) fn parse(body: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    /// The id of the call that a result answers.
+    pub(crate) fn id(&self) -> Option<&str> {
+        let ids =
+            [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
+        ids.into_iter().find_map(Option::as_deref)
+    }
+}
+
+/// Index of the open call, of `(id, tool)` from the oldest, that a result answers: the latest of
+/// its id; without an id the oldest of its tool; without either the only one.
+pub fn answered_call<'a>(
+    mut open: impl DoubleEndedIterator<Item = (&'a str, &'a str)> + ExactSizeIterator,
+    id: Option<&str>,
+    tool: Option<&str>,
+) -> Option<usize> {
+    match (id.filter(|id| !id.is_empty()), tool.filter(|tool| !tool.is_empty())) {
+        (Some(id), _) => open.rposition(|call| call.0 == id),
+        (None, Some(tool)) => open.position(|call| call.1 == tool),
+        (None, None) => (open.len() == 1).then_some(0),
+    }
+}

@@ -1,0 +1,78 @@
+//! The kind of a tool's failure, by the words of its error. It must not call a text an error that
+//! the tool did not report as one.
+
+use crate::event::text::clip;
+
+/// Most characters of a result that are searched for the error.
+const TEXT_CHARS_MAX: usize = 2_000;
+
+/// The kind of a failure, as far as the result shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// The call needs authentication.
+    AuthRequired,
+    /// It was understood and refused.
+    Blocked,
+    /// There was nothing in it.
+    ContentEmpty,
+    /// No connection, or a timeout.
+    Network,
+    /// Not found.
+    NotFound,
+    /// Any other.
+    Other,
+    /// Too many questions.
+    RateLimited,
+    /// The other side is broken for now.
+    UpstreamUnavailable,
+    /// The call makes no sense to the tool.
+    Validation,
+}
+
+/// Each kind with its name, and words of which its texts have one; the surest words come first.
+const KINDS: [(Trouble, &str, &str); 9] = [
+    (Trouble::RateLimited, "rate_limited", "429|rate limit|too many requests|quota"),
+    (Trouble::AuthRequired, "auth_required", "401|unauthorized|unauthenticated|api key|log in"),
+    (Trouble::Blocked, "blocked", "403|forbidden|captcha|blocked|robots|denied"),
+    (Trouble::NotFound, "not_found", "404|410|not found|no such|does not exist"),
+    (
+        Trouble::UpstreamUnavailable,
+        "upstream_unavailable",
+        "500|502|503|504|unavailable|overloaded",
+    ),
+    (Trouble::Network, "network", "timed out|timeout|connection|econn|dns|unreachable"),
+    (Trouble::Validation, "validation", "400|422|invalid|validation|missing argument"),
+    (Trouble::ContentEmpty, "content_empty", "empty|no content|no results"),
+    (Trouble::Other, OTHER, ""),
+];
+const OTHER: &str = "other";
+
+impl Trouble {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or(OTHER, |(_, name, _)| name)
+    }
+
+    /// The kind that an error's text names, or that its words indicate.
+    pub(crate) fn from_text(text: &str) -> Self {
+        let text = clip(text, TEXT_CHARS_MAX).to_lowercase();
+        let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));
+        let own = KINDS.iter().find(|(_, name, _)| Some(*name) == named);
+        let has =
+            |mark: &str| text.match_indices(mark).any(|(at, _)| is_whole_word(&text, at, mark));
+        let meant = || KINDS.iter().find(|(.., words)| words.split('|').any(has));
+        own.or_else(meant).map_or(Self::Other, |(kind, ..)| *kind)
+    }
+}
+
+/// True if a number occurs as a whole: 404 is not in 14046.
+fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
+    if !mark.starts_with(|c: char| c.is_ascii_digit()) {
+        return true;
+    }
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let before = text.get(..at).and_then(|text| text.chars().next_back());
+    let after = text.get(at + mark.len()..).and_then(|text| text.chars().next());
+    !digit(before) && !digit(after)
+}
