@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{is_zero, search::Complete};
+use super::{is_zero, scalar::Word, search::Complete};
 use crate::event::{Position, SessionId, Timestamp};
 
 /// Properties of an entity.
@@ -187,7 +187,7 @@ pub struct Entity {
     pub properties: Map<String, Value>,
     /// `told`: a caller wrote it; `extracted`: sessions name it, and no caller wrote it.
     #[schemars(with = "String")]
-    pub source: GraphSource,
+    pub source: Word<GraphSource>,
     /// When it was written first: RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
@@ -227,7 +227,7 @@ pub struct Relationship {
     pub properties: Map<String, Value>,
     /// `told`: a caller wrote it; `extracted`: the log shows it.
     #[schemars(with = "String")]
-    pub source: GraphSource,
+    pub source: Word<GraphSource>,
     /// When it was written: RFC 3339.
     pub created_at: Timestamp,
 }

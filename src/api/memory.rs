@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::is_zero;
+use super::{is_zero, scalar::Word};
 use crate::event::{EventId, Origin, Position, Range, SessionId, Timestamp};
 
 /// Something to remember.
@@ -138,7 +138,7 @@ pub struct MemoryItem {
     pub at: Timestamp,
     /// `episodic`, `semantic`, `procedural` or `working`.
     #[schemars(with = "String")]
-    pub kind: MemoryKind,
+    pub kind: Word<MemoryKind>,
     /// The text; in a list at most 600 characters, with an ellipsis where it is cut.
     pub text: String,
     /// What it is about.
@@ -367,11 +367,11 @@ pub struct Mark {
     /// `important`, `wrong` or `done`.
     #[serde(rename = "mark")]
     #[schemars(with = "String")]
-    pub kind: MarkKind,
+    pub kind: Word<MarkKind>,
     /// Position of the event that sets it.
     pub position: Position,
     /// Who caused it: `user`, `model`, and so on.
-    pub origin: Origin,
+    pub origin: Word<Origin>,
     /// From 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,

@@ -18,7 +18,7 @@ pub mod overview;
 pub mod point;
 pub mod research;
 pub mod retention;
-mod scalar;
+pub mod scalar;
 pub mod search;
 pub mod sessions;
 pub mod step;

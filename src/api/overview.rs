@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     cursor::{Cursor, List},
-    scalar::schema_of,
+    scalar::{Word, schema_of},
     step::{StepLine, StepOfView},
     views::{PlanOut, WhyOut, WordOut},
 };
@@ -204,7 +204,7 @@ pub struct PhaseOut {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryAnswer {
     /// The level: `step`, `phase` or `session`.
-    pub level: Level,
+    pub level: Word<Level>,
     /// The phases, oldest first, on their level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<PhaseOut>>,

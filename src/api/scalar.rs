@@ -82,6 +82,62 @@ schema_of!(Position, u64);
 
 text!(Origin, |text| Self::named(text).ok_or("an origin is wanted"));
 
+/// A word of an enumeration in an answer. One that a newer server added stays the text that it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Word<T> {
+    /// One of this version.
+    Known(T),
+    /// One of a later version.
+    Unknown(String),
+}
+
+impl<T: Copy> Word<T> {
+    /// The word where this version has it.
+    #[must_use]
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Self::Known(word) => Some(*word),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// The text; `name` is that of a known word.
+    #[must_use]
+    pub fn text(&self, name: impl FnOnce(T) -> &'static str) -> &str {
+        match self {
+            Self::Known(word) => name(*word),
+            Self::Unknown(text) => text,
+        }
+    }
+}
+
+impl<T> From<T> for Word<T> {
+    fn from(word: T) -> Self {
+        Self::Known(word)
+    }
+}
+
+impl<T: PartialEq> PartialEq<T> for Word<T> {
+    fn eq(&self, other: &T) -> bool {
+        matches!(self, Self::Known(word) if word == other)
+    }
+}
+
+impl<T> JsonSchema for Word<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
+
 /// Half-open range `[from, to)` of positions.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Range")]
@@ -135,6 +191,16 @@ mod tests {
             serde_json::from_str::<(SessionId, Position, Timestamp, Range, Origin)>(&text).ok(),
             Some(all)
         );
+    }
+
+    #[test]
+    fn an_unknown_word_of_an_answer_is_read_and_written_as_its_text() {
+        let read = |text: &str| serde_json::from_str::<Word<Origin>>(text).ok();
+        assert!(read(r#""web""#).is_some_and(|word| word == Origin::Web));
+        let later = read(r#""sensor""#).expect("a text");
+        assert_eq!((later.known(), later.text(Origin::as_str)), (None, "sensor"));
+        assert_eq!(serde_json::to_string(&later).ok().as_deref(), Some(r#""sensor""#));
+        assert_eq!(read("1"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{is_zero, memory::Mark};
+use super::{is_zero, memory::Mark, scalar::Word};
 use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
 /// The same as the query, in a body: queries may be long.
@@ -50,6 +50,11 @@ pub struct SearchBody {
     /// Wait so long for events that are not in the index yet, beyond the usual 50; 60 000 at most
     #[schemars(range(max = 60_000))]
     pub wait_ms: u64,
+    /// Only what a model may be shown that did not ask for it: words of people and agents that
+    /// share enough with the query, and that nothing speaks against
+    pub recall: bool,
+    /// With recall, a text that the model has: what stands in it is left out
+    pub given: String,
 }
 
 /// What a hit's score is made of. The best passage has 1 for its words.
@@ -180,7 +185,7 @@ pub struct Hit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
     /// What caused it: `user`, `model`, `tool`, `web`, `harness` or `import`.
-    pub origin: Origin,
+    pub origin: Word<Origin>,
     /// How well it fits; the hits are in this order unless the newest come first.
     #[serde(serialize_with = "thousandths")]
     #[schemars(with = "f64")]
@@ -263,7 +268,7 @@ pub struct Complete {
     /// With an embedder: `used`, or `absent` where it did not answer: then words alone rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
-    pub meaning: Option<MeaningOf>,
+    pub meaning: Option<Word<MeaningOf>>,
     /// With an embedder: what has no vector yet, or a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vectors_behind: Option<VectorsBehind>,

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{cursor::Cursor, scalar::schema_of};
+use super::{
+    cursor::Cursor,
+    scalar::{Word, schema_of},
+};
 use crate::event::{Position, Timestamp};
 
 /// How sure the caller is of a step.
@@ -32,7 +35,7 @@ pub struct StepLine {
     pub line: String,
     /// `high`, `medium` or `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Confidence>,
+    pub confidence: Option<Word<Confidence>>,
     /// Number of the step that supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<u64>,
@@ -50,7 +53,7 @@ pub struct StepOfView {
     pub reasoning: Option<String>,
     /// `high`, `medium` or `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Confidence>,
+    pub confidence: Option<Word<Confidence>>,
     /// What was ruled out.
     pub rejected: Vec<String>,
     /// Whether it revises; only the tools say so.
@@ -103,7 +106,7 @@ pub struct LastStepOut {
     pub reasoning: Option<String>,
     /// `high`, `medium` or `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Confidence>,
+    pub confidence: Option<Word<Confidence>>,
     /// What it ruled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,

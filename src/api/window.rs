@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::scalar::schema_of;
+use super::scalar::{Word, schema_of};
 use crate::event::{Position, SessionId};
 
 /// The form in which a window shows what it chose.
@@ -139,7 +139,7 @@ pub struct DroppedRange {
     pub to: Position,
     /// `budget`, `filtered`, `not_a_message`, `withdrawn`: no part of the conversation any more, or
     /// `before`: before the requested begin.
-    pub reason: Reason,
+    pub reason: Word<Reason>,
 }
 
 /// Why a window shows nothing of a session that has events.
@@ -166,14 +166,14 @@ pub struct TypeCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowRecall {
     /// `line`, or `workspace`.
-    pub from: RecallFrom,
+    pub from: Word<RecallFrom>,
     /// Tokens of it, which are a part of the window's.
     pub tokens: usize,
     /// Tokens of it at most.
     pub tokens_max: usize,
     /// Why no passage is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Unrecalled>,
+    pub missing: Option<Word<Unrecalled>>,
     /// The message, with format `events`: no event is made of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

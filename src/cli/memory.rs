@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     api::memory::{
-        ListMemoryQuery, MarkRequest, MemoryBlock, MemoryItem, MemoryList, PageInRequest,
-        RememberRequest, Remembered,
+        ListMemoryQuery, MarkKind, MarkRequest, MemoryBlock, MemoryItem, MemoryKind, MemoryList,
+        PageInRequest, RememberRequest, Remembered,
     },
     client::Client,
     event::{EventId, SessionId},
@@ -184,7 +184,8 @@ fn print_item(item: &MemoryItem, paper: &mut Paper) {
     let about = item.name.as_deref().or(item.topic.as_deref());
     let about = about.map(|about| format!("  {}", one_line(about, LINE_CHARS))).unwrap_or_default();
     paper.heading(&format!("{}{about}", item.memory_id));
-    let mut facts = vec![item.kind.as_str().to_owned(), paper.times.both(&item.at.to_string())];
+    let mut facts =
+        vec![item.kind.text(MemoryKind::as_str).to_owned(), paper.times.both(&item.at.to_string())];
     facts.extend(item.importance.map(|importance| format!("importance {importance}")));
     facts.extend((!item.tags.is_empty()).then(|| item.tags.join(", ")));
     facts.extend(item.from.as_ref().map(|from| format!("from {} {}", from.session, from.position)));
@@ -207,7 +208,7 @@ pub(super) async fn mark(client: &Client, wanted: args::Mark, screen: &mut Scree
     if screen.json {
         return Ok(screen.print(&marked)?);
     }
-    let marks: Vec<&str> = marked.marks.iter().map(|one| one.kind.as_str()).collect();
+    let marks: Vec<&str> = marked.marks.iter().map(|one| one.kind.text(MarkKind::as_str)).collect();
     let (event, session) = (printable(marked.event.as_str()), &marked.session);
     screen.line(format!("marked {event} of {session}: {}", marks.join(", ")))?;
     Ok(())

@@ -134,7 +134,7 @@ fn print_hit(hit: &Hit, paper: &mut Paper) {
         paper.say(
             tone,
             "    ",
-            &format!("marked {} at {}{note}", mark.kind.as_str(), mark.position),
+            &format!("marked {} at {}{note}", mark.kind.text(MarkKind::as_str), mark.position),
         );
     }
     if let Some(doubt) = &hit.stale {

@@ -3,6 +3,8 @@
 
 use unicode_segmentation::GraphemeCursor;
 
+/// Estimated bytes of a token of any text.
+pub const TOKEN_BYTES: usize = 4;
 /// Mark of left-out text.
 pub const ELLIPSIS: char = '…';
 

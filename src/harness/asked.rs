@@ -1,7 +1,7 @@
 //! A person's words, shortened: the beginning, the end, and every sentence between them that binds
 //! the agent. It must not judge what is asked.
 
-use super::budget::Cut;
+use super::budget::{Budget, Cut};
 use crate::projection::{
     sentences::sentences,
     text::{ELLIPSIS, clip},
@@ -43,13 +43,13 @@ fn binding(sentences: &[&str]) -> Vec<usize> {
     for (at, _) in sentences.iter().enumerate().filter(|(_, sentence)| binds(sentence)) {
         places.push(at);
         let is_open = sentences.get(at).is_some_and(|sentence| sentence.trim_end().ends_with(':'));
-        let mut left = if is_open { ANNOUNCED_BYTES } else { 0 };
-        for (next, sentence) in sentences.iter().enumerate().skip(at + 1) {
-            let is_end = sentence.trim().is_empty() && next > at + 2;
-            let Some(rest) = left.checked_sub(sentence.len()).filter(|_| !is_end) else { break };
-            left = rest;
-            places.push(next);
-        }
+        let mut budget = Budget::new(if is_open { ANNOUNCED_BYTES } else { 0 });
+        let after = sentences.iter().enumerate().skip(at + 1);
+        let announced = after.take_while(|(next, sentence)| {
+            let is_end = sentence.trim().is_empty() && *next > at + 2;
+            !is_end && budget.spend(sentence.len())
+        });
+        places.extend(announced.map(|(next, _)| next));
     }
     places.sort_unstable();
     places.dedup();
@@ -87,14 +87,11 @@ pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
     let sentences: Vec<&str> = sentences(text, SENTENCE_BYTES).collect();
     let mut kept = vec![false; sentences.len()];
     let mut keep = |order: &mut dyn Iterator<Item = usize>, room: usize| {
-        let mut left = room;
+        let mut budget = Budget::new(room);
         for at in order {
             let bytes = sentences.get(at).map_or(0, |sentence| sentence.len());
-            let Some(rest) = left.checked_sub(bytes) else { break };
-            left = rest;
-            if let Some(place) = kept.get_mut(at) {
-                *place = true;
-            }
+            let Some(place) = kept.get_mut(at).filter(|_| budget.spend(bytes)) else { break };
+            *place = true;
         }
     };
     keep(&mut (0..sentences.len()), bytes_max - bytes_max / 3);

@@ -7,12 +7,12 @@ use std::{cell::RefCell, collections::HashMap, fmt::Write as _};
 
 use super::{
     called::{COMMAND, called},
-    gather::{ANSWER_BYTES, Known, TEXT_BYTES},
+    gather::{ANSWER_BYTES, Gathered, TEXT_BYTES},
     quote,
-    render::LeftOut,
+    render::{LeftOut, list, outcome_of},
     select::{Class, Form, Item, Price, Recipe, Selection, select},
     squeeze,
-    summary::counted,
+    summary::{Section, counted},
     summed::sections,
     times::minute,
     tokens::{Counter, Tokenizer},
@@ -34,49 +34,33 @@ const WORKSPACE_CHARS_MAX: usize = 120;
 /// Characters of the name of a branch.
 const BRANCH_CHARS_MAX: usize = 60;
 
-/// A part of the text: classes under a heading.
-struct Part {
-    heading: &'static str,
-    classes: &'static [Class],
-    /// True if it is a list, or one text behind the heading.
-    is_list: bool,
-}
-
-const fn list(heading: &'static str, classes: &'static [Class]) -> Part {
-    Part { heading, classes, is_list: true }
-}
-
-const fn one(heading: &'static str, classes: &'static [Class]) -> Part {
-    Part { heading, classes, is_list: false }
-}
-
 /// The parts of the text, in the order of reading.
-const PARTS: [Part; 22] = [
-    one("Task", &[Class::Task]),
-    one("Goal", &[Class::Goal]),
-    list(
+const PARTS: [Section; 22] = [
+    Section::words("Task", &[Class::Task]),
+    Section::words("Goal", &[Class::Goal]),
+    Section::list(
         "Your user also said (oldest first; these hold)",
         &[Class::OlderInstruction, Class::Instruction],
     ),
-    one("Where the work stood, in the words of that session", &[Class::Summary]),
-    one("The conversation before, as its client summed it up", &[Class::Context]),
-    list("Plan", &[Class::Plan, Class::PlanDone]),
-    list("Next", &[Class::Next]),
-    one("State", &[Class::State]),
-    list("Still failing", &[Class::Failure]),
-    list("Failed before, works now", &[Class::Mended]),
-    list("Changed", &[Class::File, Class::Change]),
-    list("Saved", &[Class::ContextItem]),
-    list("Files that were named", &[Class::Reference]),
-    list("Open questions", &[Class::Gap]),
-    list("Did not work", &[Class::Failed]),
-    list("Ruled out", &[Class::Rejection]),
-    list("Done", &[Class::Done]),
-    list("Tried", &[Class::Tried]),
-    list("Known", &[Class::Finding]),
-    list("Steps of the research", &[Class::Branch, Class::StepLine, Class::LastStep]),
-    list("Sources", &[Class::Source]),
-    list("Last, oldest first", &[Class::Answer, Class::Result]),
+    Section::words("Where the work stood, in the words of that session", &[Class::Summary]),
+    Section::words("The conversation before, as its client summed it up", &[Class::Context]),
+    Section::list("Plan", &[Class::Plan, Class::PlanDone]),
+    Section::list("Next", &[Class::Next]),
+    Section::words("State", &[Class::State]),
+    Section::list("Still failing", &[Class::Failure]),
+    Section::list("Failed before, works now", &[Class::Mended]),
+    Section::list("Changed", &[Class::File, Class::Change]),
+    Section::list("Saved", &[Class::ContextItem]),
+    Section::list("Files that were named", &[Class::Reference]),
+    Section::list("Open questions", &[Class::Gap]),
+    Section::list("Did not work", &[Class::Failed]),
+    Section::list("Ruled out", &[Class::Rejection]),
+    Section::list("Done", &[Class::Done]),
+    Section::list("Tried", &[Class::Tried]),
+    Section::list("Known", &[Class::Finding]),
+    Section::list("Steps of the research", &[Class::Branch, Class::StepLine, Class::LastStep]),
+    Section::list("Sources", &[Class::Source]),
+    Section::list("Last, oldest first", &[Class::Answer, Class::Result]),
 ];
 
 /// The tokens of an item that is given beside the text; `None` of one that is in it.
@@ -84,7 +68,7 @@ pub(super) type Beside<'k> = &'k dyn Fn(&Item, Form) -> Option<usize>;
 
 /// The facts of a session as they are written.
 pub(super) struct Brief<'k, 'f> {
-    pub(super) known: &'k Known<'f>,
+    pub(super) known: &'k Gathered<'f>,
     pub(super) tokenizer: Tokenizer,
     /// The first lines.
     pub(super) head: String,
@@ -98,7 +82,7 @@ pub(super) struct Brief<'k, 'f> {
 }
 
 /// A text within its budget.
-pub(super) struct Made {
+pub(super) struct BriefText {
     pub(super) chosen: Selection,
     pub(super) left_out: Vec<LeftOut>,
     pub(super) text: String,
@@ -107,7 +91,7 @@ pub(super) struct Made {
 }
 
 impl<'k, 'f> Brief<'k, 'f> {
-    pub(super) fn new(known: &'k Known<'f>, tokenizer: Tokenizer, head: String) -> Self {
+    pub(super) fn new(known: &'k Gathered<'f>, tokenizer: Tokenizer, head: String) -> Self {
         let memo = RefCell::default();
         Self { known, tokenizer, head, names_earlier: false, is_whole: false, beside: None, memo }
     }
@@ -115,7 +99,7 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// Chooses items by a recipe and writes them, within a budget of tokens, of which so many are
     /// spent already. A budget that leaves something out is spent; what is left of it otherwise is
     /// for more of each result.
-    pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
+    pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> BriefText {
         let mut made = self.fitted(recipe, tokens_max, spent);
         for _ in 0..ATTEMPTS_MAX {
             let is_all = made.left_out.is_empty() && !made.chosen.is_cut;
@@ -137,24 +121,24 @@ impl<'k, 'f> Brief<'k, 'f> {
     }
 
     /// The same, with what a result has at most.
-    fn fitted(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
-        let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
+    fn fitted(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> BriefText {
         let items = &self.known.items;
-        let is_there = |part: &&Part| items.iter().any(|item| part.classes.contains(&item.class));
+        let is_there =
+            |part: &&Section| items.iter().any(|item| part.classes.contains(&item.class));
         let headings = PARTS.iter().filter(is_there).map(|part| 3 + self.count(part.heading));
         let frame = spent + self.count(&self.head) + headings.sum::<usize>();
         let mut budget = tokens_max.saturating_sub(frame);
-        let mut best: Option<Made> = None;
+        let mut best: Option<BriefText> = None;
         for attempt in 1.. {
             let mut price = self;
             let chosen = select(items, recipe, budget, &mut price);
-            let left_out = self.known.left_out(&chosen, &classes);
+            let left_out = self.known.left_out(&chosen, recipe);
             let text = self.text(&chosen, &left_out);
             let of_members =
                 chosen.chosen.iter().filter_map(|one| self.member(&one.item, one.form));
             let tokens = spent + self.count(&text) + of_members.sum::<usize>();
             let is_all = left_out.is_empty() && !chosen.is_cut;
-            let made = Made { chosen, left_out, text, tokens };
+            let made = BriefText { chosen, left_out, text, tokens };
             if tokens > tokens_max {
                 let over = tokens - tokens_max;
                 let is_last = budget == 0 || best.is_none() && attempt > 2 * ATTEMPTS_MAX;
@@ -207,7 +191,7 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// The line of an item, without its mark; its further lines are indented.
     pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
         let (known, form) = (self.known, self.form(form));
-        let (facts, research) = (known.facts, &known.facts.research);
+        let facts = known.facts;
         let said = match class {
             Class::Task
             | Class::Goal
@@ -261,11 +245,7 @@ impl<'k, 'f> Brief<'k, 'f> {
                 Some(one) if matches!(one.said, FoundIn::At(_)) => one.text.to_string(),
                 _ => known.line(class, place, form),
             },
-            Class::Branch => research.branches().get(place).map_or_else(String::new, |branch| {
-                let from = branch.from.map(|from| format!(" from step {from}"));
-                let from = from.unwrap_or_default();
-                format!("branch {}{from}, last step {}", branch.id, branch.last)
-            }),
+            Class::Branch => format!("branch {}", known.line(class, place, form)),
             _ => known.line(class, place, form),
         };
         quote::item(&said)
@@ -350,12 +330,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             Form::Line => one_line(&one.result, 120),
             _ => one.result.to_string(),
         };
-        let outcome = match (one.failed, result.is_empty()) {
-            (false, true) => String::new(),
-            (true, true) => " -> failed".to_owned(),
-            (true, false) => format!(" -> failed: {result}"),
-            (false, false) => format!(" -> {result}"),
-        };
+        let outcome = outcome_of(one, &result, ": ");
         let call = called(&one.tool, &one.input);
         // The ids and amounts that a service was given are no part that can be spared.
         let call = if is_command { one_line(&call, COMMAND_CHARS_MAX) } else { call };
@@ -413,19 +388,14 @@ impl<'k, 'f> Brief<'k, 'f> {
             }
             let plan = part.classes.contains(&Class::Plan);
             let plan = plan.then(|| self.known.plan_view(chosen)).flatten();
-            match plan {
-                Some(plan) => {
-                    let _ = write!(text, "\n\nPlan, {} of {} done:", plan.done, plan.total);
-                }
-                None => {
-                    let _ = write!(text, "\n\n{}:", part.heading);
-                }
-            }
-            for line in lines.drain(..) {
-                // A mark without a text would underline the heading.
-                let line = if line.trim().is_empty() { "(empty)" } else { &*line };
-                let _ = write!(text, "\n- {line}");
-            }
+            let heading = plan.map_or_else(
+                || part.heading.to_owned(),
+                |plan| format!("Plan, {} of {} done", plan.done, plan.total),
+            );
+            // A mark without a text would underline the heading.
+            let empty = lines.iter_mut().filter(|line| line.trim().is_empty());
+            empty.for_each(|line| "(empty)".clone_into(line));
+            let _ = write!(text, "\n\n{}", list(&heading, &lines).trim_end_matches('\n'));
         }
         self.name_earlier(&mut text);
         if !left_out.is_empty() {
@@ -449,17 +419,15 @@ impl<'k, 'f> Brief<'k, 'f> {
             return;
         }
         let earlier = self.known.facts.earlier();
-        let named: Vec<String> = earlier
-            .filter(|(number, _)| text.contains(&format!("(S{number}@")))
-            .map(|(number, session)| format!("S{number} is session {session}"))
-            .collect();
+        let is_named = |(number, _): &(usize, &str)| text.contains(&format!("(S{number}@"));
+        let named = earlier_sessions(earlier.filter(is_named));
         if !named.is_empty() {
-            let _ = write!(text, "\n\nS1@n is position n of S1; {}.", named.join(", "));
+            let _ = write!(text, "\n\nS1@n is position n of S1; {named}.");
         }
     }
 
     /// The lines of a part, in the order of reading.
-    fn lines(&self, part: &Part, chosen: &Selection) -> Vec<String> {
+    fn lines(&self, part: &Section, chosen: &Selection) -> Vec<String> {
         let in_text = |class: Class, place: usize| {
             let is_it = |item: &&Item| (item.class, item.place) == (class, place);
             let item = self.known.items.iter().find(is_it);
@@ -544,10 +512,14 @@ fn file(file: &FileFact) -> String {
     let path = one_line(&file.path, usize::MAX);
     match file.state {
         FileState::Changed => path,
-        FileState::Reverted => format!("{path} (reverted)"),
-        FileState::Stashed => format!("{path} (stashed)"),
-        FileState::Deleted => format!("{path} (deleted)"),
+        state => format!("{path} ({})", state.as_str()),
     }
+}
+
+/// The sessions that positions of a text name, by their numbers in it.
+pub(super) fn earlier_sessions<'a>(earlier: impl Iterator<Item = (usize, &'a str)>) -> String {
+    let named = earlier.map(|(number, session)| format!("S{number} is session {session}"));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 /// The first line of a brief: which session it is of, where, on which branch of git, and when.

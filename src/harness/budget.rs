@@ -1,7 +1,13 @@
-//! The cost of an answer: bytes of JSON. Views spend a purse until it is empty. It must not count
-//! tokens: that needs a model's tokenizer.
+//! The budget that every view spends, in bytes of JSON or in tokens, and what a text costs in
+//! bytes. It must not count tokens: that needs a model's tokenizer; here they are estimated.
 
+pub(super) use crate::event::text::TOKEN_BYTES;
 use crate::projection::text::{ELLIPSIS, shortened, whole_graphemes};
+
+/// Bytes of a token in a text of words, at least: tokens asked of a view are so many bytes.
+pub const TOKEN_BYTES_LEAST: usize = 3;
+/// Bytes of a token in an answer, mostly, with its members and escapes: for memory to reserve.
+pub const TOKEN_BYTES_MOST: usize = 8;
 
 /// Default limit of an answer's structured content, in bytes.
 pub const ANSWER_BYTES: usize = 10_000;
@@ -83,34 +89,50 @@ pub(super) fn end_of_some(text: &str, bytes_max: usize) -> usize {
     }
 }
 
-/// Bytes that may still be spent.
+/// Amount that may still be spent: bytes or tokens.
 #[derive(Clone, Copy, Debug)]
-pub struct Purse {
+pub struct Budget {
     left: usize,
 }
 
-impl Purse {
-    /// A purse of so many bytes.
+impl Budget {
+    /// A budget of so much.
     #[must_use]
-    pub fn new(bytes: usize) -> Self {
-        Self { left: bytes }
+    pub fn new(amount: usize) -> Self {
+        Self { left: amount }
     }
 
-    /// Bytes left.
+    /// Amount left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Spends bytes; returns false and spends nothing when there are not enough.
-    pub fn pay(&mut self, bytes: usize) -> bool {
-        match self.left.checked_sub(bytes) {
+    /// Spends a cost; returns false and spends nothing when not enough is left.
+    pub fn spend(&mut self, cost: usize) -> bool {
+        match self.left.checked_sub(cost) {
             Some(left) => {
                 self.left = left;
                 true
             }
             None => false,
         }
+    }
+
+    /// Spends a cost, or all that is left.
+    pub fn spend_up_to(&mut self, cost: usize) {
+        self.left = self.left.saturating_sub(cost);
+    }
+
+    /// Takes back what is not shown after all.
+    pub fn give_back(&mut self, cost: usize) {
+        self.left += cost;
+    }
+
+    /// A budget of a share of what is left, in percent; this one keeps it until it is spent.
+    #[must_use]
+    pub fn share(self, percent: usize) -> Self {
+        Self::new(self.left * percent / 100)
     }
 }
 

@@ -3,10 +3,10 @@
 //! whose budget is tokens. It must not cost more for a longer session.
 
 use super::{
-    brief::{Brief, Made, heading},
-    gather::Known,
+    brief::{Brief, BriefText, heading},
+    gather::Gathered,
     render,
-    select::{Class, Recipe, Row, Share, row, shape},
+    select::{Class, Recipe, RecipeRow, Share, row, shape},
     tokens::Tokenizer,
 };
 use crate::{
@@ -23,9 +23,6 @@ pub const CONTINUATION_TOKENS: usize = 2_000;
 /// The least a continuation is built for.
 pub const CONTINUATION_TOKENS_MIN: usize = 400;
 
-/// Upper bound of the bytes of a token: bounds how many items are offered.
-const TOKEN_BYTES: usize = 4;
-
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
 const CONTINUATION: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
@@ -34,7 +31,7 @@ const CONTINUATION: Recipe<'static> = Recipe {
     ..Recipe::new(&ROWS, 68)
 };
 
-const ROWS: [Row; 26] = [
+const ROWS: [RecipeRow; 26] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
@@ -73,11 +70,11 @@ pub fn continuation(
     tokenizer: Tokenizer,
     explain: bool,
 ) -> (Continuing, String) {
-    let mut known = Known::gather(facts, &CONTINUATION, tokens_max * TOKEN_BYTES);
+    let mut known = Gathered::gather_for(facts, &CONTINUATION, tokens_max);
     known.without_lines_of_last_steps();
     let known = known;
     let head = heading(facts, session, None);
-    let Made { chosen, left_out, text, tokens } =
+    let BriefText { chosen, left_out, text, tokens } =
         Brief::new(&known, tokenizer, head).make(&CONTINUATION, tokens_max, 0);
     let lines = |class| known.lines(&chosen, class);
     let (mut task, mut goal) =
@@ -85,7 +82,7 @@ pub fn continuation(
     if task.is_none() {
         task = goal.take();
     }
-    let of = |class| chosen.of(class).into_iter();
+    let of = |class| chosen.places(class).into_iter();
     let steps = of(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form));
     let mut messages = known.quotes(&chosen, Class::Answer);
     let last = facts.conversation.answers().back().map(|word| word.position);
@@ -150,7 +147,7 @@ pub fn rest_of(
     tokens_max: usize,
     tokenizer: Tokenizer,
 ) -> Option<String> {
-    let mut known = Known::gather(facts, &CONTINUATION, tokens_max * TOKEN_BYTES);
+    let mut known = Gathered::gather_for(facts, &CONTINUATION, tokens_max);
     known.without_lines_of_last_steps();
     for row in &ROWS {
         known.retain_unshown(row.class, &is_shown);

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    budget::{Purse, fit},
+    budget::{Budget, fit},
     lists::{
         gap_bytes, index_line, line_bytes, rejected_bytes, rejected_line, source_bytes,
         source_line, whole_gap,
@@ -89,7 +89,7 @@ fn places<'a>(positions: impl Iterator<Item = &'a Position>) -> Places {
 #[must_use]
 pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
     let (old, new) = (&before.research, &after.research);
-    let mut purse = Purse::new(bytes_max);
+    let mut budget = Budget::new(bytes_max);
     let complete = new.completed_at().is_some();
     let goal = |research: &Research| research.goal().map(|text| fit(text, TEXT_BYTES).text);
     let summary =
@@ -133,12 +133,12 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
         goal: changed(goal(old), goal(new)),
         summary: changed(summary(old), summary(new)),
         complete: Some(complete).filter(|now| *now != old.completed_at().is_some()),
-        steps: news(known..new.steps().len(), &mut purse, step).into(),
-        superseded: news(revised, &mut purse, step).into(),
-        gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut purse, gap).into(),
-        gaps_closed: news(closed, &mut purse, gap).into(),
-        sources: news(old.sources().len()..new.sources().len(), &mut purse, source).into(),
-        rejected: news(old.rejected().len()..new.rejected().len(), &mut purse, rejected).into(),
+        steps: news(known..new.steps().len(), &mut budget, step).into(),
+        superseded: news(revised, &mut budget, step).into(),
+        gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut budget, gap).into(),
+        gaps_closed: news(closed, &mut budget, gap).into(),
+        sources: news(old.sources().len()..new.sources().len(), &mut budget, source).into(),
+        rejected: news(old.rejected().len()..new.rejected().len(), &mut budget, rejected).into(),
     }
 }
 
@@ -146,10 +146,10 @@ fn changed(from: Option<String>, to: Option<String>) -> Option<TextChange> {
     (from != to).then_some(TextChange { from, to })
 }
 
-/// The lines of a list that fit the purse, from its beginning on, and how many there are in all.
+/// The lines of a list that fit the budget, from its beginning on, and how many there are in all.
 fn news<T>(
     ordinals: impl Iterator<Item = usize>,
-    purse: &mut Purse,
+    budget: &mut Budget,
     line: impl Fn(usize) -> Option<(usize, T)>,
 ) -> (Vec<T>, u64) {
     let (mut shown, mut total, mut full) = (Vec::new(), 0, false);
@@ -159,7 +159,7 @@ fn news<T>(
             continue;
         }
         match line(ordinal) {
-            Some((price, line)) if purse.pay(price) => shown.push(line),
+            Some((price, line)) if budget.spend(price) => shown.push(line),
             _ => full = true,
         }
     }

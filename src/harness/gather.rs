@@ -5,12 +5,12 @@ use std::cell::Cell;
 
 use super::{
     asked::within,
-    budget::Cut,
+    budget::{Cut, TOKEN_BYTES},
     narration,
     outcomes::{patterns, providers},
     priority::{TASK, important, is_marked},
-    results::{Names, unwrapped},
-    select::{Class, Form, Item, Recipe, Row},
+    results::{RecurringNames, unwrapped},
+    select::{Class, Form, Item, Recipe, RecipeRow},
 };
 use crate::{
     api::{
@@ -65,7 +65,7 @@ const LATEST_RESULTS: usize = 3;
 const RECURRING_MAX: usize = 6;
 
 /// The facts of a session as items.
-pub(super) struct Known<'a> {
+pub(super) struct Gathered<'a> {
     pub(super) facts: &'a Facts,
     pub(super) items: Vec<Item>,
     /// Number of items of each class.
@@ -75,7 +75,7 @@ pub(super) struct Known<'a> {
     pub(super) counts: Vec<(String, u64)>,
     pub(super) next: Vec<&'a str>,
     /// Names by which results are judged, in a view that shows any.
-    pub(super) names: Names,
+    pub(super) names: RecurringNames,
     /// Characters of a line.
     pub(super) line_chars: usize,
     /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter
@@ -89,11 +89,16 @@ pub(super) struct Known<'a> {
     pub(super) lines_hidden: usize,
 }
 
-impl<'a> Known<'a> {
+impl<'a> Gathered<'a> {
+    /// Gathers the items of a recipe, for a budget of tokens.
+    pub(super) fn gather_for(facts: &'a Facts, recipe: &Recipe<'_>, tokens_max: usize) -> Self {
+        Self::gather(facts, recipe, tokens_max * TOKEN_BYTES)
+    }
+
     /// Gathers the items of a recipe, for a budget of about so many bytes.
     pub(super) fn gather(facts: &'a Facts, recipe: &Recipe<'_>, bytes: usize) -> Self {
         let line_chars = (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX);
-        let is_shape = |row: &Row| row.class == Class::LastStep && row.shape > 0;
+        let is_shape = |row: &RecipeRow| row.class == Class::LastStep && row.shape > 0;
         let has_steps = recipe.rows.iter().any(is_shape);
         let mut known = Self {
             facts,
@@ -103,7 +108,7 @@ impl<'a> Known<'a> {
             providers: Vec::new(),
             counts: Vec::new(),
             next: next(facts, recipe),
-            names: Names::default(),
+            names: RecurringNames::default(),
             line_chars,
             bound_bytes: bytes / 4,
             result_bytes: Cell::new((bytes / RESULT_PART).max(TEXT_BYTES)),
@@ -111,7 +116,7 @@ impl<'a> Known<'a> {
             lines_hidden: 0,
         };
         if recipe.rows.iter().any(|row| row.class == Class::Result) {
-            known.names = Names::of(facts);
+            known.names = RecurringNames::from_facts(facts);
         }
         for row in recipe.rows {
             known.add(row.class, recipe, bytes);

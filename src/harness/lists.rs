@@ -2,15 +2,16 @@
 //! pages of them, newest first, by cursor. They must not choose: a page is in order.
 
 use super::{
-    budget::{Purse, fit, json_bytes},
+    budget::{Budget, fit, json_bytes},
     gather::LISTED_CHARS,
     select::Form,
 };
 use crate::{
     api::{
         cursor::{Cursor, List},
-        overview::{OpenGap, RejectedLine, SourceOfView},
+        overview::{OpenGap, PageAnswer, RejectedLine, SourceOfView},
         research::BranchOut,
+        scalar::Word,
         step::StepLine,
     },
     projection::{Branch, KnowledgeGap, Research, ResearchSource, text::one_line},
@@ -21,85 +22,57 @@ const TITLE_CHARS: usize = 100;
 /// Bytes of a URL that are shown.
 const URL_BYTES_MAX: usize = 900;
 
-/// Takes items from the newest ordinal below `before` down until the purse is empty; at least one,
-/// so that paging advances. Returns them in ascending order with the ordinal of the oldest.
+/// A page of a list: its items before an ordinal, the newest that fit, at least one; the cursor
+/// continues with older ones.
+#[must_use]
+pub fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> PageAnswer {
+    let (mut steps, mut sources, mut gaps, mut rejected) = (vec![], vec![], vec![], vec![]);
+    let below = |count: usize| (0..before.min(count)).rev();
+    let rest = match list {
+        List::Steps => {
+            let line = |at| index_line(research, at, Form::Whole);
+            newest(below(research.steps().len()), bytes_max, line, line_bytes, &mut steps)
+        }
+        List::Sources => {
+            let line = |at: usize| Some(source_line(research.sources().get(at)?, Form::Whole));
+            newest(below(research.sources().len()), bytes_max, line, source_bytes, &mut sources)
+        }
+        List::Gaps => {
+            let open = research.gaps_open().range(..before).rev().copied();
+            let line = |at: usize| research.gaps().get(at).map(whole_gap);
+            newest(open, bytes_max, line, gap_bytes, &mut gaps)
+        }
+        List::Rejected => {
+            let line = |at| rejected_line(research, at);
+            newest(below(research.rejected().len()), bytes_max, line, rejected_bytes, &mut rejected)
+        }
+    };
+    let next_cursor = rest.map(|before| Cursor::List { list, before });
+    PageAnswer { list, steps, sources, gaps, rejected, next_cursor }
+}
+
+/// Takes items in descending order until the budget is spent; at least one, so that paging
+/// advances. Leaves them in ascending order; returns the ordinal of the oldest if older ones are
+/// left.
 fn newest<T>(
     ordinals: impl Iterator<Item = usize>,
-    purse: &mut Purse,
+    bytes_max: usize,
     item: impl Fn(usize) -> Option<T>,
     price: impl Fn(&T) -> usize,
-    at_least_one: bool,
-) -> (Vec<T>, Option<usize>) {
-    let (mut items, mut oldest) = (Vec::new(), None);
+    items: &mut Vec<T>,
+) -> Option<usize> {
+    let (mut budget, mut oldest, mut rest) = (Budget::new(bytes_max), None, None);
     for ordinal in ordinals {
         let Some(made) = item(ordinal) else { continue };
-        let must = at_least_one && items.is_empty();
-        if !purse.pay(price(&made)) && !must {
-            items.reverse();
-            return (items, Some(oldest.unwrap_or(ordinal + 1)));
+        if !budget.spend(price(&made)) && oldest.is_some() {
+            rest = oldest;
+            break;
         }
         items.push(made);
         oldest = Some(ordinal);
     }
     items.reverse();
-    (items, None)
-}
-
-fn rest_cursor(list: List, before: Option<usize>) -> Option<Cursor> {
-    before.map(|before| Cursor::List { list, before })
-}
-
-/// Steps before an ordinal, or the newest; the cursor continues with older ones.
-#[must_use]
-pub fn steps_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<StepLine>, Option<Cursor>) {
-    let end = before.unwrap_or(usize::MAX).min(research.steps().len());
-    let made = |ordinal| index_line(research, ordinal, Form::Whole);
-    let (lines, next) = newest((0..end).rev(), purse, made, line_bytes, before.is_some());
-    (lines, rest_cursor(List::Steps, next))
-}
-
-/// Open gaps before an ordinal, or the newest.
-#[must_use]
-pub fn gaps_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<OpenGap>, Option<Cursor>) {
-    let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
-    let made = |ordinal: usize| research.gaps().get(ordinal).map(whole_gap);
-    let (lines, next) = newest(open, purse, made, gap_bytes, before.is_some());
-    (lines, rest_cursor(List::Gaps, next))
-}
-
-/// Sources before an ordinal, or the newest.
-#[must_use]
-pub fn sources_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<SourceOfView>, Option<Cursor>) {
-    let sources = research.sources();
-    let end = before.unwrap_or(usize::MAX).min(sources.len());
-    let made = |ordinal: usize| Some(source_line(sources.get(ordinal)?, Form::Whole));
-    let (lines, next) = newest((0..end).rev(), purse, made, source_bytes, before.is_some());
-    (lines, rest_cursor(List::Sources, next))
-}
-
-/// Rejected approaches before an ordinal, or the newest.
-#[must_use]
-pub fn rejected_page(
-    research: &Research,
-    before: Option<usize>,
-    purse: &mut Purse,
-) -> (Vec<RejectedLine>, Option<Cursor>) {
-    let end = before.unwrap_or(usize::MAX).min(research.rejected().len());
-    let made = |ordinal| rejected_line(research, ordinal);
-    let (lines, next) = newest((0..end).rev(), purse, made, rejected_bytes, before.is_some());
-    (lines, rest_cursor(List::Rejected, next))
+    rest
 }
 
 /// The step of that ordinal in the index. In the form of a line it is shorter and without its
@@ -111,7 +84,7 @@ pub(super) fn index_line(research: &Research, ordinal: usize, form: Form) -> Opt
         number: step.number,
         branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
         line: listed(&step.line, form),
-        confidence: step.confidence.filter(|_| form > Form::Line),
+        confidence: step.confidence.filter(|_| form > Form::Line).map(Word::from),
         superseded_by: step.superseded_by,
     })
 }
@@ -187,7 +160,7 @@ fn named(name: &str, text: Option<&str>) -> usize {
 pub(super) fn line_bytes(line: &StepLine) -> usize {
     let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(line.number);
     let branch = named("branchId", line.branch_id.as_deref());
-    let confidence = named("confidence", line.confidence.map(|_| "medium"));
+    let confidence = named("confidence", line.confidence.as_ref().map(|_| "medium"));
     text + json_bytes(&line.line)
         + branch
         + confidence

@@ -3,7 +3,7 @@
 //! message is empty. It must not leave anything out: the window has chosen.
 
 use super::{
-    said::{Block, Call, Speech, ToolResult},
+    said::{ContentBlock, Speech, ToolResult, ToolUse},
     unit::Unit,
 };
 use crate::projection::text::ELLIPSIS;
@@ -22,11 +22,11 @@ pub enum Role {
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum MessagePart {
     /// Words or a picture.
-    Block(Block),
+    Block(ContentBlock),
     /// A call; only the model makes any.
-    Call(Call),
+    Call(ToolUse),
     /// The answer to a call; the first parts of the message after it.
     Result(ToolResult),
 }
@@ -37,7 +37,7 @@ pub struct Message {
     /// Its role.
     pub role: Role,
     /// Its parts, never none.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }
 
 /// A conversation.
@@ -50,9 +50,9 @@ pub struct Messages {
 }
 
 impl Messages {
-    fn push(&mut self, role: Role, part: Part) {
+    fn push(&mut self, role: Role, part: MessagePart) {
         if self.turns.is_empty() && role == Role::Assistant {
-            self.push(Role::User, Part::Block(Block::Text(OPENING.to_owned())));
+            self.push(Role::User, MessagePart::Block(ContentBlock::Text(OPENING.to_owned())));
         }
         match self.turns.last_mut() {
             Some(last) if last.role == role => last.parts.push(part),
@@ -73,27 +73,27 @@ pub(super) fn messages(units: &[Unit]) -> Messages {
                         made.system.push(text.to_owned());
                     } else {
                         let text = format!("System note: {text}");
-                        made.push(Role::User, Part::Block(Block::Text(text)));
+                        made.push(Role::User, MessagePart::Block(ContentBlock::Text(text)));
                     }
                 }
             }
             Speech::User(blocks) => {
                 for block in blocks {
-                    made.push(Role::User, Part::Block(block.clone()));
+                    made.push(Role::User, MessagePart::Block(block.clone()));
                 }
             }
             Speech::Assistant(blocks) => {
                 // A model makes no pictures here, and ends with a word.
                 for text in blocks.iter().filter_map(words) {
-                    let text = Block::Text(text.trim_end().to_owned());
-                    made.push(Role::Assistant, Part::Block(text));
+                    let text = ContentBlock::Text(text.trim_end().to_owned());
+                    made.push(Role::Assistant, MessagePart::Block(text));
                 }
             }
-            Speech::Call(call) => made.push(Role::Assistant, Part::Call(call.clone())),
-            Speech::Result(result) => made.push(Role::User, Part::Result(result.clone())),
+            Speech::Call(call) => made.push(Role::Assistant, MessagePart::Call(call.clone())),
+            Speech::Result(result) => made.push(Role::User, MessagePart::Result(result.clone())),
             Speech::Summary(text, _) => {
                 let text = format!("Summary of what came before{ELLIPSIS}\n{text}");
-                made.push(Role::User, Part::Block(Block::Text(text)));
+                made.push(Role::User, MessagePart::Block(ContentBlock::Text(text)));
             }
             Speech::Nothing => {}
         }
@@ -101,9 +101,9 @@ pub(super) fn messages(units: &[Unit]) -> Messages {
     made
 }
 
-fn words(block: &Block) -> Option<&str> {
+fn words(block: &ContentBlock) -> Option<&str> {
     match block {
-        Block::Text(text) => Some(text),
-        Block::Image(_) => None,
+        ContentBlock::Text(text) => Some(text),
+        ContentBlock::Image(_) => None,
     }
 }

@@ -35,12 +35,15 @@ mod transform;
 mod unit;
 mod window;
 
-pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, STEP_ANSWER_BYTES, fit, json_bytes};
+pub use budget::{
+    ANSWER_BYTES, ANSWER_BYTES_MIN, Budget, Cut, STEP_ANSWER_BYTES, TOKEN_BYTES_LEAST,
+    TOKEN_BYTES_MOST, fit, json_bytes,
+};
 pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, rest_of};
 pub use coverage::{COVERAGE_BYTES, coverage};
 pub use diff::{diff, window_diff};
-pub use lists::{gap_bytes, gaps_page, rejected_page, sources_page, steps_page, whole_gap};
-pub use message::{Message, Messages, Part, Role};
+pub use lists::{gap_bytes, list_page, whole_gap};
+pub use message::{Message, MessagePart, Messages, Role};
 pub use overview::{
     FULL_STEPS_MAX, LeftOutLine, Overview, TalkView, beyond_overview, explained, goal, overview,
     overview_in_text, overview_in_tokens, overview_text,
@@ -48,20 +51,20 @@ pub use overview::{
 pub use phases::{Named, levelled};
 pub use priority::Parts;
 pub use recall::{
-    BRIEF_NOTICE, NOTICE, Passage, TRUST, at_work, framed, recalled, recalled_frame, speaks_of_it,
-    wanted, words,
+    BRIEF_NOTICE, NOTICE, Passage, TRUST, at_work, framed, passage, recalled, recalled_frame,
+    speaks_of_it, wanted, words,
 };
 pub use render::LeftOut;
 pub use restore::{
-    Asked, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
-    RESTORE_TOKENS_MIN, restore,
+    CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN,
+    RestoreParameters, restore,
 };
-pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
+pub use said::{ContentBlock, Image, READ_TYPES, ToolResult, ToolUse};
 pub use select::{By, Form};
-pub use start::{Earlier, Start, begun, has_work, outcome, pointer_to, remembered, rules};
+pub use start::{Earlier, StartText, begun, has_work, outcome, pointer_to, remembered, rules};
 pub use step::{StepPlace, page};
 pub use summary::{summary, summary_in_lines};
 pub use times::minute;
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
-pub use window::{Plan, Recalled, Shown, WINDOW_TOKENS_MIN, Window, window};
+pub use window::{Recalled, WINDOW_TOKENS_MIN, Window, WindowContent, WindowPlan, window};

@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    brief::{Brief, Made, heading},
-    budget::{ANSWER_BYTES_MIN, Cut, json_bytes},
-    gather::Known,
+    brief::{Brief, BriefText, heading},
+    budget::{ANSWER_BYTES_MIN, Cut, TOKEN_BYTES, json_bytes},
+    gather::Gathered,
     lists::{
         branch_bytes, branch_line, gap_bytes, gap_line, index_line, line_bytes, rejected_bytes,
         rejected_line, source_bytes, source_line,
     },
     outcomes::pattern_bytes,
     render,
-    select::{Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape},
+    select::{Class, Form, Item, Price, Recipe, RecipeRow, Selection, Share, row, select, shape},
     step::step_bytes,
     summary::{Section, head, sections},
     tokens::Tokenizer,
@@ -40,8 +40,6 @@ const CLASS_BYTES: usize = 24;
 const CURSOR_BYTES: usize = 28;
 /// Classes that are listed with a cursor.
 const LISTED: [Class; 4] = [Class::StepLine, Class::Gap, Class::Source, Class::Rejection];
-/// Upper bound of the bytes of a token: bounds how many items are offered.
-const TOKEN_BYTES: usize = 4;
 /// Bytes of a quote's position and mark.
 const QUOTE_BYTES: usize = 48;
 
@@ -52,7 +50,7 @@ const SHAPE_BYTES: usize = 7_500;
 /// then come the other indispensable items, and the rest by weight and worth.
 const OVERVIEW: Recipe<'static> = Recipe::new(&ROWS, 75);
 
-const ROWS: [Row; 26] = [
+const ROWS: [RecipeRow; 26] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 3, 900),
@@ -85,8 +83,8 @@ const ROWS: [Row; 26] = [
 /// last step.
 const SMALL: Recipe<'static> = Recipe::new(&small(ROWS), 75);
 
-const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
-    let mut rest: &mut [Row] = &mut rows;
+const fn small<const COUNT: usize>(mut rows: [RecipeRow; COUNT]) -> [RecipeRow; COUNT] {
+    let mut rest: &mut [RecipeRow] = &mut rows;
     while let [row, after @ ..] = rest {
         (row.shape, row.first) = match row.class {
             Class::LastStep => (1, 3),
@@ -245,9 +243,9 @@ pub fn overview_in_tokens(
     tokens_max: usize,
     explain: bool,
 ) -> Overview {
-    let known = Known::gather(facts, &IN_TOKENS, tokens_max * TOKEN_BYTES);
+    let known = Gathered::gather_for(facts, &IN_TOKENS, tokens_max);
     let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
-    let Made { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
+    let BriefText { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
     let mut view = assembled(&known, &chosen, &IN_TOKENS);
     if explain {
         view.shown.why = known.why(&chosen);
@@ -263,7 +261,7 @@ pub fn overview_in_tokens(
 pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
     let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;
     loop {
-        let known = Known::gather(facts, &IN_TOKENS, tokens_max * TOKEN_BYTES);
+        let known = Gathered::gather_for(facts, &IN_TOKENS, tokens_max);
         let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
         let text = brief.make(&IN_TOKENS, tokens_max, 0).text;
         if text.len() <= bytes_max || tokens_max == 0 {
@@ -317,7 +315,7 @@ pub fn beyond_overview(
 ) -> Vec<LeftOutLine> {
     let budget = overview_bytes.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let (known, chosen) = chosen(facts, recipe_of(false, overview_bytes), budget);
-    let lines: HashMap<usize, Form> = chosen.of(Class::StepLine).into_iter().collect();
+    let lines: HashMap<usize, Form> = chosen.places(Class::StepLine).into_iter().collect();
     let is_shown = |item: &Item| {
         chosen.chosen.iter().any(|one| one.item.is(item))
             || chosen.contains(item)
@@ -330,7 +328,7 @@ pub fn beyond_overview(
         Item { status: if is_near { 100 } else { FAR_PERCENT }, ..*item }
     });
     let left: Vec<Item> = left.collect();
-    let mut price = Lines(&known);
+    let mut price = LeftOutPrice(&known);
     let made = select(&left, &LEFT_OUT, bytes_max, &mut price);
     made.chosen.iter().map(|one| left_out_line(&known, &one.item)).collect()
 }
@@ -342,7 +340,7 @@ fn is_near(at: Position, around: &[Position]) -> bool {
     nearest.filter_map(|place| around.get(place)).any(|one| one.0.abs_diff(at.0) <= NEAR_EVENTS)
 }
 
-fn left_out_line(known: &Known<'_>, item: &Item) -> LeftOutLine {
+fn left_out_line(known: &Gathered<'_>, item: &Item) -> LeftOutLine {
     let line = known.line(item.class, item.place, Form::Whole);
     let kind = match item.class {
         Class::Gap => "open gap: ",
@@ -355,17 +353,17 @@ fn left_out_line(known: &Known<'_>, item: &Item) -> LeftOutLine {
 }
 
 /// Costs of the lines of left out items.
-struct Lines<'k, 'f>(&'k Known<'f>);
+struct LeftOutPrice<'k, 'f>(&'k Gathered<'f>);
 
-impl Price for Lines<'_, '_> {
+impl Price for LeftOutPrice<'_, '_> {
     fn price(&mut self, item: &Item, _: Form) -> usize {
         json_bytes(&left_out_line(self.0, item).text) + 1
     }
 }
 
 /// The items of a recipe and those of them that it chooses within a budget.
-fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Known<'a>, Selection) {
-    let mut known = Known::gather(facts, recipe, budget);
+fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Gathered<'a>, Selection) {
+    let mut known = Gathered::gather(facts, recipe, budget);
     let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
     let current = known.plan_current().map_or(0, |name| json_bytes(&name));
     let listed = LISTED.iter().filter(|class| known.count(**class) > 0).count();
@@ -392,9 +390,9 @@ fn made(facts: &Facts, recipe: &Recipe<'_>, bytes_max: usize, explain: bool) -> 
     view
 }
 
-fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
+fn assembled(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
     let (facts, research) = (known.facts, &known.facts.research);
-    let places = |class| chosen.of(class).into_iter();
+    let places = |class| chosen.places(class).into_iter();
     let patterns = places(Class::Pattern).filter_map(|(at, _)| known.patterns.get(at).cloned());
     let providers = places(Class::Provider).filter_map(|(at, _)| known.providers.get(at).cloned());
     let branches =
@@ -412,17 +410,16 @@ fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Over
     }
 }
 
-fn shown(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> OverviewAnswer {
+fn shown(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> OverviewAnswer {
     let (facts, research) = (known.facts, &known.facts.research);
-    let places = |class| chosen.of(class).into_iter();
+    let places = |class| chosen.places(class).into_iter();
     let task = known.quotes(chosen, Class::Task).pop();
     let goal = known.quotes(chosen, Class::Goal).pop();
     let (goal, task) = match goal {
         Some(goal) => (goal.text, task),
         None => (task.map(|task| task.text).unwrap_or_default(), None),
     };
-    let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
-    let left_out = known.left_out(chosen, &classes);
+    let left_out = known.left_out(chosen, recipe);
     let cursors = left_out.iter().filter_map(|one| Some((one.class.to_owned(), one.cursor?)));
     let last_steps: Vec<StepOfView> =
         places(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form)).collect();
@@ -467,7 +464,7 @@ fn shown(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview
 
 /// The summary of an overview: what its other members do not contain; with the latest step where
 /// none is shown.
-fn summary_beside(known: &Known<'_>, chosen: &Selection, with_latest: bool) -> String {
+fn summary_beside(known: &Gathered<'_>, chosen: &Selection, with_latest: bool) -> String {
     let beside = [
         Section::words("The agent said", &[Class::Answer]),
         Section::list("Found", &[Class::Finding]),
@@ -488,7 +485,7 @@ pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
 
 /// Costs of items in the longest of their wire forms.
 struct WireBytes<'k, 'f> {
-    known: &'k Known<'f>,
+    known: &'k Gathered<'f>,
     /// Prices of the last steps by index and form: each is used several times.
     last_steps: HashMap<(usize, Form), Option<usize>>,
 }

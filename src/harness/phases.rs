@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    budget::{fit, json_bytes},
+    budget::{Budget, fit, json_bytes},
     overview::step_summary,
     quote,
     summary::{counted, summary},
@@ -60,13 +60,13 @@ pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) 
             if left_out > 0 {
                 view.left_out.insert("phases".to_owned(), left_out);
             }
-            SummaryAnswer { level, overview: view, phases: Some(phases) }
+            SummaryAnswer { level: level.into(), overview: view, phases: Some(phases) }
         }
         _ => {
             if level == Level::Session {
                 view.summary = summary(facts, budget);
             }
-            SummaryAnswer { level, overview: view, phases: None }
+            SummaryAnswer { level: level.into(), overview: view, phases: None }
         }
     }
 }
@@ -181,23 +181,18 @@ fn joined(stretches: Vec<Part>) -> Option<Part> {
 
 /// The newest phases that fit, oldest first.
 fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseOut> {
-    let mut left = budget;
-    let mut made = Vec::new();
-    for (phase, name) in all.iter().rev() {
-        let text = text_of(phase, name.as_deref());
-        let Some(rest) = left.checked_sub(PHASE_BYTES + json_bytes(&text)) else { break };
-        left = rest;
-        let (began_at, last_at) = phase.times;
-        made.push(PhaseOut {
-            from: phase.from,
-            to: phase.to,
-            began_at,
-            last_at,
-            ended_by: phase.ended.map(|ended| ended.as_str().to_owned()),
-            steps: phase.steps,
-            text,
-        });
-    }
+    let mut budget = Budget::new(budget);
+    let newest = all.iter().rev().map(|(phase, name)| PhaseOut {
+        from: phase.from,
+        to: phase.to,
+        began_at: phase.times.0,
+        last_at: phase.times.1,
+        ended_by: phase.ended.map(|ended| ended.as_str().to_owned()),
+        steps: phase.steps,
+        text: text_of(phase, name.as_deref()),
+    });
+    let fitting = newest.take_while(|one| budget.spend(PHASE_BYTES + json_bytes(&one.text)));
+    let mut made: Vec<PhaseOut> = fitting.collect();
     made.reverse();
     made
 }

@@ -78,7 +78,7 @@ impl Parts {
     ];
 
     /// The parts of an item that is so alike to what is asked, of 1 000.
-    pub(super) fn of(facts: &Facts, one: &SavedItem, at: &Item, alike: usize) -> Self {
+    pub(super) fn new(facts: &Facts, one: &SavedItem, at: &Item, alike: usize) -> Self {
         let worth = facts.findings.worth(judged(&one.content));
         let importance = importance(one, at.mark).unwrap_or(IMPORTANCE_USUAL);
         let about = alike.clamp(ALIKE_MIN, ALIKE_FULL) - ALIKE_MIN;

@@ -50,17 +50,22 @@ const MARKS: &str = "\\`*_[]{<>#|~$";
 /// A recorded text as paragraphs, lists, quotations and blocks of code, from the start of a line.
 #[must_use]
 pub fn block(text: &str) -> String {
+    with_code(text, push_line)
+}
+
+/// A recorded text whose blocks of code stay code; the other lines are written by `push`.
+fn with_code(text: &str, push: impl Fn(&str, &mut String)) -> String {
     let text = plain(text);
-    let mut made = String::with_capacity(text.len());
+    let mut made = String::with_capacity(text.len() + 16);
     let mut lines = text.split('\n');
     while let Some(line) = lines.next() {
-        match Opening::of(line) {
+        match Opening::parse(line) {
             Some(opening) => {
                 let code = lines.by_ref().take_while(|line| !opening.ends_at(line));
                 let code: Vec<&str> = code.map(|line| opening.without_indent(line)).collect();
                 made.push_str(&in_fence(opening.language, &code.join("\n")));
             }
-            None => push_line(line, &mut made),
+            None => push(line, &mut made),
         }
         made.push('\n');
     }
@@ -106,30 +111,15 @@ pub fn fenced(text: &str) -> String {
 /// indented. Links, pictures and HTML within a line are left as they are.
 #[must_use]
 pub fn item(text: &str) -> String {
-    let text = plain(text);
-    let mut made = String::with_capacity(text.len() + 16);
-    let mut lines = text.split('\n');
-    while let Some(line) = lines.next() {
-        match Opening::of(line) {
-            Some(opening) => {
-                let code = lines.by_ref().take_while(|line| !opening.ends_at(line));
-                let code: Vec<&str> = code.map(|line| opening.without_indent(line)).collect();
-                let fence = in_fence(opening.language, &code.join("\n"));
-                made.push_str(&fence);
-            }
-            None => {
-                let (before, text) = line.split_at(start(line));
-                made.push_str(before);
-                if begins_part(text) {
-                    made.push('\\');
-                }
-                made.push_str(text);
-            }
+    let push = |line: &str, made: &mut String| {
+        let (before, text) = line.split_at(start(line));
+        made.push_str(before);
+        if begins_part(text) {
+            made.push('\\');
         }
-        made.push('\n');
-    }
-    made.pop();
-    made.replace('\n', "\n  ")
+        made.push_str(text);
+    };
+    with_code(text, push).replace('\n', "\n  ")
 }
 
 /// An [`item`] behind a label: a block of code begins a line of its own.
@@ -141,10 +131,13 @@ pub fn labelled(label: &str, item: &str) -> String {
 
 /// True if a line of text begins a heading, a rule, a definition, a table or HTML.
 fn begins_part(text: &str) -> bool {
-    let is_rule = !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c));
-    is_rule
+    is_rule(text)
         || text.starts_with(['#', ':', '<', '|'])
         || text.starts_with('[') && text.contains("]:")
+}
+
+fn is_rule(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c))
 }
 
 /// A recorded text in a plain text with headings and items at the beginning of lines: all lines but
@@ -193,7 +186,7 @@ struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    fn of(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str) -> Option<Self> {
         let (before, text) = line.split_at(start(line));
         let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
         let info = text.trim_start_matches(mark);
@@ -252,8 +245,7 @@ fn mark_of(text: &str) -> usize {
 fn push_line(line: &str, made: &mut String) {
     let (before, text) = line.split_at(start(line));
     made.push_str(before);
-    let is_rule = !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c));
-    if is_rule || text.starts_with(['#', ':']) {
+    if is_rule(text) || text.starts_with(['#', ':']) {
         made.push('\\');
     }
     let mut at = 0;

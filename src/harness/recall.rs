@@ -13,6 +13,7 @@ use super::{
     window::{Recalled, message_tokens},
 };
 use crate::{
+    api::scalar::Word,
     event::{Event, Origin, Position, SessionId, Timestamp, kinds},
     projection::{Facts, body, is_under_way},
 };
@@ -59,7 +60,7 @@ pub struct Passage {
     /// Time of its writing.
     pub at: Timestamp,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: Word<Origin>,
     /// The speaker.
     pub who: Option<String>,
     /// The text.
@@ -179,17 +180,9 @@ pub fn recalled_frame(counter: &dyn Counter) -> usize {
 
 fn message(brief: &str, passages: &[Passage]) -> String {
     let line = |one: &Passage| {
-        let session = one.session.as_ref().map(|id| format!(" of session {id}"));
         let who = one.who.as_deref().map(|who| format!(", {}", quote::inline(who)));
-        format!(
-            "- @{}{} ({}, {}{}): {}",
-            one.position,
-            session.unwrap_or_default(),
-            minute(one.at),
-            one.origin.as_str(),
-            who.unwrap_or_default(),
-            quote::item(&one.text)
-        )
+        let by = format!("{}{}", one.origin.text(Origin::as_str), who.unwrap_or_default());
+        passage((one.session.as_ref(), one.position), one.at, &by, &one.text)
     };
     let mut text = brief.trim().to_owned();
     if !passages.is_empty() {
@@ -198,6 +191,19 @@ fn message(brief: &str, passages: &[Passage]) -> String {
         text = format!("{text}{between}{PASSAGES}\n{}", lines.join("\n"));
     }
     framed(&format!("{HEAD} {BRIEF_NOTICE}"), &text, TAIL)
+}
+
+/// A passage as a line of a list: its place, with the session where that is another one, its time,
+/// and its speaker or origin.
+#[must_use]
+pub fn passage(
+    (session, position): (Option<&SessionId>, Position),
+    at: Timestamp,
+    by: &str,
+    text: &str,
+) -> String {
+    let session = session.map(|id| format!(" of session {id}")).unwrap_or_default();
+    format!("- @{position}{session} ({}, {by}): {}", minute(at), quote::item(text))
 }
 
 /// A text in a frame that names its source and marks it as data. Nothing in the text can close the

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use super::{
     budget::Cut,
     called::called,
-    gather::{ANSWER_BYTES, Known, TEXT_BYTES, bytes_of},
+    gather::{ANSWER_BYTES, Gathered, TEXT_BYTES, bytes_of},
     lists::index_line,
     narration,
     results::unwrapped,
-    select::{Chosen, Class, Form, Item, Selection, why},
+    select::{Chosen, Class, Form, Item, Recipe, Selection, why},
     step::{StepPlace, brief},
 };
 use crate::{
@@ -36,7 +36,7 @@ const INPUT_BYTES: usize = 200;
 const RESULT_CHARS_MAX: usize = 40;
 
 /// A failing command: the error, its position, and how often it failed.
-fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
+fn failure(known: &Gathered<'_>, one: &CommandFact, form: Form) -> String {
     let line = known.formed(&one.line, form, INPUT_BYTES).text;
     let error = known.formed(&one.error, form, INPUT_BYTES).text;
     let times = if one.failures > 1 { format!(", {} times", one.failures) } else { String::new() };
@@ -45,32 +45,41 @@ fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
 }
 
 /// A file: how often it was changed and where, or what took the changes back.
-fn file(known: &Known<'_>, file: &FileFact) -> String {
+fn file(known: &Gathered<'_>, file: &FileFact) -> String {
     let (path, last) = (&file.path, known.place(file.last));
     match (file.state, file.times) {
         (FileState::Changed, 1) => format!("{path} {last}"),
         (FileState::Changed, times) => format!("{path} ({times} times, last {last})"),
-        (FileState::Reverted, _) => format!("{path} (reverted {last})"),
-        (FileState::Stashed, _) => format!("{path} (stashed {last})"),
-        (FileState::Deleted, _) => format!("{path} (deleted {last})"),
+        (state, _) => format!("{path} ({} {last})", state.as_str()),
     }
 }
 
 /// A call that changed something: input, result, and position.
-fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
+fn change(known: &Gathered<'_>, one: &Effect, form: Form) -> String {
     // The fold keeps the ids and amounts of an input in a line: no part of it can be spared.
     let input = &one.input;
     let result = match form {
         Form::Line => one_line(&one.result, RESULT_CHARS_MAX),
         _ => known.formed(&one.result, form, INPUT_BYTES).text,
     };
-    let outcome = match (one.failed, result.is_empty()) {
+    let outcome = outcome_of(one, &result, " ");
+    format!("{} {input}{outcome} ({})", one.tool, known.place(one.position))
+}
+
+/// Outcome of a change, behind its call; a failure has `between` before its result.
+pub(super) fn outcome_of(one: &Effect, result: &str, between: &str) -> String {
+    match (one.failed, result.is_empty()) {
         (false, true) => String::new(),
         (true, true) => " -> failed".to_owned(),
-        (true, false) => format!(" -> failed {result}"),
+        (true, false) => format!(" -> failed{between}{result}"),
         (false, false) => format!(" -> {result}"),
-    };
-    format!("{} {input}{outcome} ({})", one.tool, known.place(one.position))
+    }
+}
+
+/// A list under a heading, from the start of a line.
+pub(super) fn list(heading: &str, lines: &[String]) -> String {
+    let lines: String = lines.iter().map(|line| format!("- {line}\n")).collect();
+    format!("{heading}:\n{lines}")
 }
 
 /// A class with items that a view left out.
@@ -89,7 +98,7 @@ pub(super) fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
     all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
 }
 
-impl Known<'_> {
+impl Gathered<'_> {
     /// A position as a reader names it: with the session where that is an earlier one.
     pub(super) fn place(&self, at: Position) -> String {
         match self.facts.place(at) {
@@ -295,7 +304,7 @@ impl Known<'_> {
     /// True if a chosen result is shown in part because it would take the room of others.
     pub(super) fn cuts_results(&self, chosen: &Selection) -> bool {
         let outputs: Vec<_> = self.facts.progress.outputs().collect();
-        chosen.of(Class::Result).iter().any(|(place, _)| {
+        chosen.places(Class::Result).iter().any(|(place, _)| {
             outputs.get(*place).is_some_and(|output| {
                 unwrapped(&output.text).len() > self.result_bytes.get()
                     && !self.names.is_file_elsewhere(output)
@@ -306,8 +315,8 @@ impl Known<'_> {
     /// The plan as far as its steps were chosen.
     pub(super) fn plan_view(&self, selection: &Selection) -> Option<PlanOut> {
         let plan = self.facts.progress.plan()?;
-        let mut places = selection.of(Class::Plan);
-        places.extend(selection.of(Class::PlanDone));
+        let mut places = selection.places(Class::Plan);
+        places.extend(selection.places(Class::PlanDone));
         places.sort_unstable_by_key(|(place, _)| *place);
         let steps = places.iter().filter_map(|(place, form)| self.plan_step(*place, *form));
         Some(PlanOut {
@@ -332,7 +341,7 @@ impl Known<'_> {
 
     /// The chosen of a class in the order in which a reader sees them.
     pub(super) fn in_order(&self, selection: &Selection, class: Class) -> Vec<(usize, Form)> {
-        let mut chosen = selection.of(class);
+        let mut chosen = selection.places(class);
         if class == Class::Finding {
             // Their list is in no order.
             let found = self.facts.findings.found();
@@ -343,7 +352,7 @@ impl Known<'_> {
 
     /// The quotes of a class that were chosen.
     pub(super) fn quotes(&self, selection: &Selection, class: Class) -> Vec<WordOut> {
-        let chosen = selection.of(class).into_iter();
+        let chosen = selection.places(class).into_iter();
         chosen.filter_map(|(place, form)| self.quote(class, place, form)).collect()
     }
 
@@ -355,19 +364,19 @@ impl Known<'_> {
     }
 
     /// Items left out, for each class of the recipe.
-    pub(super) fn left_out(&self, selection: &Selection, classes: &[Class]) -> Vec<LeftOut> {
+    pub(super) fn left_out(&self, selection: &Selection, recipe: &Recipe<'_>) -> Vec<LeftOut> {
         let mut made: Vec<LeftOut> = Vec::new();
         // Only sentences are contained in other texts.
         let contained = self.items.iter().filter(|item| selection.contains(item)).count();
-        for class in classes {
-            let shown = selection.of(*class);
-            let inside = if *class == Class::Finding { contained } else { 0 };
-            let count = self.total(*class).saturating_sub((shown.len() + inside) as u64);
+        for class in recipe.rows.iter().map(|row| row.class) {
+            let shown = selection.places(class);
+            let inside = if class == Class::Finding { contained } else { 0 };
+            let count = self.total(class).saturating_sub((shown.len() + inside) as u64);
             let name = class.as_str();
             if let Some(known) = made.iter_mut().find(|one| one.class == name) {
                 known.count += count;
             } else if count > 0 {
-                let cursor = self.rest_cursor(*class, &shown);
+                let cursor = self.rest_cursor(class, &shown);
                 made.push(LeftOut { class: name, count, cursor });
             }
         }

@@ -11,12 +11,14 @@ use std::{
 use serde_json::json;
 
 use super::{
-    brief::{Brief, Made, heading},
-    gather::{Known, is_same_file},
+    brief::{Brief, BriefText, earlier_sessions, heading},
+    gather::{Gathered, is_same_file},
     priority::{Parts, importance, judged},
     quote,
     recall::TRUST,
-    select::{By, Chosen, Class, Form, Item, MARK_MAX, Recipe, Row, Selection, Share, row, shape},
+    select::{
+        By, Chosen, Class, Form, Item, MARK_MAX, Recipe, RecipeRow, Selection, Share, row, shape,
+    },
     tokens::{Counter, Tokenizer},
 };
 use crate::{
@@ -25,7 +27,7 @@ use crate::{
         RestoredAnswer,
     },
     event::{Position, SessionId, pace},
-    projection::{self, Facts, FileFact, FileState, body::GivenBody},
+    projection::{self, Facts, FileFact, body::GivenBody},
 };
 
 /// Default tokens of what is handed over.
@@ -43,13 +45,11 @@ pub const CONTEXT_ITEMS_MAX: usize = 50;
 const COMPARE_STEPS: usize = 16;
 /// Most of the budget that the state of the workspace may have: a quarter.
 const STATE_PART: usize = 4;
-/// Upper bound of the bytes of a token: bounds how many items are offered.
-const TOKEN_BYTES: usize = 4;
 /// Sessions before it that are named.
 const EARLIER_MAX: usize = 12;
 /// Request to a session.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RestoreParameters {
     /// Tokens of all that is given.
     pub tokens_max: usize,
     /// The least priority of a context item, from 0 to 10.
@@ -125,7 +125,7 @@ const SHARES_TALK: &[Share] = &[
 ];
 
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
-const ROWS: [Row; 28] = [
+const ROWS: [RecipeRow; 28] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
@@ -167,11 +167,10 @@ type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 pub fn restore(
     facts: &Facts,
     session: &SessionId,
-    asked: &Asked,
+    asked: &RestoreParameters,
     tokenizer: Tokenizer,
     likeness: Likeness<'_>,
 ) -> (RestoredAnswer, Vec<GivenBody>) {
-    let bytes = asked.tokens_max * TOKEN_BYTES;
     let shares = if has_code(facts) { SHARES_CODE } else { SHARES_TALK };
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
@@ -180,7 +179,7 @@ pub fn restore(
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
     };
-    let mut known = Known::gather(facts, &recipe, bytes);
+    let mut known = Gathered::gather_for(facts, &recipe, asked.tokens_max);
     let saved = known.count(Class::ContextItem) as u64;
     let judged = judge(&mut known, likeness);
     keep_important(&mut known, asked.threshold);
@@ -201,13 +200,13 @@ pub fn restore(
         }
         state => spent = state.as_deref().map_or(0, |state| tokenizer.count(state)),
     }
-    let members = Members { known: &known, asked, tokenizer, judged: &judged };
+    let members = MembersBeside { known: &known, asked, tokenizer, judged: &judged };
     let beside = |item: &Item, form: Form| members.cost(item, form);
     let mut brief = Brief::new(&known, tokenizer, head);
     brief.names_earlier = true;
     brief.is_whole = !asked.compress;
     brief.beside = if asked.is_text { None } else { Some(&beside) };
-    let Made { chosen, left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);
+    let BriefText { chosen, left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);
     let left_out = left_out.into_iter().map(|one| (one.class, one.count));
     let left_out = left_out.chain(is_left.then_some(("workspace_state", 1)));
     let why = if asked.explain { known.why(&chosen) } else { Vec::new() };
@@ -258,14 +257,14 @@ fn has_code(facts: &Facts) -> bool {
 type Judged = HashMap<usize, (Parts, usize)>;
 
 /// Judges the context items: their worth is their priority.
-fn judge(known: &mut Known<'_>, likeness: Likeness<'_>) -> Judged {
+fn judge(known: &mut Gathered<'_>, likeness: Likeness<'_>) -> Judged {
     let facts = known.facts;
     let mut all = Judged::new();
     for item in known.items.iter_mut().filter(|item| item.class == Class::ContextItem) {
         let Some(one) = facts.saved.items().get(item.place) else { continue };
         pace::steps(COMPARE_STEPS);
         let alike = likeness(judged(&one.content));
-        let parts = Parts::of(facts, one, item, alike);
+        let parts = Parts::new(facts, one, item, alike);
         item.worth = parts.sum() * 10;
         all.insert(item.place, (parts, alike));
     }
@@ -273,7 +272,7 @@ fn judge(known: &mut Known<'_>, likeness: Likeness<'_>) -> Judged {
 }
 
 /// Keeps the context items of this importance and more.
-fn keep_important(known: &mut Known<'_>, threshold: u8) {
+fn keep_important(known: &mut Gathered<'_>, threshold: u8) {
     let items = known.facts.saved.items();
     let priority = |item: &Item| {
         let said = items.get(item.place).and_then(|one| importance(one, item.mark));
@@ -284,7 +283,7 @@ fn keep_important(known: &mut Known<'_>, threshold: u8) {
 }
 
 /// Sets as the worth of each item how alike it is to what is asked.
-fn compare(known: &mut Known<'_>, found: &Judged, tokenizer: Tokenizer, likeness: Likeness<'_>) {
+fn compare(known: &mut Gathered<'_>, found: &Judged, tokenizer: Tokenizer, likeness: Likeness<'_>) {
     let brief = Brief::new(known, tokenizer, String::new());
     let worth = |item: &Item| {
         if let (Class::ContextItem, Some((_, alike))) = (item.class, found.get(&item.place)) {
@@ -301,7 +300,7 @@ fn compare(known: &mut Known<'_>, found: &Judged, tokenizer: Tokenizer, likeness
 
 /// Keeps the best context items, as many as are asked for, the best last. The others are left out:
 /// they are counted.
-fn keep_best(known: &mut Known<'_>, asked: &Asked) {
+fn keep_best(known: &mut Gathered<'_>, asked: &RestoreParameters) {
     let is_item = |item: &Item| item.class == Class::ContextItem;
     let (mut own, others): (Vec<Item>, Vec<Item>) = known.items.iter().partition(|i| is_item(i));
     own.sort_by_key(|item| (is_first(item), worth_by(item, asked.by), item.place));
@@ -320,14 +319,14 @@ fn worth_by(item: &Item, by: By) -> usize {
 }
 
 /// Parts that are given beside the text: context items and files.
-struct Members<'a, 'f> {
-    known: &'a Known<'f>,
-    asked: &'a Asked,
+struct MembersBeside<'a, 'f> {
+    known: &'a Gathered<'f>,
+    asked: &'a RestoreParameters,
     tokenizer: Tokenizer,
     judged: &'a Judged,
 }
 
-impl Members<'_, '_> {
+impl MembersBeside<'_, '_> {
     /// Cost of an item as a member of an answer; `None` of one that is in the text.
     fn cost(&self, item: &Item, form: Form) -> Option<usize> {
         let member = match item.class {
@@ -412,17 +411,11 @@ fn reference(
     saved: Option<&projection::FileReference>,
     changed: Option<&FileFact>,
 ) -> FileReference {
-    let change = changed.map(|file| match file.state {
-        FileState::Changed => "changed",
-        FileState::Reverted => "reverted",
-        FileState::Stashed => "stashed",
-        FileState::Deleted => "deleted",
-    });
     FileReference {
         path: path.to_owned(),
         hash: saved.and_then(|one| one.hash.as_deref()).map(str::to_owned),
         last_modified: saved.and_then(|one| one.modified_at.as_deref()).map(str::to_owned),
-        change: change.map(str::to_owned),
+        change: changed.map(|file| file.state.as_str().to_owned()),
         status: LookStatus::Unchecked.as_str().to_owned(),
         hash_now: None,
     }
@@ -467,13 +460,10 @@ fn taken(one: &Chosen) -> GivenBody {
 }
 
 /// The head of what is handed over: which session it is, and how positions are named.
-fn head(facts: &Facts, session: &SessionId, asked: &Asked) -> String {
+fn head(facts: &Facts, session: &SessionId, asked: &RestoreParameters) -> String {
     let mut head = heading(facts, session.as_str(), Some(&asked.workspace));
-    let earlier = facts.earlier().take(EARLIER_MAX);
-    let earlier: Vec<String> =
-        earlier.map(|(number, session)| format!("S{number} is session {session}")).collect();
+    let earlier = earlier_sessions(facts.earlier().take(EARLIER_MAX));
     if !earlier.is_empty() {
-        let earlier = earlier.join(", ");
         let _ = write!(head, "\nBefore it: {earlier}; S1@n is position n of S1.");
     }
     if asked.continues {

@@ -39,11 +39,11 @@ const LETTERS_MIN: usize = 4;
 
 /// The names and numbers of what is wanted.
 #[derive(Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct RecurringNames(HashSet<String>);
 
-impl Names {
+impl RecurringNames {
     /// Those of the latest request, the task, the plan and open failures.
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub(super) fn from_facts(facts: &Facts) -> Self {
         let plan = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
         let plan = plan.filter(|step| !is_done(step)).map(|step| step.text.as_str());
         let failing = facts.work.failing().rev().take(8);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_useful_line_names_the_outcome_or_what_is_wanted() {
-        let names = Names(["ab12.rs".to_owned()].into());
+        let names = RecurringNames(["ab12.rs".to_owned()].into());
         assert_eq!(
             names.useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"),
             "E  error: 9 != 10"

@@ -17,7 +17,7 @@ const FOREIGN_CHARS_MAX: usize = 2_000;
 
 /// Something a model can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum ContentBlock {
     /// Words.
     Text(String),
     /// A picture.
@@ -35,7 +35,7 @@ pub enum Image {
 
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ToolUse {
     /// The id by which its result names it; empty when it has none.
     pub id: String,
     /// The tool.
@@ -52,7 +52,7 @@ pub struct ToolResult {
     /// The tool, where the result names it.
     pub name: Option<String>,
     /// Its content.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ContentBlock>,
     /// True if the tool called it an error.
     pub is_error: bool,
 }
@@ -61,13 +61,13 @@ pub struct ToolResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speech {
     /// Instructions to the model.
-    System(Vec<Block>),
+    System(Vec<ContentBlock>),
     /// A person, or the harness on its behalf.
-    User(Vec<Block>),
+    User(Vec<ContentBlock>),
     /// The model.
-    Assistant(Vec<Block>),
+    Assistant(Vec<ContentBlock>),
     /// The model calls a tool.
-    Call(Call),
+    Call(ToolUse),
     /// The tool answers.
     Result(ToolResult),
     /// A client's summary of events that it dropped from its own context.
@@ -78,7 +78,7 @@ pub enum Speech {
 
 /// One event's part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct SaidEvent {
     /// Position of the event.
     pub position: Position,
     /// Type of the event.
@@ -97,7 +97,7 @@ pub struct Said {
 
 /// Members of the events of a conversation, under each of their names.
 #[derive(Deserialize)]
-struct Body<'a> {
+struct ConversationBody<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     call_id: Option<String>,
@@ -132,8 +132,8 @@ pub const READ_TYPES: [&str; 11] = [
 
 /// The content of the `index`-th event.
 #[must_use]
-pub(super) fn said(index: usize, event: &Event) -> Said {
-    Said {
+pub(super) fn said(index: usize, event: &Event) -> SaidEvent {
+    SaidEvent {
         position: event.position,
         kind: event.kind.clone(),
         at: event.processed_at,
@@ -149,7 +149,7 @@ fn speech(event: &Event) -> Option<Speech> {
     if !matches!(kind.split('.').next(), Some("user" | "agent" | "system" | "context")) {
         return None;
     }
-    let body: Body<'_> = body::read(&event.body)?;
+    let body: ConversationBody<'_> = body::read(&event.body)?;
     if body.session_thread_id.is_some() || body.within.is_some() {
         // What a subagent does is its own conversation; what a call ran, its model did not see.
         return None;
@@ -161,7 +161,7 @@ fn speech(event: &Event) -> Option<Speech> {
         kinds::USER_MESSAGE => Speech::User(blocks(body.content)),
         kinds::AGENT_MESSAGE => Speech::Assistant(blocks(body.content)),
         kinds::SYSTEM_MESSAGE => Speech::System(blocks(body.content)),
-        kind if kinds::is_call(kind) => Speech::Call(Call {
+        kind if kinds::is_call(kind) => Speech::Call(ToolUse {
             id: body.call_id.unwrap_or_else(|| event.id.to_string()),
             name: body.name.unwrap_or_default(),
             input: body.input.map_or("{}", RawValue::get).to_owned(),
@@ -186,34 +186,35 @@ fn speech(event: &Event) -> Option<Speech> {
 }
 
 /// The blocks of a `content`: a text, a list of blocks, or anything else as it is.
-fn blocks(content: &RawValue, position: Position) -> Vec<Block> {
+fn blocks(content: &RawValue, position: Position) -> Vec<ContentBlock> {
     let read = json::tree(content.get()).and_then(|text| serde_json::from_str(text).ok());
     let blocks = match read {
-        Some(Value::String(text)) => vec![Block::Text(text)],
+        Some(Value::String(text)) => vec![ContentBlock::Text(text)],
         Some(Value::Array(blocks)) => {
             blocks.into_iter().map(|block| read_block(block, position)).collect()
         }
         Some(Value::Null) => Vec::new(),
-        Some(_) | None => vec![Block::Text(content.get().to_owned())],
+        Some(_) | None => vec![ContentBlock::Text(content.get().to_owned())],
     };
-    let says = |block: &Block| !matches!(block, Block::Text(text) if text.trim().is_empty());
+    let says =
+        |block: &ContentBlock| !matches!(block, ContentBlock::Text(text) if text.trim().is_empty());
     blocks.into_iter().filter(says).collect()
 }
 
-fn read_block(block: Value, position: Position) -> Block {
+fn read_block(block: Value, position: Position) -> ContentBlock {
     let text = |name: &str| block.get(name).and_then(Value::as_str);
     if let Some(words) = text("text").or(block.as_str()) {
-        return Block::Text(words.to_owned());
+        return ContentBlock::Text(words.to_owned());
     }
     let kind = text("type").unwrap_or("unknown");
     if kind.contains("image")
         && let Some(image) = image(&block)
     {
-        return Block::Image(image);
+        return ContentBlock::Image(image);
     }
     let whole = block.to_string();
     let kind = one_line(kind, 40);
-    Block::Text(match (kind.as_str(), whole.len()) {
+    ContentBlock::Text(match (kind.as_str(), whole.len()) {
         ("redacted", _) => "[redacted]".to_owned(),
         (_, ..=FOREIGN_CHARS_MAX) => whole,
         (_, bytes) => format!("[{kind}, {bytes} bytes; whole at position {position}]"),
@@ -237,7 +238,7 @@ fn image(block: &Value) -> Option<Image> {
     })
 }
 
-impl Said {
+impl SaidEvent {
     /// A line of the window itself.
     #[must_use]
     pub fn made(like: &Self, speech: Speech) -> Self {
@@ -245,7 +246,7 @@ impl Said {
     }
 
     /// Its blocks, when it has some.
-    pub fn blocks_mut(&mut self) -> Option<&mut Vec<Block>> {
+    pub fn blocks_mut(&mut self) -> Option<&mut Vec<ContentBlock>> {
         match &mut self.speech {
             Speech::System(blocks) | Speech::User(blocks) | Speech::Assistant(blocks) => {
                 Some(blocks)
@@ -257,7 +258,7 @@ impl Said {
 
     /// Its blocks, when it has some.
     #[must_use]
-    pub fn blocks(&self) -> &[Block] {
+    pub fn blocks(&self) -> &[ContentBlock] {
         match &self.speech {
             Speech::System(blocks) | Speech::User(blocks) | Speech::Assistant(blocks) => blocks,
             Speech::Result(result) => &result.blocks,
@@ -282,7 +283,7 @@ impl Said {
         let mut changed = false;
         if let Some(blocks) = self.blocks_mut() {
             for block in blocks.iter_mut() {
-                if let Block::Text(text) = block
+                if let ContentBlock::Text(text) = block
                     && let Some(other) = rewrite(text)
                 {
                     *text = other;
@@ -296,11 +297,11 @@ impl Said {
 
 /// A result that belongs to no call, as words.
 #[must_use]
-pub(super) fn orphan(result: &ToolResult) -> Vec<Block> {
+pub(super) fn orphan(result: &ToolResult) -> Vec<ContentBlock> {
     let mut head = "A tool answered".to_owned();
     if let Some(name) = &result.name {
         let _ = write!(head, " ({})", one_line(name, 80));
     }
     head.push_str(if result.is_error { " with an error:" } else { ":" });
-    std::iter::once(Block::Text(head)).chain(result.blocks.iter().cloned()).collect()
+    std::iter::once(ContentBlock::Text(head)).chain(result.blocks.iter().cloned()).collect()
 }

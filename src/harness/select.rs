@@ -6,7 +6,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
-use super::budget::Purse;
+use super::budget::Budget;
 pub use super::class::Class;
 use crate::{event::pace, projection::Signature};
 
@@ -108,7 +108,7 @@ impl Item {
 
 /// Rules of a recipe for a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct RecipeRow {
     /// The class.
     pub class: Class,
     /// Number of the newest that belong to the shape of the view: each keeps its shortest form
@@ -131,7 +131,7 @@ pub struct Row {
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe<'a> {
     /// Its classes, in the order in which the indispensable grow.
-    pub rows: &'static [Row],
+    pub rows: &'static [RecipeRow],
     /// Most of what the shape leaves for the indispensable items, in percent, while others wait.
     pub first_percent: usize,
     /// Classes whose newest items are shown whole, as a window of the conversation shows them.
@@ -203,7 +203,7 @@ impl By {
 impl Recipe<'static> {
     /// A recipe of these rows, without a conversation.
     #[must_use]
-    pub const fn new(rows: &'static [Row], first_percent: usize) -> Self {
+    pub const fn new(rows: &'static [RecipeRow], first_percent: usize) -> Self {
         let (newest, newest_percent): (&[Class], usize) = (&[], 0);
         Self { rows, first_percent, newest, newest_percent, shares: &[], by: By::Hybrid }
     }
@@ -211,18 +211,18 @@ impl Recipe<'static> {
 
 /// A row without bounds: `first` of the newest are indispensable, the others are worth `weight`.
 #[must_use]
-pub const fn row(class: Class, first: usize, weight: usize) -> Row {
+pub const fn row(class: Class, first: usize, weight: usize) -> RecipeRow {
     let (shape, max) = (0, usize::MAX);
-    Row { class, shape, first, weight, max, in_order: false, grows_last: false }
+    RecipeRow { class, shape, first, weight, max, in_order: false, grows_last: false }
 }
 
 /// The same, of which so many belong to the shape.
 #[must_use]
-pub const fn shape(class: Class, count: usize, weight: usize) -> Row {
-    Row { shape: count, ..row(class, count, weight) }
+pub const fn shape(class: Class, count: usize, weight: usize) -> RecipeRow {
+    RecipeRow { shape: count, ..row(class, count, weight) }
 }
 
-impl Row {
+impl RecipeRow {
     /// The same row for an index without holes.
     #[must_use]
     pub const fn in_order(self) -> Self {
@@ -271,7 +271,7 @@ pub struct Selection {
 impl Selection {
     /// The chosen of a class with their forms, by their places, ascending.
     #[must_use]
-    pub fn of(&self, class: Class) -> Vec<(usize, Form)> {
+    pub fn places(&self, class: Class) -> Vec<(usize, Form)> {
         let chosen = self.chosen.iter().filter(|one| one.item.class == class);
         let mut places: Vec<(usize, Form)> = chosen.map(|one| (one.item.place, one.form)).collect();
         places.sort_unstable_by_key(|(place, _)| *place);
@@ -301,10 +301,10 @@ pub fn select(
     budget: usize,
     price: &mut dyn Price,
 ) -> Selection {
-    let mut choice = Choice {
+    let mut choice = Selecting {
         items,
         price,
-        purse: Purse::new(budget),
+        budget: Budget::new(budget),
         taken: vec![false; items.len()],
         counts: [0; Class::COUNT],
         closed: [false; Class::COUNT],
@@ -318,14 +318,14 @@ pub fn select(
     choice.without_parts_of_messages();
     choice.without_repeats_of_texts();
     choice.made.is_cut |= choice.is_any_cut();
-    choice.made.left = choice.purse.left();
+    choice.made.left = choice.budget.left();
     choice.made
 }
 
-struct Choice<'a> {
+struct Selecting<'a> {
     items: &'a [Item],
     price: &'a mut dyn Price,
-    purse: Purse,
+    budget: Budget,
     taken: Vec<bool>,
     counts: [usize; Class::COUNT],
     /// Classes of which no further item is taken.
@@ -333,7 +333,7 @@ struct Choice<'a> {
     made: Selection,
 }
 
-impl Choice<'_> {
+impl Selecting<'_> {
     /// Takes the indispensable items: the shape from the whole budget, a line of each, then the
     /// others within their share of the rest; then they grow, class by class, within that share.
     fn indispensable(&mut self, recipe: &Recipe<'_>) {
@@ -341,11 +341,11 @@ impl Choice<'_> {
         let others = self.newest(recipe, INDISPENSABLE_STATUS, |row| row.shape..row.first);
         let others = self.marked_first(recipe, &shape, others);
         let all = shape.len() + others.len() == self.items.len();
-        let mut whole = self.purse;
+        let mut whole = self.budget;
         self.take_lines(&shape, recipe, &mut whole);
-        let cap = if all { whole.left() } else { whole.left() * recipe.first_percent / 100 };
-        let mut purse = Purse::new(cap);
-        self.take_lines(&others, recipe, &mut purse);
+        let mut budget = if all { whole } else { whole.share(recipe.first_percent) };
+        let cap = budget.left();
+        self.take_lines(&others, recipe, &mut budget);
         // The task of an earlier session of a line grows after the words of the session itself.
         for is_first in [true, false] {
             for row in recipe.rows.iter().filter(|row| !row.grows_last) {
@@ -354,13 +354,13 @@ impl Choice<'_> {
                         item.class == row.class && (item.status >= INDISPENSABLE_STATUS) == is_first
                     };
                     if self.made.chosen.get(at).is_some_and(|one| is_meant(&one.item)) {
-                        self.lengthen(at, Form::Short, &mut purse);
+                        self.lengthen(at, Form::Short, &mut budget);
                     }
                 }
             }
         }
-        whole.pay(cap - purse.left());
-        self.purse = whole;
+        whole.spend(cap - budget.left());
+        self.budget = whole;
     }
 
     /// The places of the newest items of each row within a range, of those with a status of so much
@@ -370,7 +370,7 @@ impl Choice<'_> {
         &self,
         recipe: &Recipe<'_>,
         status_min: usize,
-        range: impl Fn(&Row) -> Range<usize>,
+        range: impl Fn(&RecipeRow) -> Range<usize>,
     ) -> Vec<usize> {
         let mut wanted = [const { (0, 0..0) }; Class::COUNT];
         for (at, row) in recipe.rows.iter().enumerate() {
@@ -413,13 +413,13 @@ impl Choice<'_> {
         [marked, others].concat()
     }
 
-    /// Takes indispensable items in their shortest form, as far as the purse has room.
-    fn take_lines(&mut self, places: &[usize], recipe: &Recipe<'_>, purse: &mut Purse) {
+    /// Takes indispensable items in their shortest form, as far as the budget has room.
+    fn take_lines(&mut self, places: &[usize], recipe: &Recipe<'_>, budget: &mut Budget) {
         for at in places {
             let Some(item) = self.items.get(*at) else { continue };
             let class = item.class;
             let cost = self.cost(*at, Form::Line);
-            if !self.is_closed(class) && purse.pay(cost) {
+            if !self.is_closed(class) && budget.spend(cost) {
                 self.take(*at, Form::Line, cost, 0, 0, true);
             } else {
                 self.made.is_cut = true;
@@ -433,7 +433,7 @@ impl Choice<'_> {
     }
 
     /// Takes no further item of a class that is shown without holes.
-    fn close(&mut self, row: Option<&Row>) {
+    fn close(&mut self, row: Option<&RecipeRow>) {
         if let Some(row) = row.filter(|row| row.in_order)
             && let Some(closed) = self.closed.get_mut(row.class as usize)
         {
@@ -451,27 +451,27 @@ impl Choice<'_> {
         let of_talk = of_talk.filter(|(_, item)| recipe.newest.contains(&item.class));
         let mut order: Vec<(u64, usize)> = of_talk.map(|(at, item)| (item.position, at)).collect();
         order.sort_unstable_by(|a, b| b.cmp(a));
-        let cap = self.purse.left() * percent / 100;
-        let mut purse = Purse::new(cap);
+        let mut budget = self.budget.share(percent);
+        let cap = budget.left();
         let mut misses = 0;
         let mut waiting = Vec::new();
         for (_, at) in order {
-            if misses == MISSES_MAX || purse.left() < LEAST {
+            if misses == MISSES_MAX || budget.left() < LEAST {
                 break;
             }
             // What becomes whole for little comes before what takes the room of several.
-            if waiting.len() < WAITING_MAX && self.rest(at) > purse.left() / ROOM_OF_ONE {
+            if waiting.len() < WAITING_MAX && self.rest(at) > budget.left() / ROOM_OF_ONE {
                 waiting.push(at);
-            } else if !self.take_longest(at, &mut purse) {
+            } else if !self.take_longest(at, &mut budget) {
                 misses += 1;
             }
         }
         for at in waiting {
-            if purse.left() >= LEAST {
-                self.take_longest(at, &mut purse);
+            if budget.left() >= LEAST {
+                self.take_longest(at, &mut budget);
             }
         }
-        self.purse.pay(cap - purse.left());
+        self.budget.spend(cap - budget.left());
     }
 
     /// Cost of an item shown whole, beyond what is spent on it.
@@ -482,18 +482,18 @@ impl Choice<'_> {
         whole.saturating_sub(self.made.chosen.iter().find(is_it).map_or(0, |one| one.cost))
     }
 
-    /// Takes an item in the longest form that the purse has room for, or gives a chosen one that
+    /// Takes an item in the longest form that the budget has room for, or gives a chosen one that
     /// form; returns whether it is whole.
-    fn take_longest(&mut self, at: usize, purse: &mut Purse) -> bool {
+    fn take_longest(&mut self, at: usize, budget: &mut Budget) -> bool {
         let Some(item) = self.items.get(at).copied() else { return true };
         if let Some(chosen) = self.made.chosen.iter().position(|one| one.item.is(&item)) {
-            self.lengthen(chosen, Form::Whole, purse);
-            self.lengthen(chosen, Form::Short, purse);
+            self.lengthen(chosen, Form::Whole, budget);
+            self.lengthen(chosen, Form::Short, budget);
             return self.made.chosen.get(chosen).is_some_and(|one| one.form == Form::Whole);
         }
         for form in [Form::Whole, Form::Short, Form::Line] {
             let cost = self.cost(at, form);
-            if purse.pay(cost) {
+            if budget.spend(cost) {
                 self.take(at, form, cost, 0, 0, false);
                 return form == Form::Whole;
             }
@@ -519,13 +519,11 @@ impl Choice<'_> {
     /// Takes out what a text contains that has grown to be whole since.
     fn without_repeats_of_texts(&mut self) {
         let texts = self.whole_texts();
-        let mut left = self.purse.left();
         self.made.chosen.retain(|one| {
             let is_inside = one.item.is_inside(&texts);
-            left += if is_inside { one.cost } else { 0 };
+            self.budget.give_back(if is_inside { one.cost } else { 0 });
             !is_inside
         });
-        self.purse = Purse::new(left);
         self.made.texts = texts;
     }
 
@@ -546,7 +544,7 @@ impl Choice<'_> {
             if whole <= one.cost {
                 continue;
             }
-            let room = self.purse.left() + costs.iter().sum::<usize>() + one.cost;
+            let room = self.budget.left() + costs.iter().sum::<usize>() + one.cost;
             let is_whole = whole <= room;
             if !is_whole && last.is_some_and(|last| last.is(&one.item)) {
                 continue;
@@ -558,14 +556,17 @@ impl Choice<'_> {
                 }
                 if is_whole { !other.item.is_inside(&text) } else { !is_it }
             });
-            let left = if is_whole { room - whole } else { self.purse.left() + one.cost };
-            self.purse = Purse::new(left);
+            if is_whole {
+                self.budget = Budget::new(room - whole);
+            } else {
+                self.budget.give_back(one.cost);
+            }
         }
     }
 
     /// Takes the other items by worth per cost, until the budget is spent or none is left.
     fn worthwhile(&mut self, recipe: &Recipe<'_>) {
-        let mut rows: [Option<&Row>; Class::COUNT] = [None; Class::COUNT];
+        let mut rows: [Option<&RecipeRow>; Class::COUNT] = [None; Class::COUNT];
         for row in recipe.rows {
             if let Some(place) = rows.get_mut(row.class as usize) {
                 *place = Some(row);
@@ -580,7 +581,7 @@ impl Choice<'_> {
             Some((rank(item, row, recipe.by, 0), at, Reverse(0_u8)))
         });
         let mut heap: BinaryHeap<_> = ranked.collect::<Vec<_>>().into();
-        let mut shares = Shares::of(recipe, &self.made.chosen, self.purse.left());
+        let mut shares = Shares::new(recipe, &self.made.chosen, self.budget.left());
         while let Some((_, at, Reverse(counted))) = heap.pop().or_else(|| shares.next_waiting()) {
             let Some(item) = self.items.get(at) else { continue };
             let Some(row) = row_of(item.class) else { continue };
@@ -588,18 +589,18 @@ impl Choice<'_> {
             if count >= row.max || self.is_closed(item.class) {
                 continue;
             }
-            if self.purse.left() < LEAST {
+            if self.budget.left() < LEAST {
                 break;
             }
-            if item.class.has_least_bytes() && item.bytes > self.purse.left()
+            if item.class.has_least_bytes() && item.bytes > self.budget.left()
                 || item.is_inside(&texts)
             {
                 continue;
             }
             if let Some(line) = self.line_of(item) {
-                let mut purse = self.purse;
-                self.lengthen(line, Form::Whole, &mut purse);
-                self.purse = purse;
+                let mut budget = self.budget;
+                self.lengthen(line, Form::Whole, &mut budget);
+                self.budget = budget;
                 continue;
             }
             let (repeats, class) = (self.repeats(item), item.class);
@@ -611,7 +612,7 @@ impl Choice<'_> {
             let cost = self.cost(at, Form::Line);
             if shares.must_wait(class, cost) {
                 shares.waiting.push((0, at, Reverse(counted)));
-            } else if self.purse.pay(cost) {
+            } else if self.budget.spend(cost) {
                 shares.spend(class, cost);
                 self.take(at, Form::Line, cost, scored, repeats, false);
             } else {
@@ -633,45 +634,45 @@ impl Choice<'_> {
             let one = self.made.chosen.get(*at);
             Reverse(one.map(|one| (one.is_first, one.score)))
         });
-        let mut purse = self.purse;
+        let mut budget = self.budget;
         for form in [Form::Short, Form::Bare, Form::Squeezed, Form::Whole] {
             for at in &order {
-                self.lengthen(*at, form, &mut purse);
+                self.lengthen(*at, form, &mut budget);
             }
         }
         for at in order {
-            self.stretch(at, &mut purse);
+            self.stretch(at, &mut budget);
         }
-        self.purse = purse;
+        self.budget = budget;
     }
 
-    /// Gives a chosen text that is cut as many bytes as the purse has room for.
-    fn stretch(&mut self, at: usize, purse: &mut Purse) {
+    /// Gives a chosen text that is cut as many bytes as the budget has room for.
+    fn stretch(&mut self, at: usize, budget: &mut Budget) {
         let is_cut = |one: &Chosen| one.form < Form::Bare && one.item.class.has_parts();
         let Some(one) = self.made.chosen.get(at).copied().filter(is_cut) else { return };
-        if purse.left() < LEAST {
+        if budget.left() < LEAST {
             return;
         }
         let (mut fits, mut bytes, mut step) = (None, 0, PART_BYTES_MAX / 2);
         while step > 0 {
             let form = Form::Part(bytes + step);
             let cost = self.price.price(&one.item, form);
-            if cost.saturating_sub(one.cost) <= purse.left() {
+            if cost.saturating_sub(one.cost) <= budget.left() {
                 (fits, bytes) = (Some((form, cost)), bytes + step);
             }
             step /= 2;
             self.made.visits += 1;
         }
         if let Some((form, cost)) = fits.filter(|(_, cost)| *cost > one.cost)
-            && purse.pay(cost - one.cost)
+            && budget.spend(cost - one.cost)
             && let Some(one) = self.made.chosen.get_mut(at)
         {
             (one.form, one.cost) = (form, cost);
         }
     }
 
-    /// Gives a chosen item a longer form, if the purse has the difference.
-    fn lengthen(&mut self, at: usize, form: Form, purse: &mut Purse) {
+    /// Gives a chosen item a longer form, if the budget has the difference.
+    fn lengthen(&mut self, at: usize, form: Form, budget: &mut Budget) {
         let Some(one) = self.made.chosen.get(at).copied().filter(|one| one.form < form) else {
             return;
         };
@@ -684,7 +685,7 @@ impl Choice<'_> {
             true => self.price.price(&one.item, form).max(one.cost),
             false => one.cost,
         };
-        if purse.pay(cost - one.cost)
+        if budget.spend(cost - one.cost)
             && let Some(one) = self.made.chosen.get_mut(at)
         {
             (one.form, one.cost) = (form, cost);
@@ -728,7 +729,7 @@ impl Choice<'_> {
 
 /// Spending of the groups of a recipe, and the items that wait.
 struct Shares {
-    groups: Vec<(Share, usize)>,
+    groups: Vec<(Share, Budget)>,
     waiting: Vec<Ranked>,
     are_closed: bool,
 }
@@ -738,25 +739,29 @@ type Ranked = (usize, usize, Reverse<u8>);
 
 impl Shares {
     /// The shares of the budget, of which the chosen have spent theirs.
-    fn of(recipe: &Recipe<'_>, chosen: &[Chosen], left: usize) -> Self {
+    fn new(recipe: &Recipe<'_>, chosen: &[Chosen], left: usize) -> Self {
         let spent = |share: &Share| {
             let own = chosen.iter().filter(|one| share.has(one.item.class));
             own.map(|one| one.cost).sum::<usize>()
         };
         let all = left + chosen.iter().map(|one| one.cost).sum::<usize>();
-        let room = |share: &Share| (all * share.percent / 100).saturating_sub(spent(share));
-        let groups = recipe.shares.iter().map(|share| (*share, room(share))).collect();
+        let budget = |share: &Share| {
+            let mut budget = Budget::new(all).share(share.percent);
+            budget.spend_up_to(spent(share));
+            budget
+        };
+        let groups = recipe.shares.iter().map(|share| (*share, budget(share))).collect();
         Self { groups, waiting: Vec::new(), are_closed: false }
     }
 
     fn must_wait(&self, class: Class, cost: usize) -> bool {
         let group = self.groups.iter().find(|(share, _)| share.has(class));
-        !self.are_closed && group.is_some_and(|(_, room)| *room < cost)
+        !self.are_closed && group.is_some_and(|(_, budget)| budget.left() < cost)
     }
 
     fn spend(&mut self, class: Class, cost: usize) {
         let group = self.groups.iter_mut().find(|(share, _)| share.has(class));
-        group.into_iter().for_each(|(_, room)| *room = room.saturating_sub(cost));
+        group.into_iter().for_each(|(_, budget)| budget.spend_up_to(cost));
     }
 
     /// The next item that waited for the others, in their order.
@@ -771,7 +776,7 @@ impl Shares {
 
 /// Score of an item: its class, its worth, its age, its state, the user's mark, and how much of it
 /// is shown already.
-fn score(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
+fn score(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
     let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
     let recency = match by {
         By::Hybrid => 100 + item.recency / 10,
@@ -782,7 +787,7 @@ fn score(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
 }
 
 /// The order in which items are visited: worth per cost.
-fn rank(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
+fn rank(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
     score(item, row, by, repeats).pow(2) / (item.bytes + RANKED_BYTES)
 }
 

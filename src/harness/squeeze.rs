@@ -19,7 +19,7 @@ pub(super) enum Comments {
 
 impl Comments {
     /// Of a file of that name, or of a language called so.
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(super) fn for_name(name: &str) -> Option<Self> {
         let ending = name.rsplit(['.', '/']).next().unwrap_or(name).to_lowercase();
         let ending = match ending.as_str() {
             "python" => "py",
@@ -150,7 +150,7 @@ pub(super) fn fenced_comments(text: &str) -> Option<String> {
         match (mark, open) {
             (Some(label), false) => {
                 open = true;
-                fence = Comments::of(label.trim()).map(|language| (language, Vec::new()));
+                fence = Comments::for_name(label.trim()).map(|language| (language, Vec::new()));
                 made.push(line.to_owned());
             }
             (Some(_), true) => {
@@ -209,7 +209,7 @@ mod tests {
             ("README.md", None),
             ("", None),
         ] {
-            assert_eq!(Comments::of(name), expected, "{name}");
+            assert_eq!(Comments::for_name(name), expected, "{name}");
         }
     }
 

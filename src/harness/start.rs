@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use super::{
     asked,
+    budget::Budget,
     called::called,
     narration, quote,
+    render::list,
     times::minute,
     tokens::{Counter, Tokenizer},
 };
@@ -40,7 +42,7 @@ const MORE: &str = "memory_search with words finds what any of them said; get_re
 
 /// The parts of the text for a session that begins.
 #[derive(Clone, Debug, Default)]
-pub struct Start {
+pub struct StartText {
     /// Memory of the workspace, the most important first.
     pub remembered: Vec<MemoryItem>,
     /// State of the last work, as a brief.
@@ -68,10 +70,10 @@ pub struct Earlier {
     pub is_open: bool,
 }
 
-impl Start {
+impl StartText {
     /// Of a workspace of which nothing is known yet.
     #[must_use]
-    pub fn of(workspace: &str) -> Self {
+    pub fn new(workspace: &str) -> Self {
         Self { workspace: workspace.to_owned(), ..Self::default() }
     }
 
@@ -99,7 +101,7 @@ impl Start {
             // Its first line is a heading of its own.
             let _ = write!(text, "\n#{}\n", last.trim_end());
         }
-        list(&mut text, BEGUN, self.begun.iter().cloned(), (room(BEGUN_PARTS), tokenizer));
+        add_list(&mut text, BEGUN, self.begun.iter().cloned(), (room(BEGUN_PARTS), tokenizer));
         let lines = self.earlier.iter().map(|one| {
             let open = if one.is_open { ", not ended" } else { "" };
             let asked = one_line(&one.asked, ASKED_CHARS);
@@ -109,36 +111,29 @@ impl Start {
             };
             format!("{}, {}{open}: {asked}{outcome}", minute(one.at), one.session)
         });
-        list(&mut text, "Other sessions", lines, (room(EARLIER_PARTS), tokenizer));
+        add_list(&mut text, "Other sessions", lines, (room(EARLIER_PARTS), tokenizer));
         let _ = write!(text, "\nMore: {MORE}\n");
         text
     }
 }
 
 /// Adds a list of as many lines as fit.
-fn list(
+fn add_list(
     text: &mut String,
     heading: &str,
     lines: impl Iterator<Item = String>,
     (room, tokenizer): (usize, Tokenizer),
 ) {
-    let (mut left, mut is_first, mut left_out) = (room, true, 0_usize);
-    for line in lines {
-        let line = format!("- {}\n", quote::item(&line));
-        match left.checked_sub(tokenizer.count(&line)) {
-            Some(rest) => left = rest,
-            None => {
-                left_out += 1;
-                continue;
-            }
-        }
-        if std::mem::take(&mut is_first) {
-            let _ = write!(text, "\n{heading}:\n");
-        }
-        text.push_str(&line);
+    let mut budget = Budget::new(room);
+    let lines = lines.map(|line| quote::item(&line));
+    let (shown, left_out): (Vec<String>, Vec<String>) =
+        lines.partition(|line| budget.spend(tokenizer.count(&format!("- {line}\n"))));
+    if shown.is_empty() {
+        return;
     }
-    if left_out > 0 && !is_first {
-        let _ = writeln!(text, "- and {left_out} more");
+    let _ = write!(text, "\n{}", list(heading, &shown));
+    if !left_out.is_empty() {
+        let _ = writeln!(text, "- and {} more", left_out.len());
     }
 }
 
@@ -150,9 +145,9 @@ pub fn pointer_to(session: &str, at: Timestamp, asked: &str, rules: &[String]) -
         minute(at),
         quote::inline(&one_line(asked, OUTCOME_CHARS))
     );
-    let rules: String = rules.iter().map(|rule| format!("- {}\n", quote::item(rule))).collect();
+    let rules: Vec<String> = rules.iter().map(|rule| quote::item(rule)).collect();
     if !rules.is_empty() {
-        let _ = write!(text, "Its user said there:\n{rules}");
+        text.push_str(&list("Its user said there", &rules));
     }
     text + "get_research_session with that sessionId tells where it stands.\n"
 }
@@ -205,7 +200,7 @@ pub fn remembered(items: &[MemoryItem], room: usize, tokenizer: Tokenizer) -> St
         format!("{}{}", one_line(&name, ASKED_CHARS), one_line(of, ITEM_CHARS))
     });
     let mut text = String::new();
-    list(&mut text, "Remembered", items, (room, tokenizer));
+    add_list(&mut text, "Remembered", items, (room, tokenizer));
     text
 }
 

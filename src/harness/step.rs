@@ -2,12 +2,12 @@
 //! It must not read the log.
 
 use super::{
-    budget::{Purse, end_of_some, fit, json_bytes},
+    budget::{Budget, end_of_some, fit, json_bytes},
     gather::{STEP_BYTES, formed},
     select::Form,
 };
 use crate::{
-    api::step::StepOfView,
+    api::{scalar::Word, step::StepOfView},
     event::{Position, Timestamp},
     projection::body::StepBody,
 };
@@ -63,13 +63,9 @@ pub(super) fn brief(
         true => text.to_owned(),
         false => formed(text, Form::Short, max, line_chars).text,
     };
-    let mut rejected = Vec::new();
-    let mut left = if fits { usize::MAX } else { max / 6 };
-    for approach in &body.rejected {
-        let Some(rest) = left.checked_sub(approach.len()) else { break };
-        left = rest;
-        rejected.push(approach.clone());
-    }
+    let mut budget = Budget::new(if fits { usize::MAX } else { max / 6 });
+    let rejected = body.rejected.iter().take_while(|approach| budget.spend(approach.len()));
+    let rejected: Vec<String> = rejected.cloned().collect();
     // What one part does not need of its share is the other's.
     let max = max - rejected.iter().map(String::len).sum::<usize>();
     let reasoning_max = max.saturating_sub(body.description.len()).max(max / 4);
@@ -106,10 +102,10 @@ pub fn page(
     byte_offset: usize,
     bytes_max: usize,
 ) -> (StepOfView, Option<usize>) {
-    let mut purse = Purse::new(bytes_max);
-    let branch_id = branch_of(body, &mut purse);
-    purse.pay(FRAME_BYTES.min(purse.left()));
-    let mut window = Window { skip: byte_offset, at: 0, full: false, purse };
+    let mut budget = Budget::new(bytes_max);
+    let branch_id = branch_of(body, &mut budget);
+    budget.spend_up_to(FRAME_BYTES);
+    let mut window = TextWindow { skip: byte_offset, at: 0, full: false, budget };
     let description = window.show(&body.description).unwrap_or_default();
     let reasoning = body.reasoning.as_ref().and_then(|text| window.show(text));
     let rejected = body.rejected.iter().filter_map(|text| window.show(text)).collect();
@@ -118,18 +114,19 @@ pub fn page(
     (view(body, place, branch_id, Texts { description, reasoning, rejected }, truncated), next)
 }
 
-/// A view through which texts, laid end to end, are seen from one byte on until the purse is empty.
-struct Window {
+/// A view through which texts, laid end to end, are seen from one byte on until the budget is
+/// spent.
+struct TextWindow {
     /// Bytes still to leave out.
     skip: usize,
     /// Bytes accounted for: left out or shown.
     at: usize,
     /// True if something did not fit.
     full: bool,
-    purse: Purse,
+    budget: Budget,
 }
 
-impl Window {
+impl TextWindow {
     fn show(&mut self, text: &str) -> Option<String> {
         if self.full {
             return None;
@@ -143,14 +140,14 @@ impl Window {
         let start = (skip..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         let rest = text.get(start..).unwrap_or_default();
         let frame = 2 + ITEM_BYTES;
-        if self.purse.left() <= frame + 12 {
+        if self.budget.left() <= frame + 12 {
             self.full = true;
             self.at += start;
             return None;
         }
-        let end = end_of_some(rest, self.purse.left() - frame);
+        let end = end_of_some(rest, self.budget.left() - frame);
         let shown = rest.get(..end).unwrap_or_default().to_owned();
-        self.purse.pay((json_bytes(&shown) + ITEM_BYTES).min(self.purse.left()));
+        self.budget.spend_up_to(json_bytes(&shown) + ITEM_BYTES);
         self.at += start + end;
         self.full = end < rest.len();
         Some(shown)
@@ -163,9 +160,9 @@ struct Texts {
     rejected: Vec<String>,
 }
 
-fn branch_of(body: &StepBody, purse: &mut Purse) -> Option<String> {
+fn branch_of(body: &StepBody, budget: &mut Budget) -> Option<String> {
     let name = fit(body.branch_id.as_deref()?, BRANCH_BYTES_MAX).text;
-    purse.pay(json_bytes(&name).min(purse.left()));
+    budget.spend_up_to(json_bytes(&name));
     Some(name)
 }
 
@@ -180,7 +177,7 @@ fn view(
         number: body.number,
         description: texts.description,
         reasoning: texts.reasoning,
-        confidence: body.confidence,
+        confidence: body.confidence.map(Word::from),
         rejected: texts.rejected,
         is_revision: body.is_revision || body.revises.is_some(),
         revises: body.revises,

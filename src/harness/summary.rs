@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use super::{
     budget::{fit, json_bytes},
-    gather::Known,
+    gather::Gathered,
     quote,
+    render::list,
     select::{Class, Form, Item, Price, Recipe, Selection, row, select, shape},
 };
 use crate::projection::{Facts, text::one_line};
@@ -44,9 +45,10 @@ const TEXT: Recipe<'static> = Recipe::new(
 
 /// A part of a text: a class under its heading.
 pub(super) struct Section {
-    heading: &'static str,
-    classes: &'static [Class],
-    is_list: bool,
+    pub(super) heading: &'static str,
+    pub(super) classes: &'static [Class],
+    /// True if it is a list, or one text behind the heading.
+    pub(super) is_list: bool,
 }
 
 impl Section {
@@ -73,7 +75,7 @@ pub fn summary(facts: &Facts, bytes_max: usize) -> String {
 pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) -> String {
     let head = head(facts, true);
     let budget = bytes_max.saturating_sub(json_bytes(&head) + HEADINGS_BYTES);
-    let mut known = Known::gather(facts, &TEXT, budget);
+    let mut known = Gathered::gather(facts, &TEXT, budget);
     known.line_chars = known.line_chars.max(line_chars_min);
     let latest = facts.research.full().next_back();
     let is_whole = latest.is_some_and(|(step, body, _)| *step.line == *body.description.trim());
@@ -135,7 +137,7 @@ pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
 
 /// The caller's own summary, the first line, and each part that has something chosen.
 pub(super) fn sections(
-    known: &Known<'_>,
+    known: &Gathered<'_>,
     chosen: &Selection,
     head: &str,
     parts: &[Section],
@@ -156,7 +158,7 @@ pub(super) fn sections(
 }
 
 /// The parts with chosen items, each below or after its heading.
-fn worded(known: &Known<'_>, chosen: &Selection, parts: &[Section]) -> String {
+fn worded(known: &Gathered<'_>, chosen: &Selection, parts: &[Section]) -> String {
     let mut text = String::new();
     for part in parts {
         let of_class = |class: &Class| known.lines(chosen, *class);
@@ -165,13 +167,11 @@ fn worded(known: &Known<'_>, chosen: &Selection, parts: &[Section]) -> String {
         if lines.is_empty() {
             continue;
         }
-        if !part.is_list {
-            let _ = writeln!(text, "{}: {}", part.heading, lines.join(" "));
-            continue;
-        }
-        let _ = writeln!(text, "{}:", part.heading);
-        for line in lines {
-            let _ = writeln!(text, "- {line}");
+        match part.is_list {
+            true => text.push_str(&list(part.heading, &lines)),
+            false => {
+                let _ = writeln!(text, "{}: {}", part.heading, lines.join(" "));
+            }
         }
     }
     text
@@ -179,7 +179,7 @@ fn worded(known: &Known<'_>, chosen: &Selection, parts: &[Section]) -> String {
 
 /// Costs of items as lines of a text.
 struct LineBytes<'k, 'f> {
-    known: &'k Known<'f>,
+    known: &'k Gathered<'f>,
 }
 
 impl Price for LineBytes<'_, '_> {

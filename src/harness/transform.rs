@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::{
-    said::{Block, Said, Speech},
+    said::{ContentBlock, SaidEvent, Speech},
     squeeze::{self, Comments},
     tokens::Counter,
     unit::Unit,
@@ -198,13 +198,13 @@ impl Compress {
 }
 
 /// The language of a file that a call names, where its output is likely that file.
-fn language_of(one: &Said) -> Option<Comments> {
+fn language_of(one: &SaidEvent) -> Option<Comments> {
     let Speech::Call(call) = &one.speech else { return None };
     let input: serde_json::Value = serde_json::from_str(json::tree(&call.input)?).ok()?;
     let path = ["path", "file_path", "file", "filename"].into_iter().find_map(|name| {
         input.get(name).and_then(serde_json::Value::as_str).filter(|path| path.contains('.'))
     });
-    Comments::of(path?)
+    Comments::for_name(path?)
 }
 
 /// From where on exchanges stay whole: at least the last `keep`, at most twice as many. The place
@@ -231,11 +231,11 @@ pub(super) fn aligned(from: Position, to: Position) -> Position {
 
 /// Cuts each text to a number of tokens, including the note with the position of the rest. A number
 /// too small for the note is raised to its cost.
-pub(super) fn shorten(one: &mut Said, tokens: usize, counter: &dyn Counter) {
+pub(super) fn shorten(one: &mut SaidEvent, tokens: usize, counter: &dyn Counter) {
     let position = one.position;
     let mut cut = false;
     for block in one.blocks_mut().into_iter().flatten() {
-        let Block::Text(text) = block else { continue };
+        let ContentBlock::Text(text) = block else { continue };
         // A token is at least one byte.
         if text.len() <= tokens || counter.beginning(text, tokens).len() == text.len() {
             continue;
@@ -299,8 +299,8 @@ fn annotated(mut units: Vec<Unit>, times: bool) -> Vec<Unit> {
         let blocks = one.blocks_mut();
         let first = blocks.and_then(|blocks| {
             blocks.iter_mut().find_map(|block| match block {
-                Block::Text(text) => Some(text),
-                Block::Image(_) => None,
+                ContentBlock::Text(text) => Some(text),
+                ContentBlock::Image(_) => None,
             })
         });
         if let Some(text) = first {

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::said::{Block, Said, Speech, ToolResult, orphan};
+use super::said::{ContentBlock, SaidEvent, Speech, ToolResult, orphan};
 use crate::{event::Position, traces::answered_call};
 
 /// The result of a call that has none.
@@ -14,7 +14,7 @@ const UNANSWERED: &str = "(no result was recorded)";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// One message; or calls, and then their results in the calls' order.
-    pub said: Vec<Said>,
+    pub said: Vec<SaidEvent>,
 }
 
 impl Unit {
@@ -27,19 +27,19 @@ impl Unit {
     /// True if it holds calls and results.
     #[must_use]
     pub fn is_exchange(&self) -> bool {
-        matches!(self.said.first(), Some(Said { speech: Speech::Call(_), .. }))
+        matches!(self.said.first(), Some(SaidEvent { speech: Speech::Call(_), .. }))
     }
 
     /// True if it holds instructions to the model.
     #[must_use]
     pub fn is_system(&self) -> bool {
-        matches!(self.said.first(), Some(Said { speech: Speech::System(_), .. }))
+        matches!(self.said.first(), Some(SaidEvent { speech: Speech::System(_), .. }))
     }
 
     /// True if it is a person's message.
     #[must_use]
     pub fn is_user(&self) -> bool {
-        matches!(self.said.first(), Some(Said { speech: Speech::User(_), .. }))
+        matches!(self.said.first(), Some(SaidEvent { speech: Speech::User(_), .. }))
     }
 
     /// True if another call made now belongs to it.
@@ -61,7 +61,7 @@ struct Waiting {
 /// Groups messages into units. A call gets another id where its own is not accepted by every model:
 /// letters, digits, `_` and `-`, at most `id_chars_max`, and unique.
 #[must_use]
-pub(super) fn units(said: impl IntoIterator<Item = Said>, id_chars_max: usize) -> Vec<Unit> {
+pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usize) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut ids = HashSet::new();
@@ -118,21 +118,21 @@ fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> 
 impl Unit {
     /// Adds a placeholder result.
     fn answer(&mut self, id: &str) {
-        let of = |one: &&Said| matches!(&one.speech, Speech::Call(call) if call.id == id);
+        let of = |one: &&SaidEvent| matches!(&one.speech, Speech::Call(call) if call.id == id);
         let Some(call) = self.said.iter().find(of) else { return };
         let result = ToolResult {
             call_id: id.to_owned(),
             name: None,
-            blocks: vec![Block::Text(UNANSWERED.to_owned())],
+            blocks: vec![ContentBlock::Text(UNANSWERED.to_owned())],
             is_error: true,
         };
-        self.said.push(Said::made(call, Speech::Result(result)));
+        self.said.push(SaidEvent::made(call, Speech::Result(result)));
     }
 
     /// Results in the order of their calls.
     fn order(&mut self) {
         let calls: Vec<String> = self.said.iter().filter_map(call_id).collect();
-        let place = |one: &Said| match &one.speech {
+        let place = |one: &SaidEvent| match &one.speech {
             Speech::Result(result) => {
                 let at = calls.iter().position(|id| *id == result.call_id);
                 calls.len() + at.unwrap_or(calls.len())
@@ -143,7 +143,7 @@ impl Unit {
     }
 }
 
-fn call_id(one: &Said) -> Option<String> {
+fn call_id(one: &SaidEvent) -> Option<String> {
     match &one.speech {
         Speech::Call(call) => Some(call.id.clone()),
         _ => None,

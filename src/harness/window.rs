@@ -9,8 +9,9 @@ use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
+    budget::Budget,
     message::{Messages, messages},
-    said::{Block, Image, Said, Speech, said},
+    said::{ContentBlock, Image, SaidEvent, Speech, said},
     tokens::{Counter, Tokenizer},
     transform::{Transform, aligned, shorten},
     unit::{Unit, units},
@@ -54,7 +55,7 @@ const PART_TOKENS_MIN: usize = 48;
 
 /// Parameters of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct WindowPlan {
     /// The budget.
     pub tokens_max: usize,
     /// The tokenizer that counts.
@@ -82,7 +83,7 @@ pub struct Recalled {
 
 /// Content of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum WindowContent {
     /// Events, in the order of their positions.
     Events(Vec<Event>),
     /// A conversation.
@@ -93,7 +94,7 @@ pub enum Shown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The content.
-    pub shown: Shown,
+    pub shown: WindowContent,
     /// Cost of that at most.
     pub tokens: usize,
     /// The budget.
@@ -111,7 +112,7 @@ pub struct Window {
 /// The window over events of `[from, at)` in ascending order. Positions between them that are not
 /// among them count as left out for the budget.
 #[must_use]
-pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
+pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     let prices = Prices::new(events, plan);
     let spoken = events.iter().enumerate().map(|(index, event)| {
         pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
@@ -172,8 +173,8 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     Window {
         unread,
         shown: match plan.shape {
-            Shape::Events => Shown::Events(shown_events(&chosen.units, events)),
-            Shape::Anthropic | Shape::OpenAi => Shown::Messages(messages(&chosen.units)),
+            Shape::Events => WindowContent::Events(shown_events(&chosen.units, events)),
+            Shape::Anthropic | Shape::OpenAi => WindowContent::Messages(messages(&chosen.units)),
         },
         tokens: if chosen.units.is_empty() { 0 } else { chosen.tokens + frame },
         tokens_max: plan.tokens_max,
@@ -201,13 +202,15 @@ fn still_speaks(unit: &mut Unit) -> bool {
     for one in &mut unit.said {
         let is_result = matches!(one.speech, Speech::Result(_));
         if let Some(blocks) = one.blocks_mut() {
-            blocks.retain(|block| !matches!(block, Block::Text(text) if text.trim().is_empty()));
+            blocks.retain(
+                |block| !matches!(block, ContentBlock::Text(text) if text.trim().is_empty()),
+            );
             if is_result && blocks.is_empty() {
-                blocks.push(Block::Text("(no output)".to_owned()));
+                blocks.push(ContentBlock::Text("(no output)".to_owned()));
             }
         }
     }
-    unit.said.iter().any(Said::is_message)
+    unit.said.iter().any(SaidEvent::is_message)
 }
 
 /// Costs of messages and events.
@@ -218,7 +221,7 @@ struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    fn new(events: &'a [Event], plan: &Plan) -> Self {
+    fn new(events: &'a [Event], plan: &WindowPlan) -> Self {
         let events = (plan.shape == Shape::Events).then_some(events);
         Self { tokenizer: plan.tokenizer, events }
     }
@@ -228,7 +231,7 @@ impl<'a> Prices<'a> {
         own + unit.said.iter().map(|one| self.said(one)).sum::<usize>()
     }
 
-    fn said(&self, one: &Said) -> usize {
+    fn said(&self, one: &SaidEvent) -> usize {
         let count = |text: &str| self.tokenizer.count(text);
         if let Some(events) = self.events {
             let event = one.event.and_then(|index| events.get(index));
@@ -252,11 +255,11 @@ impl<'a> Prices<'a> {
         }
     }
 
-    fn block(&self, block: &Block) -> usize {
+    fn block(&self, block: &ContentBlock) -> usize {
         BLOCK_TOKENS
             + match block {
-                Block::Text(text) => self.tokenizer.count(text),
-                Block::Image(_) => IMAGE_TOKENS,
+                ContentBlock::Text(text) => self.tokenizer.count(text),
+                ContentBlock::Image(_) => IMAGE_TOKENS,
             }
     }
 }
@@ -288,7 +291,7 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
         let last = all.len().saturating_sub(1);
         for (unit, cost) in all.iter_mut().zip(&mut costs).take(last) {
             if unit.is_exchange() && *cost > each {
-                let is_result = |one: &&mut Said| matches!(one.speech, Speech::Result(_));
+                let is_result = |one: &&mut SaidEvent| matches!(one.speech, Speech::Result(_));
                 let results = unit.said.iter_mut().filter(is_result);
                 results.for_each(|one| shorten(one, each, &prices.tokenizer));
                 *cost = prices.unit(unit);
@@ -355,14 +358,9 @@ impl Chosen {
 /// Start and cost of the newest units that fit.
 fn newest(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize, usize) {
     let fits = |room: usize| {
-        let (mut start, mut spent) = (costs.len(), 0_usize);
-        for (at, cost) in costs.iter().enumerate().rev() {
-            if spent + cost > room {
-                break;
-            }
-            (start, spent) = (at, spent + cost);
-        }
-        (start, spent)
+        let mut budget = Budget::new(room);
+        let fitting = costs.iter().rev().take_while(|cost| budget.spend(**cost)).count();
+        (costs.len() - fitting, room - budget.left())
     };
     let (start, spent) = fits(room);
     let last = units.len().saturating_sub(1);
@@ -388,13 +386,13 @@ fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usi
         }
     }
     let room_for_texts = room.checked_sub(prices.unit(&bare))?;
-    let texts = unit.said.iter().flat_map(Said::blocks).filter_map(|block| match block {
+    let texts = unit.said.iter().flat_map(SaidEvent::blocks).filter_map(|block| match block {
         // A text that is larger than all there is costs no more to count than that.
-        Block::Text(text) => {
+        ContentBlock::Text(text) => {
             let seen = prices.tokenizer.beginning(text, room_for_texts);
             Some(if seen.len() < text.len() { usize::MAX } else { prices.tokenizer.count(text) })
         }
-        Block::Image(_) => None,
+        ContentBlock::Image(_) => None,
     });
     let each = share(texts.collect(), room_for_texts);
     for one in &mut unit.said {
@@ -418,7 +416,7 @@ fn share(mut needs: Vec<usize>, room: usize) -> usize {
     room
 }
 
-fn leave_input_out(one: &mut Said) {
+fn leave_input_out(one: &mut SaidEvent) {
     let position = one.position.0;
     if let Speech::Call(call) = &mut one.speech
         && call.input.len() > INPUT_BYTES_MAX
@@ -436,7 +434,7 @@ fn drop_covered(units: &mut Vec<Unit>, prices: &Prices<'_>, tokens: &mut usize) 
     }
     let kept: BTreeSet<Position> = positions(units).collect();
     units.retain(|unit| {
-        let Some(Said { speech: Speech::Summary(_, covers), .. }) = unit.said.first() else {
+        let Some(SaidEvent { speech: Speech::Summary(_, covers), .. }) = unit.said.first() else {
             return true;
         };
         let shown = |range: &Range| kept.range(range.from..range.to).count() as u64 == range.len();
@@ -487,7 +485,7 @@ fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
         "[The events at positions {gap} of this session are not shown here; they can be read \
          from its log.]"
     );
-    let said = Said::made(&first, Speech::User(vec![Block::Text(text)]));
+    let said = SaidEvent::made(&first, Speech::User(vec![ContentBlock::Text(text)]));
     let place = units.iter().take_while(|unit| unit.position() < gap.from).count();
     units.insert(place, Unit { said: vec![said] });
 }
@@ -506,8 +504,8 @@ fn recall(units: &mut Vec<Unit>, recalled: &Recalled) {
     let system = || units.iter().take_while(|unit| unit.is_system()).count();
     let place = latest.or(first.map(|first| first + 1)).unwrap_or_else(system);
     let Some(like) = units.first().and_then(|unit| unit.said.first()).cloned() else { return };
-    let text = Block::Text(recalled.text.clone());
-    units.insert(place, Unit { said: vec![Said::made(&like, Speech::User(vec![text]))] });
+    let text = ContentBlock::Text(recalled.text.clone());
+    units.insert(place, Unit { said: vec![SaidEvent::made(&like, Speech::User(vec![text]))] });
 }
 
 fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
@@ -522,7 +520,7 @@ fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
 }
 
 /// The event's body, with the changed texts.
-fn body_of(one: &Said, event: &Event) -> Bytes {
+fn body_of(one: &SaidEvent, event: &Event) -> Bytes {
     pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
     let has_raw = event.body.windows(RAW.len()).any(|part| part == RAW);
     if !one.changed && !has_raw {
@@ -547,16 +545,16 @@ fn body_of(one: &Said, event: &Event) -> Bytes {
     body::write(&members)
 }
 
-fn content_of(blocks: &[Block]) -> Value {
-    if let [Block::Text(text)] = blocks {
+fn content_of(blocks: &[ContentBlock]) -> Value {
+    if let [ContentBlock::Text(text)] = blocks {
         return json!(text);
     }
-    let block = |block: &Block| match block {
-        Block::Text(text) => json!({ "type": "text", "text": text }),
-        Block::Image(Image::Url(url)) => {
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => json!({ "type": "text", "text": text }),
+        ContentBlock::Image(Image::Url(url)) => {
             json!({ "type": "image", "source": { "type": "url", "url": url } })
         }
-        Block::Image(Image::Data(media_type, data)) => json!({
+        ContentBlock::Image(Image::Data(media_type, data)) => json!({
             "type": "image",
             "source": { "type": "base64", "media_type": media_type, "data": data },
         }),

@@ -32,6 +32,14 @@ const NEWS: [&str; 12] = [
 /// Kind of a text from earlier sessions about the user's words.
 pub(super) const RECALLED: &str = "recalled";
 
+/// Passages of other sessions.
+pub(super) struct Passages {
+    /// A line for each.
+    pub(super) text: String,
+    /// The event that says that a model is given them.
+    pub(super) event: Value,
+}
+
 /// Text given to a model.
 pub(super) struct Given {
     /// All of it, as the model gets it.

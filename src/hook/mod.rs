@@ -119,7 +119,7 @@ impl Hook {
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wanted = recovery::needed_context(payload).filter(|_| self.tokens_max > 0);
         // What is near to a prompt is given only where it costs the agent no wait.
-        let is_patient = wanted.is_some_and(|what| what != recovery::Wanted::Near);
+        let is_patient = wanted.is_some_and(|what| what != recovery::ContextKind::Near);
         let wait = if is_patient { self.wait * ANSWER_TIMES } else { self.wait };
         let ends = payload.name() == "SessionEnd" && payload.agent() == payload::Agent::Codex;
         let most = if ends { END_WAIT_MAX } else { WAIT_MAX };

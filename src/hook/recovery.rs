@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::{
     Payload,
-    context::{Context, Given, RECALLED, latest},
-    recall::{paged_in, recalled, words_of},
+    context::{Context, Given, Passages, RECALLED, latest},
+    recall::{recalled, words_of},
 };
 use crate::{
     api::handoff::StartRequest,
     client::{Client, ClientError, Request},
-    event::{SessionId, Timestamp, kinds},
+    event::{SessionId, kinds},
     verbs::{
         InSession, InWorkspace, NoQuery,
         handoff::StartWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{BRIEF_NOTICE, NOTICE, framed, minute, quote, recall_words},
+    wire::{BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, framed, quote, recall_words},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
@@ -36,15 +36,13 @@ const PROMPTS: usize = 3;
 const NEWS_CHARS: usize = 600;
 /// Part of the budget that passages of earlier sessions take at most: one in so many.
 const RECALL_PART: usize = 4;
-/// Characters that a token stands for at least.
-const CHARS_OF_TOKEN: usize = 3;
 /// Hint at tools that read more than the session's own state.
 const TAIL: &str = "get_research_session (no id needed) tells more, get_events reads any range of \
                     positions word for word.";
 
 /// Reason for which a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ContextKind {
     /// Its session continues, its context is lost.
     Own,
     /// A new session of a project that had others.
@@ -54,11 +52,11 @@ pub(super) enum Wanted {
 }
 
 /// The context that an event needs.
-pub(super) fn needed_context(payload: &Payload) -> Option<Wanted> {
+pub(super) fn needed_context(payload: &Payload) -> Option<ContextKind> {
     match (payload.name(), payload.text("source")) {
-        ("SessionStart", Some("compact" | "resume")) => Some(Wanted::Own),
-        ("SessionStart", Some("startup") | None) => Some(Wanted::Before),
-        ("UserPromptSubmit", _) => Some(Wanted::Near),
+        ("SessionStart", Some("compact" | "resume")) => Some(ContextKind::Own),
+        ("SessionStart", Some("startup") | None) => Some(ContextKind::Before),
+        ("UserPromptSubmit", _) => Some(ContextKind::Near),
         _ => None,
     }
 }
@@ -75,11 +73,11 @@ pub(super) async fn recover(
     let is_resumed = payload.text("source") == Some("resume");
     let is_given = context.given.is_some();
     let what = match needed_context(payload) {
-        Some(Wanted::Own) if is_resumed && (is_given || !context.is_compacted) => "news",
-        Some(Wanted::Own) if !is_given => "continuation",
+        Some(ContextKind::Own) if is_resumed && (is_given || !context.is_compacted) => "news",
+        Some(ContextKind::Own) if !is_given => "continuation",
         // A fork has its work in its context.
-        Some(Wanted::Before) if !is_given && !context.is_copy => "earlier_sessions",
-        Some(Wanted::Near) if !context.is_recalled && recall_max > 0 => RECALLED,
+        Some(ContextKind::Before) if !is_given && !context.is_copy => "earlier_sessions",
+        Some(ContextKind::Near) if !context.is_recalled && recall_max > 0 => RECALLED,
         _ => return Ok(None),
     };
     let mut tokens = tokens_max.clamp(TOKENS_MIN, CHARS_MAX / 2);
@@ -115,14 +113,9 @@ async fn unseen_events(
     let news = context.news(client, session).await?;
     let Some(last) = news.first() else { return Ok(None) };
     let until = last.get("position").and_then(Value::as_u64).map(|last| last + 1);
-    let mut left = tokens * CHARS_OF_TOKEN;
-    let mut shown: Vec<String> = Vec::new();
-    for event in &news {
-        let line = line(event);
-        let Some(rest) = left.checked_sub(line.len()) else { break };
-        left = rest;
-        shown.push(line);
-    }
+    let mut budget = Budget::new(tokens * TOKEN_BYTES_LEAST);
+    let lines = news.iter().map(line);
+    let mut shown: Vec<String> = lines.take_while(|line| budget.spend(line.len())).collect();
     shown.reverse();
     let left_out = news.len() - shown.len();
     if left_out > 0 {
@@ -180,9 +173,9 @@ async fn own_continuation(
             let room = (recall, &*view.to_string());
             recalled(client, session, workspace, words_of(&view), room).await
         }
-        None => Vec::new(),
+        None => None,
     };
-    let rest = if recalled.is_empty() { tokens } else { tokens.saturating_sub(recall) };
+    let rest = if recalled.is_none() { tokens } else { tokens.saturating_sub(recall) };
     let place = InSession { session: session.clone() };
     let query = ContinuationQuery {
         tokens_max: Some(rest.max(TOKENS_MIN)),
@@ -190,9 +183,9 @@ async fn own_continuation(
         ..ContinuationQuery::default()
     };
     let mut text = client.text(Request::from_verb::<Continuation>(&place, &query, &())).await?;
-    if !recalled.is_empty() {
+    if let Some(passages) = &recalled {
         text.push_str("\nSaid in earlier sessions of this project:\n");
-        recalled.iter().for_each(|one| text.push_str(&passage(one)));
+        text.push_str(&passages.text);
     }
     let until = view.get("position").and_then(Value::as_u64);
     let position = until.unwrap_or_default();
@@ -202,7 +195,7 @@ async fn own_continuation(
         marks(&text)
     );
     let text = framed(&head, &text, TAIL);
-    Ok(Some(Given { text, until, paged_in: paged_in(&recalled) }))
+    Ok(Some(Given { text, until, paged_in: recalled.map(|one| one.event) }))
 }
 
 /// Explains the marks that a text has.
@@ -216,17 +209,6 @@ fn marks(text: &str) -> &'static str {
         (true, false) => " @N is a position.",
         (false, false) => "",
     }
-}
-
-/// A passage of another session in a line.
-fn passage(one: &Value) -> String {
-    let get = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default();
-    let position = one.get("position").and_then(Value::as_u64).unwrap_or_default();
-    let (session, at, by) = (get("session"), get("at"), get("by"));
-    let by = if by.is_empty() { get("origin") } else { by };
-    let at = Timestamp::parse(at).map_or_else(|| at.to_owned(), minute);
-    let by = quote::inline(by);
-    format!("- @{position} of session {session} ({at}, {by}): {}\n", quote::item(get("text")))
 }
 
 /// Results of earlier sessions of the directory; the session continues the one whose work is given.
@@ -271,14 +253,11 @@ async fn near_passages(
     let words = recall_words([prompt]);
     let room = (tokens.min(NEAR_TOKENS), &*context.texts);
     let recalled = recalled(client, session, workspace, words, room).await;
-    if recalled.is_empty() {
-        return Ok(None);
-    }
-    let lines: String = recalled.iter().map(passage).collect();
+    let Some(Passages { text, event }) = recalled else { return Ok(None) };
     let head = "sessionlog: earlier sessions of this directory said this of what your user asks.";
     let tail = "get_events with that sessionId and from reads what is around a passage.";
-    let text = framed(&format!("{head} {NOTICE}"), &lines, tail);
-    Ok(Some(Given { text, until: None, paged_in: paged_in(&recalled) }))
+    let text = framed(&format!("{head} {NOTICE}"), &text, tail);
+    Ok(Some(Given { text, until: None, paged_in: Some(event) }))
 }
 
 /// A small continuation of a session, for what it works at; `None` when it has nothing useful.
@@ -302,9 +281,9 @@ mod tests {
     #[test]
     fn a_start_a_resumption_and_a_compaction_are_answered_and_nothing_else() {
         for (name, source, expected) in [
-            ("SessionStart", "startup", Some(Wanted::Before)),
-            ("SessionStart", "resume", Some(Wanted::Own)),
-            ("SessionStart", "compact", Some(Wanted::Own)),
+            ("SessionStart", "startup", Some(ContextKind::Before)),
+            ("SessionStart", "resume", Some(ContextKind::Own)),
+            ("SessionStart", "compact", Some(ContextKind::Own)),
             ("SessionStart", "clear", None),
             ("SessionStart", "fork", None),
             ("PostCompact", "compact", None),

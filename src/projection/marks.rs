@@ -76,9 +76,9 @@ impl Marks {
         let body = body::read::<MarkBody>(&event.body)?;
         let (kind, id) = (MarkKind::named(&body.mark)?, EventId::new(&body.of).ok()?);
         let mark = Mark {
-            kind,
+            kind: kind.into(),
             position: event.position,
-            origin: event.origin,
+            origin: event.origin.into(),
             importance: body.importance.map(|importance| importance.clamp(1, 10)),
             note: body.note.map(|note| clip(&note, NOTE_CHARS_MAX).into()),
         };
@@ -147,7 +147,7 @@ mod tests {
         let found: Vec<(&str, u64, Option<u8>)> = marks
             .of_event(&id("a"))
             .iter()
-            .map(|mark| (mark.kind.as_str(), mark.position.0, mark.importance))
+            .map(|mark| (mark.kind.text(MarkKind::as_str), mark.position.0, mark.importance))
             .collect();
         assert_eq!(found, [("wrong", 1, None), ("important", 2, Some(9))]);
         for n in 0..EVENTS_MAX {

@@ -17,7 +17,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::body;
 use crate::{
-    event::{Event, Position, Timestamp, kinds, push_bounded},
+    event::{Event, Position, Timestamp, kinds, push_bounded, text::TOKEN_BYTES},
     traces::{ToolBody, words},
 };
 
@@ -25,8 +25,6 @@ use crate::{
 const MEMORIES_MAX: usize = 1_000;
 /// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
-/// Bytes for each token, about.
-pub const TOKEN_BYTES: usize = 4;
 
 /// An answer that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]

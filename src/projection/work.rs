@@ -54,6 +54,19 @@ pub enum FileState {
     Deleted,
 }
 
+impl FileState {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Reverted => "reverted",
+            Self::Stashed => "stashed",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
 /// A call that was refused or rejected: it never ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalFact {

@@ -8,7 +8,7 @@ use super::{Service, ServiceError, ServiceResult, room::HELD_FOR_A_BYTE};
 use crate::{
     api::find::{FindAnswer, MatchLine},
     event::{Event, Position, Range, SessionKey},
-    harness::{self, Purse, fit, json_bytes},
+    harness::{self, Budget, fit, json_bytes},
     projection::{
         Facts,
         body::{self, GapBody, SourceBody},
@@ -76,7 +76,7 @@ impl Service {
         let (matches, findings) = (Vec::new(), Vec::new());
         let mut answer =
             FindAnswer { query, matches, searched_from, position, findings, truncated: !is_all };
-        let mut purse = Purse::new(room);
+        let mut budget = Budget::new(room);
         let beyond_bytes: usize = beyond.iter().map(|one| json_bytes(&one.text) + 1).sum();
         let kept = |percent: usize| beyond_bytes.min(room * percent / 100);
         let mut read: Option<Event> = None;
@@ -90,7 +90,7 @@ impl Service {
             let Some(line) = line(ranking.query(), event, one, &closed) else { continue };
             let percent = if is_weak { FINDINGS_OF_WEAK_PERCENT } else { FINDINGS_PERCENT };
             let bytes = bytes_of(&line);
-            if bytes + kept(percent) > purse.left() || !purse.pay(bytes) {
+            if bytes + kept(percent) > budget.left() || !budget.spend(bytes) {
                 answer.truncated = true;
                 break;
             }
@@ -99,7 +99,7 @@ impl Service {
         for one in beyond {
             let words = one.text.get(one.words_from..).unwrap_or_default();
             let is_matched = answer.matches.iter().any(|found| found.text.contains(words));
-            if !is_matched && purse.pay(json_bytes(&one.text) + 1) {
+            if !is_matched && budget.spend(json_bytes(&one.text) + 1) {
                 answer.findings.push(one.text);
             }
         }

@@ -268,7 +268,7 @@ impl Service {
             kind: event.kind.clone(),
             at: event.created_at.unwrap_or(event.processed_at),
             who,
-            origin: event.origin,
+            origin: event.origin.into(),
             score: found.score,
             why: found.why,
             snippet: Snippet { marks: marks(&shown), text: shown.text },

@@ -192,7 +192,7 @@ impl KeptItem {
             session,
             position: item.position,
             at: item.at,
-            kind: item.kind,
+            kind: item.kind.into(),
             text: item.text.into(),
             topic: item.topic.map(String::from),
             tags: item.tags.into_iter().map(String::from).collect(),

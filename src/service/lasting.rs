@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     event::{SessionId, SessionKey, Timestamp},
-    harness::{self, Earlier, Start, Tokenizer},
+    harness::{self, Earlier, StartText, Tokenizer},
     projection::{Facts, MemoryItem},
     store::SessionInfo,
 };
@@ -47,7 +47,7 @@ impl Service {
         workspace: &str,
         own: Option<&SessionId>,
         notices: &mut Vec<String>,
-    ) -> ServiceResult<(Option<(Past, bool)>, Start)> {
+    ) -> ServiceResult<(Option<(Past, bool)>, StartText)> {
         let name = workspace.to_owned();
         let latest = self.latest(caller, Some(&name), SESSIONS_MAX).await?;
         let open = self.store.unfinished(&caller.scope, Some(workspace), SESSIONS_MAX).await?;
@@ -99,7 +99,7 @@ impl Service {
             outcome,
         };
         let earlier = others.into_iter().take(LINES_MAX).map(line).collect();
-        Ok((last.map(|past| (past, has_work)), Start { earlier, ..Start::of(workspace) }))
+        Ok((last.map(|past| (past, has_work)), StartText { earlier, ..StartText::new(workspace) }))
     }
 
     /// What the workspace of a session keeps, as a list for a text of so many tokens: a tenth of

@@ -265,9 +265,9 @@ impl Drop for Place {
 }
 
 /// Ends a computation when its caller stops waiting.
-struct Wanted(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Wanted {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -285,7 +285,7 @@ impl Place {
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> ServiceResult<(Self, T)> {
         let is_over = Arc::new(AtomicBool::new(false));
-        let _wanted = Wanted(Arc::clone(&is_over));
+        let _wanted = CancelOnDrop(Arc::clone(&is_over));
         let computing = tokio::task::spawn_blocking(move || {
             let kept = Rc::new(Cell::new(Some(self)));
             let place = Rc::clone(&kept);

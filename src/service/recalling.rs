@@ -5,15 +5,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Caller, Code, Service, ServiceResult, room::Held, search::Within};
+use super::{
+    Caller, Code, Service, ServiceResult,
+    room::Held,
+    search::{Within, is_said, speaks_of_words},
+};
 use crate::{
     api::{
-        memory::MarkKind,
         search::{Hit, SearchBody},
         window::{Reason, RecallFrom, Unrecalled},
     },
-    event::{Event, EventType, Origin, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Passage, Plan, Recalled, Tokenizer, Window, speaks_of_it},
+    event::{Event, EventType, Position, Range, SessionId, SessionKey, kinds},
+    harness::{self, Passage, Recalled, Tokenizer, Window, WindowPlan},
     projection::Facts,
 };
 
@@ -66,7 +69,7 @@ impl Service {
         session: &SessionId,
         at: Option<Position>,
         (from, tokens_max): (RecallFrom, usize),
-        (window, events, plan): (&Window, &Arc<Vec<Event>>, &Plan),
+        (window, events, plan): (&Window, &Arc<Vec<Event>>, &WindowPlan),
         held: &mut Option<Held>,
     ) -> ServiceResult<Option<RecallView>> {
         if window.whole || window.tokens == 0 || tokens_max == 0 || from == RecallFrom::Nowhere {
@@ -134,7 +137,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         from: RecallFrom,
-        (window, events, plan): (&Window, &Arc<Vec<Event>>, &Plan),
+        (window, events, plan): (&Window, &Arc<Vec<Event>>, &WindowPlan),
     ) -> ServiceResult<Result<[Vec<Passage>; 2], Unrecalled>> {
         let of_events = Arc::clone(events);
         let at_work = move || harness::at_work(&of_events);
@@ -161,7 +164,7 @@ impl Service {
         session: &SessionId,
         words: &str,
         window: &Window,
-        plan: &Plan,
+        plan: &WindowPlan,
     ) -> Result<Vec<Passage>, Unrecalled> {
         let left_out = window.dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
         let Some(below) = left_out.map(|(range, _)| range.to).max() else { return Ok(vec![]) };
@@ -210,7 +213,6 @@ impl Service {
         let Ok(found) = found else { return Vec::new() };
         let hits = found.answer.hits.into_iter().filter(holds);
         let hits = hits.filter(|hit| !line.contains(&hit.session));
-        let is_said = |hit: &Hit| !matches!(hit.origin, Origin::Tool | Origin::Web);
         let session = |hit: Hit| {
             let session = hit.session.clone();
             passage(hit, Some(session))
@@ -232,11 +234,7 @@ fn asked(types: &[&str]) -> SearchBody {
 
 /// True if a hit speaks of the work in hand, and it is known that nothing speaks against it.
 fn holds(hit: &Hit) -> bool {
-    let is_wrong = hit.marks.iter().any(|mark| mark.kind == MarkKind::Wrong);
-    speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
-        && hit.stale.is_none()
-        && !hit.unchecked
-        && !is_wrong
+    speaks_of_words(hit) && hit.stale.is_none()
 }
 
 fn passage(hit: Hit, session: Option<SessionId>) -> Passage {

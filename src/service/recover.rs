@@ -1,21 +1,13 @@
 //! `get_research_session`: the subject and state of a session, one step of it, the rest of a list,
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
-use super::{
-    BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, line::read_before,
-    views::TOKEN_BYTES,
-};
+use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, line::read_before};
 use crate::{
-    api::{
-        cursor::{Cursor, List},
-        find::FindAnswer,
-        overview::PageAnswer,
-        step::StepAnswer,
-    },
+    api::{cursor::Cursor, find::FindAnswer, overview::PageAnswer, step::StepAnswer},
     event::{Point, Range, SessionId, SessionKey, Timestamp, kinds, limits},
-    harness::{self, Overview, Purse, StepPlace},
+    harness::{self, Overview, StepPlace, TOKEN_BYTES_LEAST},
     projection::{
-        Facts, Research,
+        Facts,
         body::{self, StepBody},
     },
     store::{Fill, Read},
@@ -130,7 +122,9 @@ impl Service {
                 self.step_page(&key, found, byte_offset, bytes_max).await?
             }
             (Some(Cursor::List { list, before }), _) => {
-                let page = move |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
+                let room = bytes_max - PAGE_FRAME_BYTES;
+                let page =
+                    move |facts: &Facts| harness::list_page(&facts.research, list, before, room);
                 Recovered::Page(self.look(&key, at, page).await?)
             }
             (None, Some(number)) => {
@@ -162,7 +156,8 @@ impl Service {
                     view.shown.text = Some(self.look_over_line(&key, at, text).await?);
                 }
                 if call.at.is_none() && call.is_text {
-                    let kept = self.kept_in_workspace(caller, &session, room / TOKEN_BYTES).await?;
+                    let kept =
+                        self.kept_in_workspace(caller, &session, room / TOKEN_BYTES_LEAST).await?;
                     let before = match has_work {
                         true => String::new(),
                         false => self.last_work(caller, &session).await?,
@@ -232,23 +227,6 @@ fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<St
         .action("leave stepId out for the index of all steps");
     error.hint.last_step = Some(research.last_any());
     Err(error)
-}
-
-fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> PageAnswer {
-    let (mut purse, before) = (Purse::new(bytes_max - PAGE_FRAME_BYTES), Some(before));
-    let (mut steps, mut sources, mut gaps, mut rejected) = (vec![], vec![], vec![], vec![]);
-    let next_cursor;
-    match list {
-        List::Steps => (steps, next_cursor) = harness::steps_page(research, before, &mut purse),
-        List::Sources => {
-            (sources, next_cursor) = harness::sources_page(research, before, &mut purse);
-        }
-        List::Gaps => (gaps, next_cursor) = harness::gaps_page(research, before, &mut purse),
-        List::Rejected => {
-            (rejected, next_cursor) = harness::rejected_page(research, before, &mut purse);
-        }
-    }
-    PageAnswer { list, steps, sources, gaps, rejected, next_cursor }
 }
 
 fn foreign_cursor() -> ServiceError {

@@ -19,8 +19,8 @@ use crate::{
     api::handoff::{BudgetShare, Look, LooksAnswer, LooksRequest, RestoreRequest, RestoredAnswer},
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
     harness::{
-        self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS,
-        RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Tokenizer,
+        self, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
+        RESTORE_TOKENS_MIN, RestoreParameters, Tokenizer,
     },
     projection::{
         Facts,
@@ -51,7 +51,7 @@ const CALL: &str = "restored_call";
 
 /// The sessions that a restore names, and its key.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Named {
+pub(super) struct RestoreNames {
     /// The session to restore.
     pub(super) session: Option<SessionId>,
     /// The session that continues it: the one in which the caller is at work. Without it one is
@@ -80,7 +80,7 @@ impl Default for RestoreOptions {
 }
 
 /// Session that was chosen to be restored.
-struct Choice {
+struct ChosenSession {
     info: SessionInfo,
     /// Up to where; `None` for now.
     at: Option<Position>,
@@ -106,7 +106,7 @@ impl Service {
     ) -> ServiceResult<RestoredAnswer> {
         let session = values::session("session_id", request.session_id.as_deref())?;
         let successor = values::session("successor_id", request.successor_id.as_deref())?;
-        let named = Named { session, successor, key };
+        let named = RestoreNames { session, successor, key };
         check_workspace(workspace)?;
         let asked = asked(workspace, &request, &self.restoring, is_text)?;
         if let Some(own) = &named.successor {
@@ -127,7 +127,7 @@ impl Service {
                 Err(error) => return Err(error),
             }
         };
-        let Choice { info, notices, .. } = choice;
+        let ChosenSession { info, notices, .. } = choice;
         answer.saved_at = saved_at(&info);
         answer.notices = notices;
         if asked.continues {
@@ -189,8 +189,8 @@ impl Service {
     async fn given(
         &self,
         caller: &Caller,
-        choice: &Choice,
-        asked: &Asked,
+        choice: &ChosenSession,
+        asked: &RestoreParameters,
         successor: Option<&SessionId>,
     ) -> ServiceResult<(RestoredAnswer, Vec<GivenBody>)> {
         let (info, asked) = (&choice.info, asked.clone());
@@ -222,7 +222,7 @@ impl Service {
         session: Option<&SessionId>,
     ) -> ServiceResult<Vec<ChainLink>> {
         check_workspace(workspace)?;
-        let named = Named { session: session.cloned(), ..Named::default() };
+        let named = RestoreNames { session: session.cloned(), ..RestoreNames::default() };
         let chosen = self.to_restore(caller, workspace, &named, &[]).await?;
         self.chain_of(caller, &chosen.info.key.session).await
     }
@@ -265,20 +265,20 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        named: &Named,
+        named: &RestoreNames,
         hurt: &[(SessionInfo, ServiceError)],
-    ) -> ServiceResult<Choice> {
+    ) -> ServiceResult<ChosenSession> {
         let latest = self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
         if let Some(made) = self.called_before(&latest, named)? {
             let Some((from, at)) = read_before(made) else {
                 return Err(Self::none_in(workspace, None));
             };
             let info = self.in_workspace(caller, workspace, &from).await?;
-            return Ok(Choice { info, at: Some(at), notices: Vec::new(), is_latest: false });
+            return Ok(ChosenSession { info, at: Some(at), notices: Vec::new(), is_latest: false });
         }
         if let Some(session) = &named.session {
             let info = self.in_workspace(caller, workspace, session).await?;
-            return Ok(Choice { info, at: None, notices: Vec::new(), is_latest: false });
+            return Ok(ChosenSession { info, at: None, notices: Vec::new(), is_latest: false });
         }
         let mut worked = Vec::new();
         let is_whole = |info: &SessionInfo| hurt.iter().all(|(other, _)| other.key != info.key);
@@ -322,7 +322,7 @@ impl Service {
                 )
             }))
             .collect();
-        Ok(Choice { info, at: None, notices, is_latest: true })
+        Ok(ChosenSession { info, at: None, notices, is_latest: true })
     }
 
     /// The session that continues another: the caller's own, or a new one unless there is one
@@ -332,7 +332,7 @@ impl Service {
         caller: &Caller,
         before: &SessionInfo,
         position: Position,
-        named: &Named,
+        named: &RestoreNames,
         body: bytes::Bytes,
     ) -> ServiceResult<(SessionId, Option<String>)> {
         let from = &before.key.session;
@@ -432,7 +432,7 @@ impl Service {
         before: &SessionInfo,
         id: &SessionId,
         position: Position,
-        named: &Named,
+        named: &RestoreNames,
         event: &NewEvent,
     ) -> ServiceResult<Option<SessionId>> {
         let mut metadata = links(&before.key.session, position);
@@ -462,7 +462,7 @@ impl Service {
     fn called_before<'a>(
         &self,
         sessions: &'a [SessionInfo],
-        named: &Named,
+        named: &RestoreNames,
     ) -> ServiceResult<Option<&'a SessionInfo>> {
         let Some(key) = &named.key else { return Ok(None) };
         let sent = self.digest_of(key);
@@ -516,7 +516,7 @@ fn asked(
     request: &RestoreRequest,
     usual: &RestoreOptions,
     is_text: bool,
-) -> ServiceResult<Asked> {
+) -> ServiceResult<RestoreParameters> {
     let tokens_max = request.tokens_max.unwrap_or(RESTORE_TOKENS);
     if tokens_max < RESTORE_TOKENS_MIN {
         let problem = format!("at least {RESTORE_TOKENS_MIN}");
@@ -537,7 +537,7 @@ fn asked(
             ServiceError::invalid("algorithm", format!("one of {names} is expected"))
         })?,
     };
-    Ok(Asked {
+    Ok(RestoreParameters {
         tokens_max: tokens_max.min(RESTORE_TOKENS_MAX),
         threshold,
         items_max,
@@ -551,7 +551,10 @@ fn asked(
 }
 
 /// Weights of the parts of a score and of the budget, for the record.
-fn weights(asked: &Asked, budget: &BTreeMap<String, BudgetShare>) -> BTreeMap<String, u64> {
+fn weights(
+    asked: &RestoreParameters,
+    budget: &BTreeMap<String, BudgetShare>,
+) -> BTreeMap<String, u64> {
     let named = Parts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
     let shares = budget.iter().map(|(name, share)| (format!("share.{name}"), share.percent));

@@ -15,9 +15,16 @@ use super::{
     values::{self, Times},
 };
 use crate::{
-    api::search::{Complete, MeaningOf, SearchAnswer, SearchBody, VectorsBehind},
-    event::{EventType, Position, Range, SessionHash, SessionId, TenantId, Timestamp, kinds},
-    harness::TRUST,
+    api::{
+        memory::MarkKind,
+        scalar::Word,
+        search::{Complete, Hit, MeaningOf, SearchAnswer, SearchBody, VectorsBehind},
+    },
+    event::{
+        EventType, Origin, Position, Range, SessionHash, SessionId, TenantId, Timestamp, kinds,
+    },
+    harness::{Budget, TOKEN_BYTES_LEAST, TRUST, quote, speaks_of_it},
+    projection::text::TOKEN_BYTES,
     search::{self, Near, Order, Part, Ranked, SearchQuery, SessionRef, rank},
 };
 
@@ -31,8 +38,12 @@ const AROUND_MAX: u64 = 5;
 const WAIT_MS_MAX: u64 = 60_000;
 /// Time that a search takes to catch up with what was written before it.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
-/// Bytes that a token takes in an answer, about.
-const TOKEN_BYTES: usize = 4;
+/// Hits of which those are taken that a model may be shown unasked.
+const CANDIDATES: usize = 12;
+/// Bytes of such a hit beside its text.
+const FRAME_BYTES: usize = 160;
+/// First of the members behind the text of an item of memory.
+const MEMBERS: &str = "\nkind: ";
 /// Hits that are ranked for each hit of a page, because some say the same.
 const REPEATS: usize = 4;
 /// Hits that are ranked beyond a page, in place of those that the log does not serve any more.
@@ -86,7 +97,27 @@ impl Service {
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
     /// computations of the tenant wait, or there is no room for one more.
     pub async fn search(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
+        if asked.recall {
+            return self.unasked(caller, asked).await;
+        }
         Ok(self.searched(caller, &asked, Within::default(), true).await?.answer)
+    }
+
+    /// Searches for a model that did not ask: of the best matches those that it may be shown.
+    async fn unasked(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
+        let (limit, tokens_max) = (bounds(&asked)?.limit, asked.tokens_max);
+        let wider = SearchBody { limit: Some(CANDIDATES), tokens_max: None, ..asked };
+        let mut answer = self.searched(caller, &wider, Within::default(), true).await?.answer;
+        let room = tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES_LEAST);
+        let mut budget = Budget::new(room);
+        let hits = answer.hits.into_iter().filter(may_be_shown).map(words_alone);
+        let hits = hits.filter(|hit| {
+            let text = &hit.snippet.text;
+            !wider.given.contains(&quote::item(text)) && budget.spend(text.len() + FRAME_BYTES)
+        });
+        answer.hits = hits.take(limit).collect();
+        answer.next_page = None;
+        Ok(answer)
     }
 
     /// [`Self::search`], which asks for room or has [`SEARCH_BYTES`] of that of its caller.
@@ -161,7 +192,7 @@ impl Service {
     ) -> ServiceResult<()> {
         let Bounds { limit, skip, around, bytes_max } = bounds;
         let until = self.monotonic() + VERIFIED_FOR;
-        let mut bytes_left = bytes_max;
+        let mut budget = Budget::new(bytes_max);
         let mut texts = HashMap::<u64, usize>::new();
         for (at, found) in found.into_iter().enumerate().skip(skip) {
             let next_page = || Some(page::seal("q", &[&at.to_string()]));
@@ -180,11 +211,11 @@ impl Service {
                 continue;
             }
             let bytes = bytes_of_hit(&hit);
-            if bytes > bytes_left && !answer.hits.is_empty() {
+            if bytes > budget.left() && !answer.hits.is_empty() {
                 answer.next_page = next_page();
                 break;
             }
-            bytes_left = bytes_left.saturating_sub(bytes);
+            budget.spend_up_to(bytes);
             texts.insert(text, answer.hits.len());
             answer.hits.push(hit);
         }
@@ -297,6 +328,37 @@ impl Service {
     }
 }
 
+/// True if a hit speaks of the words that are asked for, and it is known that it is not marked as
+/// wrong.
+pub(super) fn speaks_of_words(hit: &Hit) -> bool {
+    speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
+        && !hit.unchecked
+        && hit.marks.iter().all(|mark| mark.kind != MarkKind::Wrong)
+}
+
+/// True if people and agents said it, not a tool or a page.
+pub(super) fn is_said(hit: &Hit) -> bool {
+    hit.origin != Origin::Tool && hit.origin != Origin::Web
+}
+
+/// True if a model may be shown a hit that it did not ask for: nothing speaks against it. Words of
+/// a person about a file hold though the file changed.
+fn may_be_shown(hit: &Hit) -> bool {
+    let is_current = hit.stale.is_none() || hit.kind.as_str() == kinds::USER_MESSAGE;
+    is_said(hit) && is_current && speaks_of_words(hit)
+}
+
+/// The hit with the words alone of an item of memory: without its kind, its name and its source.
+fn words_alone(mut hit: Hit) -> Hit {
+    let is_item = hit.kind.as_str() == kinds::MEMORY_ITEM;
+    if let Some(end) = hit.snippet.text.find(MEMBERS).filter(|_| is_item) {
+        hit.snippet.text.truncate(end);
+        let chars = hit.snippet.text.chars().count() as u64;
+        hit.snippet.marks.retain(|(_, to)| *to <= chars);
+    }
+    hit
+}
+
 /// Time that a search waits for what is not in the index yet, beyond the usual.
 fn waited(asked: &SearchBody) -> ServiceResult<Duration> {
     match asked.wait_ms {
@@ -377,6 +439,7 @@ fn with_meaning(
     let (meaning, vectors) = meaning.unzip();
     let is_of_note = |one: &VectorsBehind| one.events > 0 || one.problem.is_some();
     let is_complete = is_noted && complete.is_complete;
+    let meaning = meaning.map(Word::from);
     Complete { is_complete, meaning, vectors_behind: vectors.filter(is_of_note), ..complete }
 }
 

@@ -91,7 +91,7 @@ pub struct EventSlice {
 }
 
 /// A query with its points resolved.
-struct Plan {
+struct ReadPlan {
     from: Position,
     /// `None` follows the tail.
     to: Option<Position>,
@@ -180,7 +180,7 @@ impl Service {
         types.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    async fn plan(&self, key: &SessionKey, query: &EventQuery) -> ServiceResult<Plan> {
+    async fn plan(&self, key: &SessionKey, query: &EventQuery) -> ServiceResult<ReadPlan> {
         let limit = query.limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
         if limit == 0 || limit > limits::PAGE_EVENTS_MAX {
             let problem = format!("from 1 to {}, not {limit}", limits::PAGE_EVENTS_MAX);
@@ -223,7 +223,7 @@ impl Service {
         if let Some(time) = window.from {
             from = from.max(self.store.find_time(key, time).await?);
         }
-        let mut plan = Plan {
+        let mut plan = ReadPlan {
             from,
             to,
             window,
@@ -237,7 +237,7 @@ impl Service {
 
     /// Ends the range where the window of time ends, once that time has passed: until then a new
     /// event may still be inside.
-    async fn close(&self, key: &SessionKey, plan: &mut Plan) -> ServiceResult<()> {
+    async fn close(&self, key: &SessionKey, plan: &mut ReadPlan) -> ServiceResult<()> {
         if let Some(time) = plan.window.to.filter(|time| *time <= self.now()) {
             let end = self.store.find_time(key, time).await?;
             plan.to = Some(plan.to.map_or(end, |to| to.min(end)));
@@ -249,7 +249,7 @@ impl Service {
     async fn collect(
         &self,
         key: &SessionKey,
-        plan: &Plan,
+        plan: &ReadPlan,
         query: &EventQuery,
     ) -> ServiceResult<EventSlice> {
         let end = plan.to.unwrap_or(Position(u64::MAX)).max(plan.from);
@@ -356,7 +356,7 @@ impl Service {
 fn fill(
     page: &mut Vec<Event>,
     events: Vec<Event>,
-    plan: &Plan,
+    plan: &ReadPlan,
     types: &[EventType],
 ) -> Option<Position> {
     let mut bytes = body_bytes(page);
@@ -380,7 +380,7 @@ fn fill(
 }
 
 /// Sets the cursor of the next page; reports each gap of the page once.
-fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
+fn finish(page: &mut EventSlice, plan: &ReadPlan, end: Position) {
     let next = page.next_position;
     page.gaps.sort_by_key(|gap| gap.range.from);
     page.gaps.dedup_by(|later, gap| {
@@ -407,7 +407,7 @@ fn finish(page: &mut EventSlice, plan: &Plan, end: Position) {
     }
 }
 
-fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
+fn open_page(page: &str, limit: usize) -> ServiceResult<ReadPlan> {
     let [order, from, to, until] = page::open::<4>("e", page)?;
     let foreign = || ServiceError::invalid("page", "this is no page of this listing");
     let number = |text: &str| text.parse().map(Position).map_err(|_| foreign());
@@ -415,7 +415,7 @@ fn open_page(page: &str, limit: usize) -> ServiceResult<Plan> {
     let until = if until.is_empty() { None } else { Some(until.parse().map_err(|_| foreign())?) };
     let window = Window { from: None, to: until.map(Timestamp) };
     let (from, descending) = (number(&from)?, order == "desc");
-    Ok(Plan { from, to, window, limit, bytes_max: limits::PAGE_BYTES_MAX, descending })
+    Ok(ReadPlan { from, to, window, limit, bytes_max: limits::PAGE_BYTES_MAX, descending })
 }
 
 /// Progress of a follower.

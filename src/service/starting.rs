@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, restoring::Named, values,
+    Caller, Code, Service, ServiceError, ServiceResult, restoring::RestoreNames, values,
     values::check_workspace,
 };
 use crate::{
@@ -76,7 +76,7 @@ impl Service {
                 chosen: Vec::new(),
                 weights: BTreeMap::new(),
             };
-            let named = Named { successor: Some(own.clone()), ..Named::default() };
+            let named = RestoreNames { successor: Some(own.clone()), ..RestoreNames::default() };
             let (_, notice) =
                 self.successor(caller, &past.info, *position, &named, body::write(&body)).await?;
             notices.extend(notice);

@@ -10,11 +10,11 @@ use serde_json::{Value, json, value::RawValue};
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     api::tool_cache::{LookupRequest, MemoryFigures},
-    event::{Event, Position, SessionId},
+    event::{Event, Position, SessionId, text::TOKEN_BYTES},
     harness,
     projection::{
         Facts, body,
-        remembered::{CallBody, RememberedResult, TOKEN_BYTES, digest, has_words},
+        remembered::{CallBody, RememberedResult, digest, has_words},
     },
     traces::words,
 };

@@ -13,13 +13,11 @@ use crate::{
     event::{Point, Position, SessionId},
     harness::{
         self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Counter as _,
-        Tokenizer,
+        TOKEN_BYTES_LEAST, Tokenizer,
     },
     projection::{self, Facts, checkpoints::Checkpoints},
 };
 
-/// Bytes of a token of an overview, at least: its texts are words.
-pub(super) const TOKEN_BYTES: usize = 3;
 /// Bytes of the summary of a whole session where no size is asked for: shorter than the other
 /// levels.
 const SESSION_BYTES: usize = 2_000;
@@ -116,11 +114,11 @@ impl Service {
     /// Bytes of a view of the requested size.
     fn view_bytes(&self, tokens_max: Option<usize>) -> ServiceResult<usize> {
         match tokens_max {
-            Some(tokens) if tokens.saturating_mul(TOKEN_BYTES) < ANSWER_BYTES_MIN => {
-                let problem = format!("at least {}", ANSWER_BYTES_MIN.div_ceil(TOKEN_BYTES));
+            Some(tokens) if tokens.saturating_mul(TOKEN_BYTES_LEAST) < ANSWER_BYTES_MIN => {
+                let problem = format!("at least {}", ANSWER_BYTES_MIN.div_ceil(TOKEN_BYTES_LEAST));
                 Err(ServiceError::invalid("tokens_max", problem))
             }
-            Some(tokens) => Ok(tokens.min(VIEW_TOKENS_MAX) * TOKEN_BYTES),
+            Some(tokens) => Ok(tokens.min(VIEW_TOKENS_MAX) * TOKEN_BYTES_LEAST),
             None => Ok(self.options.answer_bytes_max),
         }
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     api::window::{RecallFrom, Shape, WindowQuery},
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Plan, Recalled, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
+    harness::{self, Recalled, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window, WindowPlan},
     projection::{Facts, Withdrawn},
     store::{Fill, Read},
 };
@@ -59,7 +59,7 @@ impl WindowCall {
     ///
     /// # Errors
     /// `invalid_request`, naming the parameter.
-    pub fn of(
+    pub fn from_query(
         asked: &WindowQuery,
         (from, at): (Option<Point>, Option<Point>),
     ) -> ServiceResult<Self> {
@@ -182,7 +182,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         (as_of, recall): (Option<Position>, (RecallFrom, usize)),
-        (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, Plan),
+        (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, WindowPlan),
         room: &mut Option<Held>,
     ) -> ServiceResult<WindowView> {
         if recall.1 == 0 || recall.0 == RecallFrom::Nowhere || view.window.whole {
@@ -204,14 +204,18 @@ impl Service {
         caller: &Caller,
         at: Position,
         events: &Arc<Vec<Event>>,
-        plan: &Plan,
+        plan: &WindowPlan,
     ) -> ServiceResult<Window> {
         let (events, plan) = (Arc::clone(events), plan.clone());
         let build = move || harness::window(&events, at, &plan);
         self.computed_again(&caller.scope.tenant, build).await
     }
 
-    fn window_plan(query: WindowCall, from: Option<Position>, room: usize) -> ServiceResult<Plan> {
+    fn window_plan(
+        query: WindowCall,
+        from: Option<Position>,
+        room: usize,
+    ) -> ServiceResult<WindowPlan> {
         let tokens_max = query.tokens_max.unwrap_or(room);
         if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
@@ -222,7 +226,7 @@ impl Service {
             Shape::Anthropic => Tokenizer::Claude,
             Shape::Events | Shape::OpenAi => Tokenizer::O200k,
         };
-        Ok(Plan {
+        Ok(WindowPlan {
             tokens_max,
             tokenizer: query.tokenizer.unwrap_or(usual),
             transforms: query.transforms,

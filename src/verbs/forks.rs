@@ -152,7 +152,7 @@ impl Serve for Diff {
             recall: Some("none".to_owned()),
             ..WindowQuery::default()
         };
-        let plan = WindowCall::of(&plan, (None, None))?;
+        let plan = WindowCall::from_query(&plan, (None, None))?;
         let session = &call.params.session;
         call.service.diff(&call.caller, session, (&from, &to), plan).await
     }

@@ -105,6 +105,7 @@ impl From<SearchQuery> for SearchBody {
             order: query.order,
             tokens_max: query.tokens_max,
             wait_ms: query.wait_ms,
+            ..Self::default()
         }
     }
 }

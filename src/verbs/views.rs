@@ -22,13 +22,11 @@ use crate::{
         RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall, values::point,
     },
     wire::{
+        TOKEN_BYTES_MOST,
         tool_cache::{LookupAnswer, OutputsAnswer},
         window::WindowAnswer,
     },
 };
-
-/// Bytes that a token takes in an answer, mostly.
-const TOKEN_BYTES: usize = 8;
 
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Index>();
@@ -57,7 +55,7 @@ impl Verb for Window {
     type Answer = WindowAnswer;
 
     fn answer_bytes(query: &WindowQuery) -> Option<usize> {
-        Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES))
+        Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES_MOST))
     }
 }
 
@@ -65,7 +63,7 @@ impl Serve for Window {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<WindowAnswer> {
         let VerbCall { service, caller, params, query, .. } = call;
         let ends = (point("from", query.from.as_deref())?, at(query.at.as_deref())?);
-        let wanted = WindowCall::of(&query, ends)?;
+        let wanted = WindowCall::from_query(&query, ends)?;
         let shape = wanted.shape;
         let view = service.window(&caller, &params.session, wanted).await?;
         Ok(WindowAnswer::of(&view, shape))
@@ -420,7 +418,7 @@ impl Verb for Outputs {
     type Answer = OutputsAnswer;
 
     fn answer_bytes(query: &OutputsQuery) -> Option<usize> {
-        Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES))
+        Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES_MOST))
     }
 }
 

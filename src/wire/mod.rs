@@ -33,7 +33,8 @@ pub const SSE: &str = "text/event-stream";
 pub use nearest::nearest;
 
 pub use crate::harness::{
-    BRIEF_NOTICE, NOTICE, TRUST, framed, minute, quote, speaks_of_it, words as recall_words,
+    BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, TOKEN_BYTES_MOST, TRUST, framed, passage,
+    quote, words as recall_words,
 };
 pub use crate::projection::{body::ranges, typed_by_person};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};

@@ -8,12 +8,14 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::json::event_text;
 use crate::{
     api::{
+        scalar::Word,
         search::rounded,
         window::{DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowRecall},
     },
     event::{Position, json},
     harness::{
-        Block, Image, Message, Messages, Part, Passage, READ_TYPES, Role, Shown, ToolResult,
+        ContentBlock, Image, Message, MessagePart, Messages, Passage, READ_TYPES, Role, ToolResult,
+        WindowContent,
     },
     service::{RecallView, WindowView},
 };
@@ -65,12 +67,12 @@ impl WindowAnswer {
         let window = &view.window;
         let (mut events, mut system, mut messages) = (None, None, None);
         match (&window.shown, shape) {
-            (Shown::Events(shown), _) => {
+            (WindowContent::Events(shown), _) => {
                 let raw = |event| RawValue::from_string(event_text(event)).ok();
                 events = Some(shown.iter().filter_map(raw).collect());
             }
-            (Shown::Messages(all), Shape::OpenAi) => messages = Some(openai(all)),
-            (Shown::Messages(all), _) => {
+            (WindowContent::Messages(all), Shape::OpenAi) => messages = Some(openai(all)),
+            (WindowContent::Messages(all), _) => {
                 system = Some(all.system.iter().map(|text| text_block(text)).collect());
                 messages = Some(all.turns.iter().map(anthropic).collect());
             }
@@ -78,7 +80,7 @@ impl WindowAnswer {
         let dropped = window.dropped.iter().map(|(range, reason)| DroppedRange {
             from: range.from,
             to: range.to,
-            reason: *reason,
+            reason: (*reason).into(),
         });
         let count =
             |(kind, count): (&String, &u64)| TypeCount { kind: kind.clone(), count: *count };
@@ -109,10 +111,10 @@ fn recall(view: &RecallView, shape: Shape) -> WindowRecall {
     let message = view.recalled.as_ref();
     let of_events = message.filter(|_| shape == Shape::Events);
     WindowRecall {
-        from: view.from,
+        from: view.from.into(),
         tokens: message.map_or(0, |message| message.tokens),
         tokens_max: view.tokens_max,
-        missing: view.missing,
+        missing: view.missing.map(Word::from),
         text: of_events.map(|message| message.text.clone()),
     }
 }
@@ -135,14 +137,14 @@ fn anthropic(message: &Message) -> Value {
     json!({ "role": role, "content": content })
 }
 
-fn anthropic_part(part: &Part) -> Value {
+fn anthropic_part(part: &MessagePart) -> Value {
     match part {
-        Part::Block(block) => anthropic_block(block),
-        Part::Call(call) => json!({
+        MessagePart::Block(block) => anthropic_block(block),
+        MessagePart::Call(call) => json!({
             "type": "tool_use", "id": call.id, "name": tool_name(&call.name),
             "input": object(&call.input),
         }),
-        Part::Result(result) => {
+        MessagePart::Result(result) => {
             let content: Vec<Value> = result.blocks.iter().map(anthropic_block).collect();
             let mut made = json!({
                 "type": "tool_result", "tool_use_id": result.call_id, "content": content,
@@ -157,13 +159,13 @@ fn anthropic_part(part: &Part) -> Value {
     }
 }
 
-fn anthropic_block(block: &Block) -> Value {
+fn anthropic_block(block: &ContentBlock) -> Value {
     match block {
-        Block::Text(text) => text_block(text),
-        Block::Image(Image::Url(url)) => {
+        ContentBlock::Text(text) => text_block(text),
+        ContentBlock::Image(Image::Url(url)) => {
             json!({ "type": "image", "source": { "type": "url", "url": url } })
         }
-        Block::Image(Image::Data(media_type, data)) => json!({
+        ContentBlock::Image(Image::Data(media_type, data)) => json!({
             "type": "image",
             "source": { "type": "base64", "media_type": media_type, "data": data },
         }),
@@ -183,16 +185,16 @@ fn openai(all: &Messages) -> Vec<Value> {
     made
 }
 
-fn openai_assistant(parts: &[Part]) -> Value {
+fn openai_assistant(parts: &[MessagePart]) -> Value {
     let (mut words, mut calls) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            Part::Block(block) => words.push(words_of(block)),
-            Part::Call(call) => calls.push(json!({
+            MessagePart::Block(block) => words.push(words_of(block)),
+            MessagePart::Call(call) => calls.push(json!({
                 "id": call.id, "type": "function",
                 "function": { "name": tool_name(&call.name), "arguments": call.input },
             })),
-            Part::Result(_) => {}
+            MessagePart::Result(_) => {}
         }
     }
     let mut message = Map::new();
@@ -205,21 +207,21 @@ fn openai_assistant(parts: &[Part]) -> Value {
     Value::Object(message)
 }
 
-fn openai_user(parts: &[Part], made: &mut Vec<Value>) {
+fn openai_user(parts: &[MessagePart], made: &mut Vec<Value>) {
     let mut blocks = Vec::new();
     for part in parts {
         match part {
-            Part::Block(block) => blocks.push(block),
-            Part::Result(result) => made.push(json!({
+            MessagePart::Block(block) => blocks.push(block),
+            MessagePart::Result(result) => made.push(json!({
                 "role": "tool", "tool_call_id": result.call_id, "content": output(result),
             })),
-            Part::Call(_) => {}
+            MessagePart::Call(_) => {}
         }
     }
     if blocks.is_empty() {
         return;
     }
-    let has_image = blocks.iter().any(|block| matches!(block, Block::Image(_)));
+    let has_image = blocks.iter().any(|block| matches!(block, ContentBlock::Image(_)));
     let content = if has_image {
         blocks.iter().map(|block| openai_block(block)).collect()
     } else {
@@ -228,12 +230,12 @@ fn openai_user(parts: &[Part], made: &mut Vec<Value>) {
     made.push(json!({ "role": "user", "content": content }));
 }
 
-fn openai_block(block: &Block) -> Value {
+fn openai_block(block: &ContentBlock) -> Value {
     let image = |url: &str| json!({ "type": "image_url", "image_url": { "url": url } });
     match block {
-        Block::Text(text) => text_block(text),
-        Block::Image(Image::Url(url)) => image(url),
-        Block::Image(Image::Data(media_type, data)) => {
+        ContentBlock::Text(text) => text_block(text),
+        ContentBlock::Image(Image::Url(url)) => image(url),
+        ContentBlock::Image(Image::Data(media_type, data)) => {
             image(&format!("data:{media_type};base64,{data}"))
         }
     }
@@ -246,10 +248,10 @@ fn output(result: &ToolResult) -> String {
     if result.is_error { format!("Error: {words}") } else { words }
 }
 
-fn words_of(block: &Block) -> &str {
+fn words_of(block: &ContentBlock) -> &str {
     match block {
-        Block::Text(text) => text,
-        Block::Image(_) => "[image]",
+        ContentBlock::Text(text) => text,
+        ContentBlock::Image(_) => "[image]",
     }
 }
 

@@ -9,7 +9,10 @@ use serde_json::{Map, Value, json};
 use super::checks::{content_of, text_of};
 use crate::{
     event::Timestamp,
-    projection::{Entity, Facts, Relation, text::clip},
+    projection::{
+        Entity, Facts, Relation,
+        text::{TOKEN_BYTES, clip},
+    },
     service::{
         Caller, Code, Service, ServiceResult,
         line::{saved, saved_at},
@@ -22,8 +25,6 @@ use crate::{
 /// which no further one is.
 const SESSIONS_MAX: usize = 100;
 const BYTES_MAX: usize = 4 << 20;
-/// Bytes of a token, about.
-const TOKEN_BYTES: usize = 4;
 /// Characters of a content.
 const CONTENT_CHARS: usize = 2_000;
 /// Types of entities and of relations that saves show.

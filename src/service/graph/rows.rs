@@ -39,7 +39,7 @@ impl EntityRow {
             kind: self.kind.to_string(),
             id: self.id.to_string(),
             properties: written.map(|entity| object(&entity.properties)).unwrap_or_default(),
-            source,
+            source: source.into(),
             created_at: written.map(|entity| entity.created_at),
             updated_at: written.map(|entity| entity.updated_at),
             sessions: seen.map(|seen| seen.sessions),
@@ -101,7 +101,7 @@ impl RelationRow {
             from_id: relation.from.to_string(),
             to_id: relation.to.to_string(),
             properties: object(&relation.properties),
-            source,
+            source: source.into(),
             created_at: relation.at,
         }
     }

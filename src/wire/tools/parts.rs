@@ -11,6 +11,7 @@ use crate::{
         cursor::Cursor,
         find::MatchLine,
         overview::{EventLine, OpenGap, RejectedLine, SourceOfView},
+        scalar::Word,
         step::{Confidence, StepLine, StepOfView},
     },
     event::{EventType, Position, Timestamp},
@@ -35,7 +36,7 @@ pub(super) struct IndexOut {
     branch_id: Option<String>,
     one_liner: String,
     #[serde(skip_serializing_if = "none")]
-    confidence: Option<Confidence>,
+    confidence: Option<Word<Confidence>>,
     #[serde(skip_serializing_if = "none")]
     superseded_by: Option<u64>,
 }
@@ -60,7 +61,7 @@ pub(super) struct StepOut {
     #[serde(skip_serializing_if = "none")]
     reasoning: Option<String>,
     #[serde(skip_serializing_if = "none")]
-    confidence: Option<Confidence>,
+    confidence: Option<Word<Confidence>>,
     rejected_approaches: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_revision: bool,

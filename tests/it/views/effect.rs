@@ -5,7 +5,7 @@
 use sessionlog::{
     api::window::Shape,
     event::{Event, Position},
-    harness::{Counter as _, Plan, Tokenizer, Transform},
+    harness::{Counter as _, Tokenizer, Transform, WindowPlan},
     projection::Withdrawn,
 };
 
@@ -29,7 +29,7 @@ struct Sum {
 /// A window before each turn of the model.
 fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
     let names = names.split(' ').filter(|name| !name.is_empty());
-    let plan = Plan {
+    let plan = WindowPlan {
         tokens_max,
         tokenizer: Tokenizer::O200k,
         transforms: names.map(|name| Transform::parse(name).unwrap()).collect(),

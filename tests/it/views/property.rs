@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use sessionlog::{
     api::window::Shape,
     event::{Event, Origin, Position, SessionId, Timestamp},
-    harness::{Counter as _, Passage, Plan, Shown, Tokenizer, Transform, recalled, window},
+    harness::{
+        Counter as _, Passage, Tokenizer, Transform, WindowContent, WindowPlan, recalled, window,
+    },
     projection::Withdrawn,
     service::WindowView,
     wire::{json as text, window::WindowAnswer},
@@ -94,14 +96,14 @@ pub fn event() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> impl Strategy<Value = WindowPlan> {
     let shape = prop::sample::select(vec![Shape::Events, Shape::Anthropic, Shape::OpenAi]);
     let tokenizer = prop::sample::select(Tokenizer::ALL.to_vec());
     let budget = prop_oneof![64_usize..400, 400_usize..5_000];
     let transforms = prop::collection::vec(prop::sample::select(TRANSFORMS), 0..4);
     let passage = prop::option::of(words());
     let parts = (budget, tokenizer, transforms, shape, passage);
-    parts.prop_map(|(tokens_max, tokenizer, names, shape, passage)| Plan {
+    parts.prop_map(|(tokens_max, tokenizer, names, shape, passage)| WindowPlan {
         tokens_max,
         tokenizer,
         transforms: names.into_iter().map(|name| Transform::parse(name).unwrap()).collect(),
@@ -109,7 +111,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         from: Position::ZERO,
         recalled: passage.and_then(|text| {
             let (position, session) = (Position(3), SessionId::new("s").ok());
-            let (at, origin, who) = (Timestamp::default(), Origin::Tool, None);
+            let (at, origin, who) = (Timestamp::default(), Origin::Tool.into(), None);
             let one = Passage { session, position, at, origin, who, text, score: 1.0 };
             recalled("", &mut vec![one], tokens_max / 2, &tokenizer)
         }),
@@ -118,7 +120,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 /// Checks a window; answers it as it goes out.
-pub fn check(events: &[Event], at: Position, plan: &Plan) -> Value {
+pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
     let made = window(events, at, plan);
     assert_eq!(made, window(events, at, plan), "the same twice");
     assert!(made.tokens <= plan.tokens_max, "{} of {}", made.tokens, plan.tokens_max);
@@ -127,7 +129,7 @@ pub fn check(events: &[Event], at: Position, plan: &Plan) -> Value {
     let told = view.window.tokens;
     match plan.shape {
         Shape::Events => {
-            let Shown::Events(shown) = &view.window.shown else { panic!("{answer}") };
+            let WindowContent::Events(shown) = &view.window.shown else { panic!("{answer}") };
             let texts = shown.iter().map(|event| plan.tokenizer.count(&text::event_text(event)));
             let cost: usize = texts.sum();
             assert!(cost <= told, "{cost} of {told}: {answer}");
@@ -197,7 +199,7 @@ proptest! {
                     let (transforms, tokenizer) = (transforms.clone(), Tokenizer::O200k);
                     let (from, recalled) = (Position::ZERO, None);
                     let withdrawn = Withdrawn::default();
-                    let plan = Plan {
+                    let plan = WindowPlan {
                         tokens_max, tokenizer, transforms, shape, from, recalled, withdrawn,
                     };
                     check(&events, at, &plan);
@@ -221,7 +223,7 @@ fn windows_over_real_conversations_keep_their_budget_and_are_valid() {
         let transforms = names.map(|name| Transform::parse(name).unwrap()).collect();
         let (tokens_max, shape) = (*tokens_max, *shape);
         let (tokenizer, from) = (Tokenizer::O200k, Position::ZERO);
-        let plan = Plan {
+        let plan = WindowPlan {
             tokens_max,
             tokenizer,
             transforms,

@@ -54,7 +54,7 @@ fn the_indispensable_come_first_and_whole_and_the_rest_by_worth() {
     let made = select(&items, &RECIPE, 200, &mut Bytes);
     let order: Vec<_> = made.chosen.iter().map(|one| one.item.class).take(2).collect();
     assert_eq!(order, [Class::Task, Class::Gap]);
-    assert_eq!(made.of(Class::Finding).last(), Some(&(8, Form::Whole)));
+    assert_eq!(made.places(Class::Finding).last(), Some(&(8, Form::Whole)));
     assert!(made.left < 20, "the budget is spent: {made:?}");
     assert!(!made.is_cut);
     let spent: usize = made.chosen.iter().map(|one| one.cost).sum();
@@ -67,12 +67,12 @@ fn too_many_indispensable_keep_a_line_each_and_the_first_served_grow() {
     items.extend((0..6).map(|at| item(Class::Instruction, at, 100, 0)));
     let made = select(&items, &RECIPE, 240, &mut Bytes);
     assert!(made.is_cut);
-    assert_eq!(made.of(Class::Instruction).len(), 6, "{made:?}");
-    assert_eq!(made.of(Class::Gap).len(), 1, "others have a quarter");
+    assert_eq!(made.places(Class::Instruction).len(), 6, "{made:?}");
+    assert_eq!(made.places(Class::Gap).len(), 1, "others have a quarter");
     let task = made.chosen.first().expect("the task");
     assert!(task.form > Form::Line, "{made:?}");
     let tight = select(&items, &RECIPE, 80, &mut Bytes);
-    let kept: Vec<usize> = tight.of(Class::Instruction).iter().map(|(at, _)| *at).collect();
+    let kept: Vec<usize> = tight.places(Class::Instruction).iter().map(|(at, _)| *at).collect();
     assert_eq!(kept, [4, 5], "the newest stay");
 }
 
@@ -85,7 +85,7 @@ fn a_repeat_counts_half_and_only_with_the_same_names() {
     let plain = item(Class::Finding, 3, 20, 300);
     let items = [signed(0, 0b111, 0b1), signed(1, 0b111, 0b1), signed(2, 0b111, 0b10), plain];
     let made = select(&items, &RECIPE, 60, &mut Bytes);
-    let places: Vec<usize> = made.of(Class::Finding).iter().map(|(at, _)| *at).collect();
+    let places: Vec<usize> = made.places(Class::Finding).iter().map(|(at, _)| *at).collect();
     assert!(places.contains(&2) && places.contains(&3), "{places:?}");
     assert_eq!(places.len(), 3);
 }
@@ -95,7 +95,7 @@ fn an_index_has_no_holes() {
     let mut items: Vec<Item> = (0..9).map(|at| item(Class::StepLine, at, 20, 500)).collect();
     items.push(item(Class::Gap, 0, 20, 900));
     let made = select(&items, &RECIPE, 90, &mut Bytes);
-    let places: Vec<usize> = made.of(Class::StepLine).iter().map(|(at, _)| *at).collect();
+    let places: Vec<usize> = made.places(Class::StepLine).iter().map(|(at, _)| *at).collect();
     assert_eq!(places, [6, 7, 8]);
 }
 
@@ -123,11 +123,11 @@ fn the_shape_keeps_a_line_of_each_and_grows_after_all_else() {
     items.extend((0..9).map(|at| item(Class::Finding, at, 20, 900)));
     let made = select(&items, &SHAPED, 200, &mut Bytes);
     let lines = [(2, Form::Line), (3, Form::Line), (4, Form::Line)];
-    assert_eq!(made.of(Class::StepLine), lines, "{made:?}");
-    assert_eq!(made.of(Class::Task), [(0, Form::Whole)]);
-    assert_eq!(made.of(Class::Finding).len(), 4, "what the shape and the task leave");
+    assert_eq!(made.places(Class::StepLine), lines, "{made:?}");
+    assert_eq!(made.places(Class::Task), [(0, Form::Whole)]);
+    assert_eq!(made.places(Class::Finding).len(), 4, "what the shape and the task leave");
     let tight = select(&items, &SHAPED, 60, &mut Bytes);
-    assert_eq!(tight.of(Class::StepLine).len(), 2);
+    assert_eq!(tight.places(Class::StepLine).len(), 2);
     assert!(tight.is_cut);
 }
 
@@ -145,11 +145,11 @@ fn the_newest_of_a_conversation_come_whole_before_what_scores_higher() {
     items.extend((0..20).map(|at| item(Class::Finding, at, 20, 900)));
     items.push(Item { inside, ..item(Class::Finding, 20, 20, 999) });
     let made = select(&items, &TALK, 300, &mut Bytes);
-    assert!(made.of(Class::Result).contains(&(3, Form::Whole)), "{made:?}");
-    assert!(made.of(Class::Finding).len() >= 5, "half is left to others: {made:?}");
+    assert!(made.places(Class::Result).contains(&(3, Form::Whole)), "{made:?}");
+    assert!(made.places(Class::Finding).len() >= 5, "half is left to others: {made:?}");
     let rest = select(&items[..4], &TALK, 1_000, &mut Bytes);
-    assert_eq!(rest.of(Class::Result).len(), 4, "and all of what others leave");
-    assert!(rest.of(Class::Result).iter().all(|(_, form)| *form == Form::Whole));
+    assert_eq!(rest.places(Class::Result).len(), 4, "and all of what others leave");
+    assert!(rest.places(Class::Result).iter().all(|(_, form)| *form == Form::Whole));
 }
 
 #[test]

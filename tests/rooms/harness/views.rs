@@ -8,14 +8,11 @@ use std::{
 use crate::event;
 use sessionlog::{
     api::{
-        cursor::Cursor,
+        cursor::{Cursor, List},
         research::PatternOut,
         step::{StepLine, StepOfView},
     },
-    harness::{
-        ANSWER_BYTES, ANSWER_BYTES_MIN, Overview, Purse, gaps_page, json_bytes, overview,
-        rejected_page, sources_page, steps_page, summary,
-    },
+    harness::{ANSWER_BYTES, ANSWER_BYTES_MIN, Overview, json_bytes, list_page, overview, summary},
     projection::Facts,
 };
 
@@ -120,7 +117,8 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         let mut numbers: Vec<u64> = index.rev().map(|line| line.number).collect();
         let mut next = cursor("steps");
         while let Some(Cursor::List { before, .. }) = next {
-            let (lines, more) = steps_page(research, Some(before), &mut Purse::new(budget));
+            let page = list_page(research, List::Steps, before, budget);
+            let (lines, more) = (page.steps, page.next_cursor);
             numbers.extend(lines.iter().rev().map(|line| line.number));
             next = more;
         }
@@ -131,7 +129,8 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         let mut urls: BTreeSet<String> = shown.map(|line| line.url.clone()).collect();
         let mut next = cursor("sources");
         while let Some(Cursor::List { before, .. }) = next {
-            let (lines, more) = sources_page(research, Some(before), &mut Purse::new(budget));
+            let page = list_page(research, List::Sources, before, budget);
+            let (lines, more) = (page.sources, page.next_cursor);
             urls.extend(lines.into_iter().map(|line| line.url));
             next = more;
         }
@@ -141,7 +140,8 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         let mut gaps: BTreeSet<String> = first.gaps.iter().map(|line| line.id.clone()).collect();
         let mut next = cursor("gaps");
         while let Some(Cursor::List { before, .. }) = next {
-            let (lines, more) = gaps_page(research, Some(before), &mut Purse::new(budget));
+            let page = list_page(research, List::Gaps, before, budget);
+            let (lines, more) = (page.gaps, page.next_cursor);
             gaps.extend(lines.into_iter().map(|line| line.id));
             next = more;
         }
@@ -149,7 +149,8 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         let mut rejected: BTreeSet<String> = shown.collect();
         let mut next = cursor("rejected");
         while let Some(Cursor::List { before, .. }) = next {
-            let (lines, more) = rejected_page(research, Some(before), &mut Purse::new(budget));
+            let page = list_page(research, List::Rejected, before, budget);
+            let (lines, more) = (page.rejected, page.next_cursor);
             rejected.extend(lines.into_iter().map(|line| line.text));
             next = more;
         }
@@ -164,7 +165,7 @@ fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
     let Some(Cursor::List { before: from, .. }) = first.shown.cursors.get("steps").copied() else {
         panic!("100 steps do not fit 3 kB")
     };
-    let page = |facts: &Facts| steps_page(&facts.research, Some(from), &mut Purse::new(3_000));
+    let page = |facts: &Facts| list_page(&facts.research, List::Steps, from, 3_000);
     assert_eq!(page(&before), page(&after));
 }
 
