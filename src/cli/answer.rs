@@ -5,15 +5,12 @@ use std::io;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::failure::Outcome;
+use super::{failure::Outcome, readable::words::word};
 use crate::{api::sessions::Session, event::Timestamp};
 
-pub(super) fn text(session: &Value, name: &str) -> String {
-    session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-pub(super) fn number(session: &Value, name: &str) -> u64 {
-    session.get(name).and_then(Value::as_u64).unwrap_or_default()
+/// A number of things as one of this machine.
+pub(super) fn as_count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// The state of a session in a word. A loss that a person accepted refuses nothing any more.
@@ -38,6 +35,6 @@ pub(super) fn tree(answer: &impl Serialize) -> Outcome<Value> {
 
 /// When it happened: by the client's clock when it said so.
 pub(super) fn moment(event: &Value) -> Option<Timestamp> {
-    let texts = ["created_at", "processed_at"].map(|name| text(event, name));
-    texts.into_iter().find(|text| !text.is_empty()).and_then(|text| Timestamp::parse(&text))
+    let texts = ["created_at", "processed_at"].map(|name| word(event, name));
+    texts.into_iter().find(|text| !text.is_empty()).and_then(Timestamp::parse)
 }

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::{
     config::Config,
-    failure::{Failure, Outcome},
+    failure::{DAMAGED, Failure, Outcome},
     keys,
     screen::{Screen, Tone, counted, instant, printable, size},
 };
@@ -27,8 +27,6 @@ use crate::{
 
 /// Below the backup's directory: what it has of the store's.
 const DATA: &str = "data";
-/// Exit code for damage; the answer has reported it already.
-const DAMAGED: u8 = 3;
 
 /// Outcome of reading a backup back.
 enum Checked {
@@ -45,10 +43,9 @@ pub(super) async fn create(
 ) -> Outcome {
     let failed = |error| refused(path, error);
     check_outside(config, path)?;
-    if files::look(path).map_err(|source| file(path, source))?.is_some() {
+    if files::look(path).map_err(Failure::file(path))?.is_some() {
         // Checked before the question, since a backup takes long.
-        let vacant = open(path).map(|outer| local::is_vacant(&outer));
-        if !vacant?.map_err(|source| file(path, source))? {
+        if !local::is_vacant(&open(path)?).map_err(Failure::file(path))? {
             return Err(failed(NoBackup::Occupied));
         }
     }
@@ -56,7 +53,7 @@ pub(super) async fn create(
     let mut download = client.stream(&Request::post("/v1/admin/backup").that_only_reads()).await?;
     let (outer, inner) = (open(path)?, open(&path.join(DATA))?);
     let mut incoming = Incoming::begin(&outer, &inner).map_err(failed)?;
-    let bar = progress(screen, None);
+    let bar = screen.progress(None, "{spinner} {bytes} {bytes_per_sec}");
     let made = receive(client, &mut download, path, &mut incoming, &bar).await;
     bar.finish_and_clear();
     let made = made?;
@@ -74,18 +71,13 @@ pub(super) async fn create(
 
 /// Refuses a place inside the data directory: what is there is the store's.
 fn check_outside(config: &Config, path: &Path) -> Outcome {
-    let place = files::resolved(path).map_err(|source| file(path, source))?;
-    let data_dir = &config.data_dir;
-    let within = files::resolved(data_dir).map_err(|source| file(data_dir, source))?;
-    if !place.starts_with(&within) {
+    let resolved = |path: &Path| files::resolved(path).map_err(Failure::file(path));
+    if !resolved(path)?.starts_with(resolved(&config.data_dir)?) {
         return Ok(());
     }
-    let (at, data_dir) = (path.display(), data_dir.display());
-    Err(Failure::Refused {
-        code: "invalid_request",
-        message: format!("{at} is inside the data directory {data_dir}"),
-        action: "name a directory outside of it, best on another device".to_owned(),
-    })
+    let (at, data_dir) = (path.display(), config.data_dir.display());
+    let message = format!("{at} is inside the data directory {data_dir}");
+    Err(Failure::invalid(message, "name a directory outside of it, best on another device"))
 }
 
 /// Takes the answer of the owner to its end.
@@ -123,11 +115,9 @@ async fn receive(
             BackupLine { failed: Some(error), .. } => {
                 let error = error.error;
                 let action = "make it again, into another directory".to_owned();
-                return Err(Failure::Refused {
-                    code: "store_read_only",
-                    message: format!("the backup broke off: {}", error.message),
-                    action: error.recovery_hint.action.unwrap_or(action),
-                });
+                let message = format!("the backup broke off: {}", error.message);
+                let action = error.recovery_hint.action.unwrap_or(action);
+                return Err(Failure::refused("store_read_only", message, action));
             }
             _ => return Err(foreign(client, "a line that says nothing".to_owned())),
         }
@@ -187,7 +177,7 @@ fn tell_made(
         screen.line(format!(
             "backed up {} ({}, {}) as of {} into {}",
             sessions(made.sessions, verified),
-            counted(files, "file"),
+            counted(files as u64, "file"),
             size(bytes),
             instant(&made.at),
             path.display(),
@@ -205,7 +195,7 @@ fn tell_made(
 /// Describes the sessions of a backup: those read back, and those deleted or erased, kept by name.
 /// With damage the difference means nothing.
 fn sessions(all: u64, verified: Option<&Verified>) -> String {
-    let count = counted(usize::try_from(all).unwrap_or(usize::MAX), "session");
+    let count = counted(all, "session");
     let whole = verified.filter(|verified| verified.damage.is_empty());
     match whole.map(|verified| (verified.sessions, all.saturating_sub(verified.sessions))) {
         None | Some((_, 0)) => count,
@@ -238,8 +228,8 @@ fn tell_verified(verified: &Verified, screen: &mut Screen) -> Outcome {
     };
     screen.line(format!(
         "read back: {verdict}, {}, {}, every checksum and the chain",
-        counted(usize::try_from(verified.sessions).unwrap_or(usize::MAX), "session"),
-        counted(usize::try_from(verified.events).unwrap_or(usize::MAX), "event"),
+        counted(verified.sessions, "session"),
+        counted(verified.events, "event"),
     ))?;
     for (key, gap) in &verified.damage {
         let scope = &key.scope;
@@ -253,19 +243,19 @@ fn tell_verified(verified: &Verified, screen: &mut Screen) -> Outcome {
 pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outcome {
     if config.url.is_some() {
         let message = "a backup is brought back where its data directory is to be: leave --url out";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(Failure::usage(message));
     }
-    if !files::look(path).map_err(|source| file(path, source))?.is_some_and(|found| found.is_dir) {
-        return Err(file(path, std::io::ErrorKind::NotFound.into()));
+    if !files::look(path).map_err(Failure::file(path))?.is_some_and(|found| found.is_dir) {
+        return Err(Failure::file(path)(std::io::ErrorKind::NotFound.into()));
     }
     let (outer, inner) = (open(path)?, path.join(DATA));
-    let inner = match files::look(&inner).map_err(|source| file(&inner, source))? {
+    let inner = match files::look(&inner).map_err(Failure::file(&inner))? {
         Some(_) => open(&inner)?,
         // What is missing is reported by its name.
         None => outer.clone(),
     };
     let to = open(&config.data_dir)?.with_keys(config.keys.read()?);
-    let bar = progress(screen, Some(0));
+    let bar = screen.progress(Some(0), "{wide_bar} {bytes}/{total_bytes} {eta}");
     let mut progress = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
@@ -309,11 +299,7 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
 }
 
 fn open(path: &Path) -> Outcome<Env> {
-    Env::real(path).map_err(|source| file(path, source))
-}
-
-fn file(path: &Path, source: std::io::Error) -> Failure {
-    Failure::File { path: path.to_path_buf(), source }
+    Env::real(path).map_err(Failure::file(path))
 }
 
 fn refused(path: &Path, error: NoBackup) -> Failure {
@@ -322,31 +308,13 @@ fn refused(path: &Path, error: NoBackup) -> Failure {
         NoBackup::Damaged { .. } | NoBackup::Unread { .. } => {
             Failure::Damaged(format!("{at}: {error}; nothing was restored"))
         }
-        NoBackup::Occupied => Failure::Refused {
-            code: "invalid_request",
-            message: format!("{at}: {error}; nothing is written over"),
-            action: "name a directory that is empty or not there yet".to_owned(),
-        },
-        other => Failure::Refused {
-            code: "invalid_request",
-            message: format!("{at}: {other}"),
-            action: "make a backup with `sessionlog backup create`, or name another".to_owned(),
-        },
-    }
-}
-
-fn progress(screen: &Screen, bytes: Option<u64>) -> ProgressBar {
-    let target = match screen.shows_progress() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let style = match bytes {
-        Some(_) => "{wide_bar} {bytes}/{total_bytes} {eta}",
-        None => "{spinner} {bytes} {bytes_per_sec}",
-    };
-    let bar = ProgressBar::with_draw_target(bytes, target);
-    match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
+        NoBackup::Occupied => Failure::invalid(
+            format!("{at}: {error}; nothing is written over"),
+            "name a directory that is empty or not there yet",
+        ),
+        other => Failure::invalid(
+            format!("{at}: {other}"),
+            "make a backup with `sessionlog backup create`, or name another",
+        ),
     }
 }

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
     args,
     columns::columns,
     config::Config,
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, REFUSED},
     health::Health,
     pause,
     screen::{Screen, Tone, counted, one_line, size},
@@ -18,7 +19,7 @@ use crate::{
     client::ClientError,
     env::{Clock as _, clock::SystemClock, files},
     event::Timestamp,
-    hook::install::{Agent, Holds, Places, Scope, server_program},
+    hook::install::{AgentProgram, Holds, SetupPlaces, SetupScope, server_program},
 };
 
 /// Free space below which a store is in danger, and below which it fails soon.
@@ -36,19 +37,19 @@ const EARLIEST: &str = "2025-01-01T00:00:00Z";
 /// Text for an agent without our entries.
 const NOT_INSTALLED: &str = "not installed";
 
-const REFUSED: u8 = 1;
 /// Columns before what a check found.
 const LEAD_COLUMNS: usize = 23;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum CheckState {
     Ok,
     Warn,
     Fail,
 }
 
-impl State {
-    pub(super) fn as_str(self) -> &'static str {
+impl CheckState {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
@@ -58,48 +59,40 @@ impl State {
 }
 
 /// Result of one check.
-#[derive(Debug)]
-pub(super) struct Check {
-    pub(super) name: &'static str,
-    pub(super) state: State,
-    pub(super) found: String,
-    pub(super) action: Option<String>,
+#[derive(Debug, Serialize)]
+struct Check {
+    #[serde(rename = "check")]
+    name: &'static str,
+    state: CheckState,
+    found: String,
+    action: Option<String>,
 }
 
 fn ok(name: &'static str, found: impl Into<String>) -> Check {
-    Check { name, state: State::Ok, found: found.into(), action: None }
+    Check { name, state: CheckState::Ok, found: found.into(), action: None }
 }
 
 fn warn(name: &'static str, found: impl Into<String>, action: impl Into<String>) -> Check {
-    Check { name, state: State::Warn, found: found.into(), action: Some(action.into()) }
+    Check { name, state: CheckState::Warn, found: found.into(), action: Some(action.into()) }
 }
 
 fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>) -> Check {
-    Check { name, state: State::Fail, found: found.into(), action: Some(action.into()) }
+    Check { name, state: CheckState::Fail, found: found.into(), action: Some(action.into()) }
 }
 
 pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
     let health = Health::collect(config, environment, true)?;
     let checks = all(config, environment, &health, screen);
-    let failed = checks.iter().filter(|check| check.state == State::Fail).count();
-    let warned = checks.iter().filter(|check| check.state == State::Warn).count();
+    let count = |state| checks.iter().filter(|check| check.state == state).count() as u64;
+    let (failed, warned) = (count(CheckState::Fail), count(CheckState::Warn));
     if screen.json {
-        let list: Vec<Value> = checks
-            .iter()
-            .map(|check| {
-                json!({
-                    "check": check.name, "state": check.state.as_str(), "found": check.found,
-                    "action": check.action,
-                })
-            })
-            .collect();
-        screen.value(&json!({ "ok": failed == 0, "checks": list }))?;
+        screen.value(&json!({ "ok": failed == 0, "checks": checks }))?;
     } else {
         for check in &checks {
             let tone = match check.state {
-                State::Ok => Tone::Good,
-                State::Warn => Tone::Strong,
-                State::Fail => Tone::Bad,
+                CheckState::Ok => Tone::Good,
+                CheckState::Warn => Tone::Strong,
+                CheckState::Fail => Tone::Bad,
             };
             let state = screen.paint(tone, &format!("{:<5}", check.state.as_str()));
             let found = one_line(&check.found, 400);
@@ -151,8 +144,8 @@ fn all(config: &Config, environment: &Environment, health: &Health, screen: &Scr
         checks.push(keys(health));
     }
     for (agent, hooks, tools) in [
-        (Agent::ClaudeCode, "hooks of claude", "tools of claude"),
-        (Agent::Codex, "hooks of codex", "tools of codex"),
+        (AgentProgram::ClaudeCode, "hooks of claude", "tools of claude"),
+        (AgentProgram::Codex, "hooks of codex", "tools of codex"),
     ] {
         let found = installed(agent, hooks, Holds::is_hooks, environment);
         checks.push(check_fired(agent, found, health));
@@ -186,7 +179,7 @@ fn imports(health: &Health) -> Check {
     let Some((session, types)) = health.unknown.first() else {
         return ok(name, "no record of an unknown type");
     };
-    let sessions = counted(health.unknown.len(), "session");
+    let sessions = counted(health.unknown.len() as u64, "session");
     let found = format!("records of unknown types in {sessions}; in {session}: {types}");
     warn(name, found, "update sessionlog, then import again; the records are kept whole")
 }
@@ -295,7 +288,7 @@ fn keys(health: &Health) -> Check {
 
 /// Checks that the commands in some of an agent's settings files lead to a program.
 fn installed(
-    agent: Agent,
+    agent: AgentProgram,
     name: &'static str,
     among: impl Fn(Holds) -> bool,
     environment: &Environment,
@@ -305,9 +298,9 @@ fn installed(
     };
     let settings = environment.text(agent.variable()).map(PathBuf::from);
     let project = std::env::current_dir().unwrap_or_else(|_| home.clone());
-    let places = Places { home, settings, project };
+    let places = SetupPlaces { home, settings, project };
     let mut programs = Vec::new();
-    for scope in [Scope::User, Scope::Project] {
+    for scope in [SetupScope::User, SetupScope::Project] {
         for target in agent.targets(scope, &places) {
             if !among(target.holds) {
                 continue;
@@ -334,18 +327,18 @@ fn installed(
 }
 
 /// Checks that installed hooks ever recorded something, and reports the last time.
-fn check_fired(agent: Agent, found: Check, health: &Health) -> Check {
-    if found.state != State::Ok || found.found == NOT_INSTALLED || health.sessions.is_err() {
+fn check_fired(agent: AgentProgram, found: Check, health: &Health) -> Check {
+    if found.state != CheckState::Ok || found.found == NOT_INSTALLED || health.sessions.is_err() {
         return found;
     }
     match (health.hooks.get(agent.as_str()), agent) {
         (Some(at), _) => ok(found.name, format!("{}; last recorded {at}", found.found)),
-        (None, Agent::Codex) => warn(
+        (None, AgentProgram::Codex) => warn(
             found.name,
             format!("{}; none recorded anything yet", found.found),
             "start codex and trust the hooks once under /hooks: it runs none before",
         ),
-        (None, Agent::ClaudeCode) => warn(
+        (None, AgentProgram::ClaudeCode) => warn(
             found.name,
             format!("{}; none recorded anything yet", found.found),
             "start claude once; /hooks shows whether it runs them",
@@ -378,8 +371,7 @@ fn resolved(program: &str, environment: &Environment) -> Option<PathBuf> {
     if program.contains('/') {
         return files::canonical(Path::new(program)).ok().filter(runs);
     }
-    let path = environment.variables.get("PATH")?;
-    let mut places = std::env::split_paths(path).map(|directory| directory.join(program));
+    let mut places = environment.on_path(program).into_iter();
     places.find_map(|place| files::canonical(&place).ok().filter(runs))
 }
 

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use figment::Figment;
 use url::Url;
 
 use super::{
@@ -17,12 +16,12 @@ use super::{
     foreign,
     interfaces::Interfaces,
     keys::{self, KeySource},
-    layers::{self, text_of},
+    layers::{self, Layer},
     secrets::SecretsSource,
     settings::{SETTINGS, Setting},
     values::{
-        ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, Typed, duration,
-        server, size,
+        ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, SettingValues,
+        duration, server, size,
     },
 };
 use crate::{
@@ -34,6 +33,8 @@ use crate::{
     store::{Lifetimes, local::Options},
 };
 
+/// Levels of the log, as an error names them.
+const LOG_LEVELS: &str = "a level: off, error, warn, info, debug or trace";
 const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 const SETTLE_AFTER_MIN: Duration = Duration::from_millis(10);
@@ -99,13 +100,10 @@ impl Config {
     /// Collects the settings.
     pub(super) fn load(common: &Common, environment: &Environment) -> Result<Self, ConfigError> {
         let (file, from_file) = layers::file(common, environment)?;
-        let figment = Figment::new()
-            .merge(layers::defaults(environment))
-            .merge(from_file)
-            .merge(layers::variables(environment)?)
-            .merge(layers::flags(common));
+        let (defaults, flags) = (layers::defaults(environment), layers::flags(common));
+        let layers = [defaults, from_file, layers::variables(environment)?, flags];
         let mut found: Vec<SettingValue> =
-            SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref())).collect();
+            SETTINGS.iter().map(|setting| find(&layers, setting, file.as_deref())).collect();
         found.extend(keys::found(environment));
         Self::parse(found, file, environment)
     }
@@ -119,9 +117,9 @@ impl Config {
         const OF_STORE: [&str; 7] =
             ["data_dir", "key_file", "key_command", "secrets_file", "url", "record", "exclude"];
         let (file, layers) = layers::salvaged(common, environment, &OF_STORE)?;
-        let figment = Figment::new().merge(layers::defaults(environment));
-        let figment = layers.into_iter().fold(figment, Figment::merge);
-        let found = SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref()));
+        let layers: Vec<Layer> =
+            [layers::defaults(environment)].into_iter().chain(layers).collect();
+        let found = SETTINGS.iter().map(|setting| find(&layers, setting, file.as_deref()));
         let mut found: Vec<SettingValue> = found.collect();
         // An invalid address still names a store, which differs from every existing one.
         let is_wrong = |url: &&mut SettingValue| {
@@ -151,76 +149,71 @@ impl Config {
         file: Option<PathBuf>,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let one = |name: &str| found.iter().find(|found| found.name == name);
-        let typed = |name: &str, wanted: &str, fits: &dyn Fn(&str) -> bool| {
-            one(name).map_or(Ok(String::new()), |found| found.typed(wanted, fits))
-        };
-        let listen = typed("listen", "an address such as 127.0.0.1:7717", &|text| {
-            text.parse::<SocketAddr>().is_ok()
-        })?;
-        let log = typed("log", "a level: off, error, warn, info, debug or trace", &|text| {
-            text.parse::<tracing::level_filters::LevelFilter>().is_ok_and(|_| !is_number(text))
-        })?;
-        let idle = typed("owner_idle", "a duration such as 500ms, 60s or 4h", &|text| {
-            duration(text).is_some()
-        })?;
-        let number = |name: &str, wanted: &str| {
-            let number = typed(name, wanted, &|text| text.parse::<u64>().is_ok())?;
-            Ok(number.parse::<u64>().unwrap_or_default())
-        };
-        let tokens = |name: &str| Ok(machine_size(number(name, "a whole number, 0 for none")?));
-        let store = store_options(&typed)?;
-        let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
-            server(text).is_some()
-        })?;
+        let settings = SettingValues(&found);
+        let parse_url = |text: &str| server(text);
+        let url = settings.parse("url", "an address such as http://127.0.0.1:7717", parse_url)?;
+        let base = file.as_deref().and_then(Path::parent);
         let path = |name: &str| {
-            let found = one(name)?;
+            let found = settings.get(name)?;
             let text = found.value.as_deref().filter(|text| !text.is_empty())?;
-            let base = file.as_deref().and_then(Path::parent);
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
-        let interfaces = Interfaces::parse(&typed, &path)?;
-        let secrets = SecretsSource { rules: rules(&typed)?, file: path("secrets_file") };
-        let gate = gate(&typed, environment)?;
-        let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
-        if data_dir.is_empty() {
-            return Err(ConfigError::NoHome);
-        }
-        let from_file = one("data_dir").is_some_and(|found| found.source.starts_with(FILE));
-        let base = file.as_deref().and_then(Path::parent).filter(|_| from_file);
-        let given = |name: &str| one(name).and_then(|found| found.value.clone());
+        let given = |name: &str| settings.get(name).and_then(|found| found.value.clone());
         let keys = KeySource::from_settings(environment, path("key_file"), given("key_command"))?;
         // A server has a key of its own.
-        foreign::check_key(environment, keys.are_given() || !url.is_empty())?;
-        let files_roots = roots(one("files_roots"), environment);
+        foreign::check_key(environment, keys.are_given() || url.is_some())?;
+        let roots = settings.text("files_roots").split(':').filter(|path| !path.is_empty());
+        let files_roots: Vec<PathBuf> = roots.map(|path| place(path, None, environment)).collect();
+        let listen = "an address such as 127.0.0.1:7717";
+        let idle = "a duration such as 500ms, 60s or 4h";
+        let tokens = |name| number(settings, name, "a whole number, 0 for none").map(machine_size);
+        let has_path = |text: &str| (!text.is_empty()).then_some(());
+        settings.parse("data_dir", "a path", has_path)?;
         Ok(Self {
-            data_dir: place(&data_dir, base, environment),
-            lock_rule: lock_rule(&typed)?,
-            listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
-            log,
-            owner_idle: duration(&idle).unwrap_or_default(),
-            sweep_every: duration_setting(&typed, "sweep_interval", "10s")?,
-            checkpoint_every: duration_setting(&typed, "checkpoint_interval", "600s")?,
-            max_steps: number("max_steps", "a whole number, 0 for no limit")?,
-            search: search(&typed)?,
-            restore: restore(&typed, &files_roots)?,
+            data_dir: path("data_dir").ok_or(ConfigError::NoHome)?,
+            lock_rule: match settings
+                .parse("lock_file_only", "true or false", |text| text.parse().ok())?
+            {
+                Some(true) => LockRule::FileOnly,
+                _ => LockRule::Both,
+            },
+            listen: settings
+                .parse("listen", listen, |text| text.parse().ok())?
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            log: settings.parse("log", LOG_LEVELS, log_level)?.unwrap_or_default(),
+            owner_idle: settings.parse("owner_idle", idle, duration)?.unwrap_or_default(),
+            sweep_every: duration_setting(settings, "sweep_interval", "10s")?,
+            checkpoint_every: duration_setting(settings, "checkpoint_interval", "600s")?,
+            max_steps: number(settings, "max_steps", "a whole number, 0 for no limit")?,
+            search: SearchOptions {
+                enabled: settings.is_first("search", ["on", "off"])?,
+                memory_bytes_max: settings
+                    .parse("search_memory", "a size such as 64MiB", size)?
+                    .map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
+            },
+            restore: restore(settings, &files_roots)?,
             files_roots,
-            extractors: extractors(&typed)?,
-            embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
-            monitor: monitor(&typed)?,
-            hook_wait: duration_setting(&typed, "hook_wait", "1500ms")?,
+            extractors: extractors(settings)?,
+            embedder: EmbedderSource::parse(settings, path("embedder_key_file"))?,
+            monitor: monitor(settings)?,
+            hook_wait: duration_setting(settings, "hook_wait", "1500ms")?,
             hook_tokens: tokens("hook_tokens")?,
             hook_recall: tokens("hook_recall")?,
-            url: server(&url),
+            url,
             unreachable: None,
-            store,
+            store: store_options(settings)?,
             keys,
-            secrets,
-            gate,
-            interfaces,
-            file,
+            secrets: SecretsSource { rules: rules(settings)?, file: path("secrets_file") },
+            gate: gate(settings, environment)?,
+            interfaces: Interfaces::parse(settings, &path)?,
+            file: file.clone(),
             found,
         })
+    }
+
+    /// The settings by name.
+    pub(super) fn settings(&self) -> SettingValues<'_> {
+        SettingValues(&self.found)
     }
 
     /// The settings, each with its source.
@@ -238,7 +231,7 @@ impl Config {
 
     /// Filter of the log, when it is configured.
     pub(super) fn log_chosen(&self) -> Option<&str> {
-        let chosen = self.found.iter().any(|found| found.name == "log" && found.source != DEFAULT);
+        let chosen = self.settings().get("log").is_some_and(|found| found.source != DEFAULT);
         chosen.then_some(self.log.as_str())
     }
 
@@ -257,24 +250,25 @@ impl Config {
 }
 
 /// The rules on secrets.
-fn rules(typed: &Typed<'_>) -> Result<String, ConfigError> {
-    typed("secrets", "on, off, or rules to leave out such as -jwt,-cookie", &|text| {
-        Recogniser::parse(text, "").is_ok()
-    })
+fn rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {
+    let wanted = "on, off, or rules to leave out such as -jwt,-cookie";
+    let parse = |text: &str| Recogniser::parse(text, "").ok().map(|_| text.to_owned());
+    Ok(settings.parse("secrets", wanted, parse)?.unwrap_or_default())
 }
 
 /// Builds the rules for what is recorded.
-fn gate(typed: &Typed<'_>, environment: &Environment) -> Result<Gate, ConfigError> {
+fn gate(settings: SettingValues<'_>, environment: &Environment) -> Result<Gate, ConfigError> {
     let home = environment.directory("HOME");
     let file = environment.home_or("XDG_STATE_HOME", ".local/state");
     let file = file.map(|state| state.join("sessionlog/paused.json"));
-    let record = typed("record", "on or off", &|text| matches!(text, "on" | "off"))?;
+    let records = settings.is_first("record", ["on", "off"])?;
     // An owner has no home directory and records nothing; a front end without one records nothing
     // where a glob names it.
     let any = || Some(home.clone().unwrap_or_else(|| PathBuf::from("/")));
-    let wanted = "globs such as ~/private, **/secret";
-    let exclude = typed("exclude", wanted, &|globs| Gate::new(true, globs, any(), None).is_ok())?;
-    Ok(Gate::new(record != "off", &exclude, home, file).unwrap_or_else(|_| Gate::closed()))
+    let parse = |globs| Gate::new(true, globs, any(), None).ok().map(|_| globs);
+    let exclude = settings.parse("exclude", "globs such as ~/private, **/secret", parse)?;
+    let gate = Gate::new(records, exclude.unwrap_or_default(), home, file);
+    Ok(gate.unwrap_or_else(|_| Gate::closed()))
 }
 
 /// A number as one of this machine.
@@ -282,124 +276,101 @@ fn machine_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
+/// A setting that is a number; 0 where it is not set.
+fn number(settings: SettingValues<'_>, name: &str, wanted: &str) -> Result<u64, ConfigError> {
+    Ok(settings.parse(name, wanted, |text| text.parse().ok())?.unwrap_or_default())
+}
+
 /// A setting that is a duration, zero included.
-fn duration_setting(typed: &Typed<'_>, name: &str, example: &str) -> Result<Duration, ConfigError> {
+fn duration_setting(
+    settings: SettingValues<'_>,
+    name: &str,
+    example: &str,
+) -> Result<Duration, ConfigError> {
     let wanted = format!("a duration such as {example}, or 0s");
-    let text = typed(name, &wanted, &|text| duration(text).is_some())?;
-    Ok(duration(&text).unwrap_or_default())
+    Ok(settings.parse(name, &wanted, duration)?.unwrap_or_default())
 }
 
 /// The settings of the token monitor.
-fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
-    let number = |text: &str| text.parse::<u64>().ok();
+fn monitor(settings: SettingValues<'_>) -> Result<Monitor, ConfigError> {
+    let tokens = |name| settings.parse(name, "a whole number of tokens", |text| text.parse().ok());
     let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    let tokens =
-        |name: &str| typed(name, "a whole number of tokens", &|text| number(text).is_some());
-    let (limit, margin) = (tokens("token_limit")?, tokens("token_margin")?);
-    let threshold = typed("token_threshold", "a share from 0 to 1, such as 0.75", &|text| {
-        share(text).is_some()
-    })?;
+    let threshold = "a share from 0 to 1, such as 0.75";
     let usual = Monitor::default();
     // Counts of tokens are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let percent = |share: f64| (share * 100.0).round() as u64;
     Ok(Monitor {
-        limit: number(&limit).unwrap_or(usual.limit),
-        threshold_percent: share(&threshold).map_or(usual.threshold_percent, percent),
-        margin: number(&margin).unwrap_or(usual.margin),
+        limit: tokens("token_limit")?.unwrap_or(usual.limit),
+        threshold_percent: settings
+            .parse("token_threshold", threshold, share)?
+            .map_or(usual.threshold_percent, percent),
+        margin: tokens("token_margin")?.unwrap_or(usual.margin),
     })
 }
 
-/// The directories of a setting, `:` between them.
-fn roots(found: Option<&SettingValue>, environment: &Environment) -> Vec<PathBuf> {
-    let text = found.and_then(|found| found.value.as_deref()).unwrap_or_default();
-    let paths = text.split(':').filter(|path| !path.is_empty());
-    paths.map(|path| place(path, None, environment)).collect()
-}
-
 /// The servers of a setting, `;` between them.
-fn extractors(typed: &Typed<'_>) -> Result<Vec<Extractor>, ConfigError> {
+fn extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, ConfigError> {
     let each = |text: &str| -> Option<Vec<Extractor>> {
         let texts = text.split(';').filter(|text| !text.trim().is_empty());
         texts.map(Extractor::parse).collect()
     };
     let wanted = "commands or addresses of MCP servers, each with #TOOL, ; between them";
-    let text = typed("extractors", wanted, &|text| each(text).is_some())?;
-    Ok(each(&text).unwrap_or_default())
+    Ok(settings.parse("extractors", wanted, each)?.unwrap_or_default())
 }
 
 /// The settings of a restore.
-fn restore(typed: &Typed<'_>, files_roots: &[PathBuf]) -> Result<RestoreOptions, ConfigError> {
-    let threshold = typed("context_threshold", "a whole number from 0 to 10", &|text| {
-        text.parse::<u8>().is_ok_and(|threshold| threshold <= 10)
-    })?;
-    let items = typed("context_items", "a whole number up to 500", &|text| {
-        text.parse::<usize>().is_ok_and(|items| items <= 500)
-    })?;
+fn restore(
+    settings: SettingValues<'_>,
+    files_roots: &[PathBuf],
+) -> Result<RestoreOptions, ConfigError> {
+    let threshold = |text: &str| text.parse().ok().filter(|threshold| *threshold <= 10);
+    let items = |text: &str| text.parse().ok().filter(|items| *items <= 500);
+    let threshold =
+        settings.parse("context_threshold", "a whole number from 0 to 10", threshold)?;
+    let items = settings.parse("context_items", "a whole number up to 500", items)?;
     let usual = RestoreOptions::default();
     Ok(RestoreOptions {
-        threshold: threshold.parse().unwrap_or(usual.threshold),
-        items_max: items.parse().unwrap_or(usual.items_max),
+        threshold: threshold.unwrap_or(usual.threshold),
+        items_max: items.unwrap_or(usual.items_max),
         files_roots: files_roots.iter().map(|root| root.display().to_string()).collect(),
     })
 }
 
-/// Locks of a data directory.
-fn lock_rule(typed: &Typed<'_>) -> Result<LockRule, ConfigError> {
-    let is_bool = |text: &str| matches!(text, "true" | "false");
-    let file_only = typed("lock_file_only", "true or false", &is_bool)?;
-    Ok(if file_only == "true" { LockRule::FileOnly } else { LockRule::Both })
-}
-
-/// The settings of searching.
-fn search(typed: &Typed<'_>) -> Result<SearchOptions, ConfigError> {
-    let enabled = typed("search", "on or off", &|text| matches!(text, "on" | "off"))?;
-    let memory = typed("search_memory", "a size such as 64MiB", &|text| size(text).is_some())?;
-    Ok(SearchOptions {
-        enabled: enabled != "off",
-        memory_bytes_max: size(&memory).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
-    })
-}
-
 /// The settings of the store.
-fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
-    let settle = typed("settle_after", "a duration from 10ms on, such as 5s", &|text| {
-        duration(text).is_some_and(|after| after >= SETTLE_AFTER_MIN)
-    })?;
+fn store_options(settings: SettingValues<'_>) -> Result<Options, ConfigError> {
+    let after = |text: &str| duration(text).filter(|after| *after >= SETTLE_AFTER_MIN);
+    let wanted = "a duration from 10ms on, such as 5s";
+    let settle_after = settings.parse("settle_after", wanted, after)?.unwrap_or(SETTLE_AFTER_MIN);
     let lifetimes = Lifetimes {
-        hot: duration_setting(typed, "ttl", "4h")?,
-        retention: duration_setting(typed, "retention", "30d")?,
-        purge: duration_setting(typed, "purge_after", "365d")?,
-        grace: duration_setting(typed, "grace", "7d")?,
+        hot: duration_setting(settings, "ttl", "4h")?,
+        retention: duration_setting(settings, "retention", "30d")?,
+        purge: duration_setting(settings, "purge_after", "365d")?,
+        grace: duration_setting(settings, "grace", "7d")?,
     };
     let bytes = |name: &str, least: u64| {
         let wanted = format!("a size from {least} bytes on, such as 32MiB");
-        let fits = |text: &str| size(text).is_some_and(|bytes| bytes >= least);
-        typed(name, &wanted, &fits).map(|text| size(&text).unwrap_or(least))
+        let parse = |text: &str| size(text).filter(|bytes| *bytes >= least);
+        Ok::<_, ConfigError>(settings.parse(name, &wanted, parse)?.unwrap_or(least))
     };
-    let warm = bytes("warm_bytes_max", 0)?;
-    let compression = typed("compression", "on or off", &|text| matches!(text, "on" | "off"))?;
     Ok(Options {
         journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
         journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
         segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
-        settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
-        scrub_every: duration_setting(typed, "scrub_interval", "24h")?,
+        settle_after,
+        scrub_every: duration_setting(settings, "scrub_interval", "24h")?,
         lifetimes,
-        warm_bytes_max: machine_size(warm),
-        compression: compression != "off",
+        warm_bytes_max: machine_size(bytes("warm_bytes_max", 0)?),
+        compression: settings.is_first("compression", ["on", "off"])?,
         ..Options::default()
     })
 }
 
-fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> SettingValue {
-    let value = figment.find_value(setting.name).ok().and_then(|value| text_of(&value));
-    let kind = figment.find_metadata(setting.name).map_or(DEFAULT, |from| match &*from.name {
-        FILE => FILE,
-        ENVIRONMENT => ENVIRONMENT,
-        FLAG => FLAG,
-        _ => DEFAULT,
-    });
+/// A setting as the last of the layers has it.
+fn find(layers: &[Layer], setting: &Setting, file: Option<&Path>) -> SettingValue {
+    let one = |layer: &Layer| Some((layer.kind, layer.values.get(setting.name)?.clone()));
+    let (kind, value) = layers.iter().rev().find_map(one).unzip();
+    let kind = kind.unwrap_or(DEFAULT);
     let source = match kind {
         FILE => format!("{FILE} {}", file.unwrap_or(Path::new(layers::FILE_NAME)).display()),
         ENVIRONMENT => format!("{ENVIRONMENT} {}", setting.variable()),
@@ -420,9 +391,10 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// True for the number of a level: these are not accepted.
-fn is_number(text: &str) -> bool {
-    text.parse::<u64>().is_ok()
+/// The text of a level, if it is one by its name and not by its number.
+fn log_level(text: &str) -> Option<String> {
+    let is_level = text.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    (is_level && text.parse::<u64>().is_err()).then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -443,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_reach_what_they_are_for() {
+    fn a_setting_of_the_environment_is_in_its_option() {
         assert_eq!(config(&[]).monitor, Monitor::default());
         let set = config(&[
             ("SESSIONLOG_TOKEN_LIMIT", "1000"),

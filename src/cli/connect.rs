@@ -100,27 +100,26 @@ pub(super) fn check_directory(config: &Config) -> Outcome {
     } else if has(&OF_A_STORE) {
         return Ok(());
     } else if has(&["BACKUP"]) {
-        ("it is a backup", "`sessionlog backup restore` makes a store of it".to_owned())
+        ("it is a backup", "`sessionlog backup restore` makes a store of it")
     } else if inside.iter().all(|path| path.ends_with(LOCK_FILE) || path.ends_with("owner.log")) {
         if !config.flags().any(|(name, ..)| name == "data_dir") {
             return Ok(());
         }
-        ("there is no store", "name another; `append`, `import` and `serve` make one".to_owned())
+        ("there is no store", "name another; `append`, `import` and `serve` make one")
     } else {
-        ("it holds other files and no store", "name another with --data-dir".to_owned())
+        ("it holds other files and no store", "name another with --data-dir")
     };
     let message = format!("data directory {}: {problem}", config.data_dir.display());
-    Err(Failure::Refused { code: "invalid_request", message, action })
+    Err(Failure::invalid(message, action))
 }
 
 /// A restore into the data directory was interrupted.
 pub(super) fn unfinished(config: &Config) -> Failure {
     let (data_dir, error) = (config.data_dir.display(), OpenError::Unfinished);
-    Failure::Refused {
-        code: "invalid_request",
-        message: format!("data directory {data_dir}: {error}; it is no store yet"),
-        action: format!("repeat it: `sessionlog backup restore DIR --data-dir {data_dir}`"),
-    }
+    Failure::invalid(
+        format!("data directory {data_dir}: {error}; it is no store yet"),
+        format!("repeat it: `sessionlog backup restore DIR --data-dir {data_dir}`"),
+    )
 }
 
 /// The owner of the data directory; starts one when none answers.
@@ -145,11 +144,11 @@ fn check_ownership(config: &Config, socket: &Path) -> Outcome {
     for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
         // A socket that cannot be inspected cannot be connected to; that error is reported then.
         let Ok(Some(uid)) = files::other_user(path) else { continue };
-        return Err(Failure::Refused {
-            code: "owner_unavailable",
-            message: format!("{what} {}: it is of another user ({uid})", config.data_dir.display()),
-            action: "work as that user, or name a directory of your own with --data-dir".to_owned(),
-        });
+        return Err(Failure::refused(
+            "owner_unavailable",
+            format!("{what} {}: it is of another user ({uid})", config.data_dir.display()),
+            "work as that user, or name a directory of your own with --data-dir",
+        ));
     }
     Ok(())
 }
@@ -188,11 +187,8 @@ pub(super) fn unopened(config: &Config, said: &dyn Display, error: &io::Error) -
         Some(short) => way_to_room(short),
         None => "make it a directory you may write to, or name another with --data-dir",
     };
-    Failure::Refused {
-        code: "owner_unavailable",
-        message: format!("data directory {}: {said}", config.data_dir.display()),
-        action: action.to_owned(),
-    }
+    let message = format!("data directory {}: {said}", config.data_dir.display());
+    Failure::refused("owner_unavailable", message, action)
 }
 
 /// This very program: a newer one under the same name must not become our owner.

@@ -11,7 +11,7 @@ pub(super) fn required(verb: &str, yes: bool, screen: &Screen) -> Outcome {
     if yes || screen.is_interactive() {
         return Ok(());
     }
-    Err(Failure::Usage(format!(
+    Err(Failure::usage(format!(
         "`sessionlog {verb}` asks for confirmation, and there is no terminal to ask on; \
          add --yes to confirm"
     )))
@@ -33,9 +33,5 @@ pub(super) fn ask(
     if screen.confirm(question)? {
         return Ok(());
     }
-    Err(Failure::Refused {
-        code: "forbidden",
-        message: unchanged.to_owned(),
-        action: "answer y, or add --yes".to_owned(),
-    })
+    Err(Failure::refused("forbidden", unchanged, "answer y, or add --yes"))
 }

@@ -10,13 +10,13 @@ use tokio::{
 };
 
 use super::{
-    args::Demo,
+    args::DemoArgs,
     connect,
     failure::{Failure, Outcome},
     page::{Pages, Query},
     screen::{Screen, Tone},
     signals::asked_to_end,
-    stage::{Stage, broken, output},
+    stage::{TemporaryStore, broken, output},
 };
 use crate::{
     client::{Client, OwnerTarget, Target},
@@ -38,8 +38,8 @@ const INTERRUPTED: u8 = 130;
 const LEAVE_LOOKS_MAX: u32 = 100;
 const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
-pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
-    let stage = Stage::new("sessionlog-demo")?;
+pub(super) async fn run(wanted: &DemoArgs, screen: &mut Screen) -> Outcome {
+    let stage = TemporaryStore::new("sessionlog-demo")?;
     let asked = asked_to_end()?;
     let shown = tokio::select! {
         shown = run_story(&stage, screen) => shown,
@@ -77,7 +77,7 @@ async fn stop_owner(data_dir: &Path) {
     }
 }
 
-async fn run_story(stage: &Stage, screen: &mut Screen) -> Outcome {
+async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
     screen.line(
         "A session log records what an agent did. Crashes and compaction do not remove it.",
     )?;
@@ -99,7 +99,7 @@ async fn run_story(stage: &Stage, screen: &mut Screen) -> Outcome {
 
     let session = SessionId::new(SESSION).expect("a constant that is an id");
     let mut tail = client.tail(&session, None, &[]).await?;
-    let mut writer = Writer::start(stage).await?;
+    let mut writer = AppendProcess::start(stage).await?;
     step(screen, 3, "another process appends, one event after the other; this one follows along")?;
     let mut acknowledged: Vec<Value> = Vec::new();
     while (acknowledged.len() as u64) < KILLED_AFTER {
@@ -181,14 +181,14 @@ async fn compare(
 }
 
 /// A process that appends the lines of its standard input.
-struct Writer {
+struct AppendProcess {
     child: Child,
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Writer {
-    async fn start(stage: &Stage) -> Outcome<Self> {
+impl AppendProcess {
+    async fn start(stage: &TemporaryStore) -> Outcome<Self> {
         let mut command = stage.command("append");
         command.arg(SESSION).args(["--owner-idle", "1s"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{
     failure::{Failure, Outcome},
-    values::{ConfigError, Typed, server},
+    values::{ConfigError, SettingValues, server},
 };
 use crate::{
     client::{EmbedderOptions, HttpEmbedder},
@@ -32,18 +32,20 @@ pub(super) struct EmbedderSource {
 }
 
 impl EmbedderSource {
-    pub(super) fn parse(typed: &Typed<'_>, key_file: Option<PathBuf>) -> Result<Self, ConfigError> {
+    pub(super) fn parse(
+        settings: SettingValues<'_>,
+        key_file: Option<PathBuf>,
+    ) -> Result<Self, ConfigError> {
         let wanted = "an address such as http://127.0.0.1:11434/v1/embeddings";
-        let url = typed("embedder_url", wanted, &|text| text.is_empty() || server(text).is_some())?;
-        let fits = |text: &str| text.parse::<usize>().is_ok_and(|numbers| numbers <= NUMBERS_MAX);
-        let numbers = typed("embedder_dims", "a number up to 8192, 0 for the model's own", &fits)?;
-        let all = typed("embed", "said or all", &|text| matches!(text, "said" | "all"))?;
+        let url = |text: &str| if text.is_empty() { Some(None) } else { server(text).map(Some) };
+        let numbers = |text: &str| text.parse().ok().filter(|numbers| *numbers <= NUMBERS_MAX);
+        let dims = "a number up to 8192, 0 for the model's own";
         Ok(Self {
-            url: server(&url),
-            model: typed("embedder_model", "a name", &|_| true)?,
+            url: settings.parse("embedder_url", wanted, url)?.flatten(),
+            model: settings.text("embedder_model").to_owned(),
             key_file,
-            numbers: numbers.parse().unwrap_or_default(),
-            all: all == "all",
+            numbers: settings.parse("embedder_dims", dims, numbers)?.unwrap_or_default(),
+            all: !settings.is_first("embed", ["said", "all"])?,
         })
     }
 
@@ -54,10 +56,10 @@ impl EmbedderSource {
             return Err(ConfigError::Alone { name: "embedder_url", other: "embedder_model" }.into());
         }
         let read = |path: &PathBuf| {
-            files::read_private(path, KEY_BYTES_MAX).map_err(|error| Failure::Refused {
-                code: "invalid_request",
-                message: format!("embedder_key_file {}: {error}", path.display()),
-                action: format!("write the key into it, then chmod 600 {}", path.display()),
+            files::read_private(path, KEY_BYTES_MAX).map_err(|error| {
+                let path = path.display();
+                let action = format!("write the key into it, then chmod 600 {path}");
+                Failure::invalid(format!("embedder_key_file {path}: {error}"), action)
             })
         };
         let options = EmbedderOptions {
@@ -66,11 +68,9 @@ impl EmbedderSource {
             key: self.key_file.as_ref().map(read).transpose()?,
             numbers: (self.numbers > 0).then_some(self.numbers),
         };
-        let embedder = HttpEmbedder::new(options).map_err(|error| Failure::Refused {
-            code: "invalid_request",
-            message: error.to_string(),
-            action: "correct embedder_url and embedder_key_file".to_owned(),
-        })?;
+        let wrong = "correct embedder_url and embedder_key_file";
+        let embedder = HttpEmbedder::new(options);
+        let embedder = embedder.map_err(|error| Failure::invalid(error.to_string(), wrong))?;
         Ok(Some(Arc::new(embedder)))
     }
 }

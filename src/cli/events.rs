@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    answer::moment,
+    answer::{as_count, moment},
     args, consent,
     failure::Outcome,
-    page::{LostRange, Pages, Part, Query, on_one_line},
+    page::{PagePart, Pages, Query, gap_line, gap_sentence, on_one_line},
     player,
     readable::{
         paper::wrapped,
@@ -19,7 +19,7 @@ use super::{
     times,
 };
 use crate::{
-    api::events::{CopyOf, EventRedacted},
+    api::events::{CopyOf, EventRedacted, Gap},
     client::{Client, TailItem},
     event::Timestamp,
     verbs::{AtEvent, sessions},
@@ -28,7 +28,7 @@ use crate::{
 
 pub(super) async fn print(
     client: &Client,
-    mut wanted: args::Events,
+    mut wanted: args::EventsArgs,
     screen: &mut Screen,
 ) -> Outcome {
     by_points(&mut wanted.range)?;
@@ -43,9 +43,10 @@ pub(super) async fn print(
         before: wanted.before,
         after: wanted.after,
         types: wanted.types,
-        order: Some(wanted.order),
-        limit: wanted.limit,
+        order: Some(args::name_of(wanted.order)),
+        limit: wanted.limit.map(as_count),
         allow_gaps: wanted.allow_gaps,
+        ..Query::default()
     };
     let mut pages = Pages::new(client, &wanted.session, query);
     let (mut found, mut types_seen) = (false, Vec::new());
@@ -60,7 +61,7 @@ pub(super) async fn print(
             screen.line(on_one_line(event.get()))?;
         }
         for gap in &page.gaps {
-            screen.note(format!("sessionlog: {}", gap.sentence()));
+            screen.note(format!("sessionlog: {}", gap_sentence(gap)));
         }
     }
     if !found {
@@ -74,7 +75,7 @@ pub(super) async fn print(
 }
 
 /// Names the ends of a range by points where a person typed times.
-fn by_points(range: &mut args::Range) -> Outcome {
+fn by_points(range: &mut args::RangeArgs) -> Outcome {
     for (point, when) in [(&mut range.from, &range.since), (&mut range.to, &range.until)] {
         if let Some(when) = when {
             *point = Some(format!("time:{}", times::moment(when)?));
@@ -84,7 +85,7 @@ fn by_points(range: &mut args::Range) -> Outcome {
 }
 
 /// Reason for which no event is printed.
-fn nothing_in(wanted: &args::Events) -> String {
+fn nothing_in(wanted: &args::EventsArgs) -> String {
     let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
     let (from, to) = (wanted.range.from.as_deref(), wanted.range.to.as_deref());
     let types = match wanted.types.as_slice() {
@@ -103,7 +104,7 @@ fn nothing_in(wanted: &args::Events) -> String {
     }
 }
 
-async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
+async fn follow(client: &Client, wanted: args::EventsArgs, screen: &mut Screen) -> Outcome {
     let mut tail =
         client.tail(&wanted.session, wanted.range.from.as_deref(), &wanted.types).await?;
     let mut left = wanted.limit.unwrap_or(u64::MAX);
@@ -118,7 +119,7 @@ async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> O
 
 pub(super) async fn replay(
     client: &Client,
-    mut wanted: args::Replay,
+    mut wanted: args::ReplayArgs,
     screen: &mut Screen,
 ) -> Outcome {
     by_points(&mut wanted.range)?;
@@ -127,7 +128,7 @@ pub(super) async fn replay(
     }
     let query = Query { from: wanted.range.from, to: wanted.range.to, ..Query::default() };
     let mut pages = Pages::new(client, &wanted.session, query);
-    let mut shown = Lines { speed: wanted.speed, before: None };
+    let mut shown = PacedLines { speed: wanted.speed, before: None };
     let mut next = 0;
     while let Some(page) = pages.next().await? {
         next = page.next_position;
@@ -137,9 +138,9 @@ pub(super) async fn replay(
         }
         for part in page.parts() {
             match part {
-                Part::Event(event) => shown.event(event.get(), screen).await?,
-                Part::Lost(gap) if screen.json => screen.line(gap.to_line())?,
-                Part::Lost(gap) => lost(gap, screen)?,
+                PagePart::Event(event) => shown.event(event.get(), screen).await?,
+                PagePart::Lost(gap) if screen.json => screen.line(gap_line(gap))?,
+                PagePart::Lost(gap) => lost(gap, screen)?,
             }
         }
     }
@@ -152,22 +153,24 @@ pub(super) async fn replay(
         match tail.next().await? {
             TailItem::Event(event) => shown.event(&event, screen).await?,
             TailItem::Gap(gap) if screen.json => screen.line(on_one_line(&gap))?,
-            TailItem::Gap(gap) => lost(&serde_json::from_str(&gap).unwrap_or_default(), screen)?,
+            TailItem::Gap(gap) => {
+                serde_json::from_str(&gap).map_or(Ok(()), |gap| lost(&gap, screen))?;
+            }
         }
     }
 }
 
-fn lost(gap: &LostRange, screen: &mut Screen) -> Outcome {
-    Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap.sentence())))?)
+fn lost(gap: &Gap, screen: &mut Screen) -> Outcome {
+    Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap_sentence(gap))))?)
 }
 
 /// Events as lines, with pauses between them.
-struct Lines {
+struct PacedLines {
     speed: Option<f64>,
     before: Option<Timestamp>,
 }
 
-impl Lines {
+impl PacedLines {
     async fn event(&mut self, event: &str, screen: &mut Screen) -> Outcome {
         let value: Value = json::shown(event.as_bytes()).unwrap_or_default();
         let time = moment(&value);
@@ -184,7 +187,11 @@ impl Lines {
 }
 
 /// Takes the body of an event away.
-pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut Screen) -> Outcome {
+pub(super) async fn redact(
+    client: &Client,
+    one: &args::RedactArgs,
+    screen: &mut Screen,
+) -> Outcome {
     consent::required("redact", one.yes, screen)?;
     let (session, id) = (&one.session, printable(one.event.as_str()));
     let warning = format!(

@@ -1,6 +1,9 @@
 //! Failures of verbs: one exit code, one sentence and one thing to do for each. It must not print.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +24,7 @@ pub(super) enum Failure {
     Config(#[from] ConfigError),
     /// An import stopped.
     #[error(transparent)]
-    Import(#[from] ImportError),
+    Import(ImportError),
     /// The command line makes no sense together.
     #[error("{0}")]
     Usage(String),
@@ -96,18 +99,49 @@ fn wrong_flag(refusal: &crate::client::Refusal) -> Option<String> {
 pub(super) const DONE: u8 = 0;
 /// Exit code of a wrong command line or configuration.
 pub(super) const USAGE: u8 = 2;
-const REFUSED: u8 = 1;
-const DAMAGED: u8 = 3;
+/// Exit code of a verb that was refused.
+pub(super) const REFUSED: u8 = 1;
+/// Exit code of a verb that found damage.
+pub(super) const DAMAGED: u8 = 3;
 const NOT_FOUND: u8 = 4;
 
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Client(error) => Self::Client(error),
+            error => Self::Import(error),
+        }
+    }
+}
+
 impl Failure {
+    /// A refusal by this program, with the code that HTTP would answer.
+    pub(super) fn refused(
+        code: &'static str,
+        message: impl Into<String>,
+        action: impl Into<String>,
+    ) -> Self {
+        Self::Refused { code, message: message.into(), action: action.into() }
+    }
+
+    /// A refusal of what was asked for.
+    pub(super) fn invalid(message: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::refused("invalid_request", message, action)
+    }
+
+    /// A command line that makes no sense together.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    /// The failure that an error of a file is.
+    pub(super) fn file(path: &Path) -> impl Fn(io::Error) -> Self + use<'_> {
+        |source| Self::File { path: path.to_path_buf(), source }
+    }
+
     /// The same in the words of a command line: the server words it for clients that send headers.
     pub(super) fn in_own_words(mut self) -> Self {
-        let (Self::Client(ClientError::Refused(refusal))
-        | Self::Import(ImportError::Client(ClientError::Refused(refusal)))) = &mut self
-        else {
-            return self;
-        };
+        let Self::Client(ClientError::Refused(refusal)) = &mut self else { return self };
         if refusal.code == "unauthenticated" {
             let message = format!("the server wants a token: {}", refusal.message);
             let action = "set SESSIONLOG_TOKEN, or name a file that holds the token with \
@@ -133,19 +167,13 @@ impl Failure {
     /// The exit code it ends the program with.
     pub(super) fn exit(&self) -> u8 {
         match self {
-            Self::Client(ClientError::Refused(refusal))
-            | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
-                match refusal.status {
-                    _ if wrong_flag(refusal).is_some() => USAGE,
-                    404 | 410 => NOT_FOUND,
-                    423 if refusal.code == "session_damaged" => DAMAGED,
-                    _ => REFUSED,
-                }
-            }
-            Self::Client(ClientError::OwnerNotStarted(report))
-            | Self::Import(ImportError::Client(ClientError::OwnerNotStarted(report))) => {
-                report.exit
-            }
+            Self::Client(ClientError::Refused(refusal)) => match refusal.status {
+                _ if wrong_flag(refusal).is_some() => USAGE,
+                404 | 410 => NOT_FOUND,
+                423 if refusal.code == "session_damaged" => DAMAGED,
+                _ => REFUSED,
+            },
+            Self::Client(ClientError::OwnerNotStarted(report)) => report.exit,
             Self::Silent(code) => *code,
             Self::Config(_) | Self::Usage(_) => USAGE,
             Self::Damaged(_) => DAMAGED,
@@ -169,7 +197,7 @@ impl Failure {
     /// One of the closed list of codes.
     pub(super) fn code(&self) -> &str {
         match self {
-            Self::Client(error) | Self::Import(ImportError::Client(error)) => error.code(),
+            Self::Client(error) => error.code(),
             Self::Refused { code, .. } => code,
             Self::Damaged(_) => "session_damaged",
             _ => "invalid_request",
@@ -179,10 +207,7 @@ impl Failure {
     /// Advice for the failure.
     pub(super) fn action(&self) -> Option<String> {
         match self {
-            Self::Client(ClientError::Refused(refusal))
-            | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
-                refusal.action().map(str::to_owned)
-            }
+            Self::Client(ClientError::Refused(refusal)) => refusal.action().map(str::to_owned),
             Self::Refused { action, .. } => Some(action.clone()),
             Self::Config(_) => Some(
                 "`sessionlog config` lists the settings, `sessionlog help` their flags".to_owned(),
@@ -193,7 +218,7 @@ impl Failure {
 
     /// The failure as HTTP would answer it.
     pub(super) fn to_json(&self) -> Value {
-        if let Self::Client(error) | Self::Import(ImportError::Client(error)) = self {
+        if let Self::Client(error) = self {
             return error.to_json();
         }
         let mut hint = Map::from_iter([("retryable".to_owned(), Value::from(false))]);

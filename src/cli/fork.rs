@@ -7,10 +7,10 @@ use std::io;
 use serde_json::Value;
 
 use super::{
-    answer::{number, tree},
+    answer::tree,
     args,
     failure::{Failure, Outcome},
-    readable::{self, Paper},
+    readable::{self, Paper, words::figure},
     screen::{Screen, one_line, size},
     view,
 };
@@ -29,7 +29,7 @@ use crate::{
     wire::json,
 };
 
-pub(super) async fn fork(client: &Client, wanted: args::Fork, screen: &mut Screen) -> Outcome {
+pub(super) async fn fork(client: &Client, wanted: args::ForkArgs, screen: &mut Screen) -> Outcome {
     let asked =
         ForkRequest { at: wanted.at, id: wanted.id.map(|id| id.to_string()), title: wanted.title };
     forked(client, &wanted.session, asked, screen).await
@@ -43,24 +43,23 @@ async fn forked(
 ) -> Outcome {
     let place = InSession { session: parent.clone() };
     let fork = client.call::<Fork>(&place, &NoQuery {}, &asked).await?;
-    if screen.json {
-        return Ok(screen.print(&fork)?);
-    }
-    let at = fork.forked_from.map_or(0, |from| from.position);
-    screen
-        .line(format!("created {} from {parent} at position {at}; no event was copied", fork.id))?;
-    Ok(())
+    let (id, at) = (&fork.id, fork.forked_from.as_ref().map_or(0, |from| from.position));
+    screen.show(&fork, |screen| {
+        screen.line(format!("created {id} from {parent} at position {at}; no event was copied"))
+    })
 }
 
-pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut Screen) -> Outcome {
+pub(super) async fn rewind(
+    client: &Client,
+    wanted: args::RewindArgs,
+    screen: &mut Screen,
+) -> Outcome {
     if let Ok(Point::Time(at)) = Point::parse(&wanted.to)
         && at > SystemClock::new().now()
     {
-        return Err(Failure::Refused {
-            code: "point_not_found",
-            message: format!("{} is in the future", wanted.to),
-            action: "name a time that has passed, or `--to end`".to_owned(),
-        });
+        let message = format!("{} is in the future", wanted.to);
+        let action = "name a time that has passed, or `--to end`";
+        return Err(Failure::refused("point_not_found", message, action));
     }
     if wanted.fork {
         let asked = ForkRequest { at: wanted.to, id: None, title: None };
@@ -70,42 +69,40 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     let add = |request: Request| request.query("at", &wanted.to);
     let body = view::fetch(client, which, &wanted.session, None, add).await?;
     let view: Value = json::shown(&body).map_err(io::Error::from)?;
-    let at = number(&view, "position");
+    let at = figure(&view, "position").unwrap_or_default();
     // The server reads a position past the end as the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
-        return Err(Failure::Refused {
-            code: "point_not_found",
-            message: format!("position {} is out of range (tail is {at})", wanted.to),
-            action: format!("name a position from 0 to {at}, or `--to end`"),
-        });
+        let message = format!("position {} is out of range (tail is {at})", wanted.to);
+        let action = format!("name a position from 0 to {at}, or `--to end`");
+        return Err(Failure::refused("point_not_found", message, action));
     }
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::view(which, wanted.session.as_str(), &view, &mut paper);
-    screen.lines(paper.lines())?;
+    let session = wanted.session.as_str();
+    Paper::print(screen, |paper| readable::view(which, session, &view, paper))?;
     screen.flush()?;
     screen.note(format!(
-        "Nothing was removed. To continue from here: sessionlog fork {} --at {at}",
-        wanted.session
+        "Nothing was removed. To continue from here: sessionlog fork {session} --at {at}"
     ));
     Ok(())
 }
 
-pub(super) async fn diff(client: &Client, mut wanted: args::Diff, screen: &mut Screen) -> Outcome {
+pub(super) async fn diff(
+    client: &Client,
+    mut wanted: args::DiffArgs,
+    screen: &mut Screen,
+) -> Outcome {
     // Tokens of what a model reads, not of events as they are stored.
     wanted.plan.format.get_or_insert(args::WindowFormat::Anthropic);
     let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
     let request =
         Request::from_verb::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
     let found = client.ask::<Diff>(view::planned(request, wanted.plan)).await?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::difference(wanted.session.as_str(), &tree(&found)?, &mut paper);
-    Ok(screen.lines(paper.lines())?)
+    let (session, facts) = (wanted.session.as_str(), tree(&found)?);
+    screen.show(&found, |screen| {
+        Paper::print(screen, |paper| readable::difference(session, &facts, paper))
+    })
 }
 
 /// Sessions that have positions in common with a session.

@@ -43,7 +43,7 @@ const BAR_COLUMNS: u64 = 30;
 /// Days of a report.
 const DAYS_MAX: usize = 14;
 
-pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut Screen) -> Outcome {
     let workspace = wanted.workspace.unwrap_or_default();
     let place = InWorkspace { workspace: workspace.clone() };
     let properties = wanted.properties.clone().unwrap_or_default();
@@ -104,11 +104,9 @@ pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Scree
 }
 
 fn written(what: &str, kept: &Written, screen: &mut Screen) -> Outcome {
-    if screen.json {
-        return Ok(screen.print(kept)?);
-    }
     let (id, session, position) = (printable(&kept.id), &kept.session, kept.position);
-    Ok(screen.line(format!("{what} {id}: position {position} of {session}"))?)
+    screen
+        .show(kept, |screen| screen.line(format!("{what} {id}: position {position} of {session}")))
 }
 
 async fn entities(
@@ -117,21 +115,17 @@ async fn entities(
     asked: &EntityQueryRequest,
     screen: &mut Screen,
 ) -> Outcome {
-    let spinner = screen.spinner("looking");
-    let found = client.call::<FindEntities>(place, &NoQuery {}, asked).await;
-    spinner.finish_and_clear();
-    let found = found?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    found.entities.iter().for_each(|entity| print_entity(entity, &mut paper));
-    screen.lines(paper.lines())?;
-    ending(found.entities.len(), found.total, found.next_offset, screen);
-    if let Some(complete) = &found.complete {
-        not_searched(complete, screen);
-    }
-    Ok(())
+    let call = client.call::<FindEntities>(place, &NoQuery {}, asked);
+    let found = screen.while_waiting("looking", call).await?;
+    screen.show(&found, |screen| {
+        let print = |paper: &mut Paper| found.entities.iter().for_each(|e| print_entity(e, paper));
+        Paper::print(screen, print)?;
+        ending(found.entities.len(), found.total, found.next_offset, screen);
+        if let Some(complete) = &found.complete {
+            not_searched(complete, screen);
+        }
+        Ok(())
+    })
 }
 
 fn print_entity(entity: &Entity, paper: &mut Paper) {
@@ -166,18 +160,17 @@ async fn relations(
     screen: &mut Screen,
 ) -> Outcome {
     let found = client.call::<FindRelationships>(place, &NoQuery {}, asked).await?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    for one in &found.relationships {
-        let line = format!("{} {} {}", one.from_id, one.kind, one.to_id);
-        paper.say(Tone::Plain, "", &line.replace('\n', " "));
-        properties(&one.properties, &mut paper);
-    }
-    screen.lines(paper.lines())?;
-    ending(found.relationships.len(), found.total, found.next_offset, screen);
-    Ok(())
+    screen.show(&found, |screen| {
+        Paper::print(screen, |paper| {
+            for one in &found.relationships {
+                let line = format!("{} {} {}", one.from_id, one.kind, one.to_id);
+                paper.say(Tone::Plain, "", &line.replace('\n', " "));
+                properties(&one.properties, paper);
+            }
+        })?;
+        ending(found.relationships.len(), found.total, found.next_offset, screen);
+        Ok(())
+    })
 }
 
 fn properties(properties: &Map<String, Value>, paper: &mut Paper) {
@@ -204,31 +197,25 @@ async fn report(
     query: &AnalyseQuery,
     screen: &mut Screen,
 ) -> Outcome {
-    let spinner = screen.spinner("counting");
-    let found = client.call::<Analyse>(place, query, &()).await;
-    spinner.finish_and_clear();
-    let found = found?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let width = screen.columns().min(REPORT_COLUMNS);
-    let mut paper = Paper::new(width, screen.times());
-    let since = query.since.as_deref().map(|since| format!(" since {since}"));
-    paper.heading(&format!("{}{}", place.workspace, since.unwrap_or_default()));
-    let done = [(found.sessions, "session"), (found.events, "event"), (found.tokens, "token")];
-    paper.text(&done.map(|(count, one)| many(count, one)).join(", "));
-    paper.text(&format!(
-        "written: {}, {}",
-        entities_of(found.entities),
-        many(found.relationships, "relation")
-    ));
-    for (heading, top) in kinds(&found) {
-        named(heading, top, width, &mut paper);
-    }
-    days(&found, &mut paper);
-    screen.lines(paper.lines())?;
-    not_searched(&found.complete, screen);
-    Ok(())
+    let call = client.call::<Analyse>(place, query, &());
+    let found = screen.while_waiting("counting", call).await?;
+    screen.show(&found, |screen| {
+        let width = screen.columns().min(REPORT_COLUMNS);
+        let mut paper = Paper::new(width, screen.times());
+        let since = query.since.as_deref().map(|since| format!(" since {since}"));
+        paper.heading(&format!("{}{}", place.workspace, since.unwrap_or_default()));
+        let done = [(found.sessions, "session"), (found.events, "event"), (found.tokens, "token")];
+        paper.text(&done.map(|(count, one)| many(count, one)).join(", "));
+        let (entities, relations) = (found.entities, many(found.relationships, "relation"));
+        paper.text(&format!("written: {}, {relations}", entities_of(entities)));
+        for (heading, top) in kinds(&found) {
+            named(heading, top, width, &mut paper);
+        }
+        days(&found, &mut paper);
+        screen.lines(paper.lines())?;
+        not_searched(&found.complete, screen);
+        Ok(())
+    })
 }
 
 fn entities_of(count: u64) -> String {

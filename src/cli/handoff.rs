@@ -35,7 +35,7 @@ const FROM_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) async fn run(
     client: &Client,
-    wanted: args::Handoff,
+    wanted: args::HandoffArgs,
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
@@ -57,7 +57,7 @@ fn workspace(named: Option<String>) -> InWorkspace {
 
 async fn save(
     client: &Client,
-    wanted: args::SaveWork,
+    wanted: args::SaveArgs,
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
@@ -73,7 +73,7 @@ async fn save(
                 files::read(path, FROM_BYTES_MAX)?
             };
             serde_json::from_slice(&text)
-                .map_err(|error| Failure::Usage(format!("--from {}: {error}", path.display())))?
+                .map_err(|error| Failure::usage(format!("--from {}: {error}", path.display())))?
         }
     };
     asked.session_id = wanted.session.map(|session| session.to_string()).or(asked.session_id);
@@ -92,20 +92,19 @@ async fn save(
     let asked: SaveRequest = SaveRequest::deserialize(&tree).map_err(std::io::Error::from)?;
     let mut saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
     saved.notices.extend(local.extract(client, &place.workspace, &said).await);
-    if screen.json {
-        return Ok(screen.print(&saved)?);
-    }
-    let made = if saved.is_new { ", a new session" } else { "" };
-    let said = [many(saved.items, "context item"), many(saved.files, "file")].join(", ");
-    let (session, at) = (&saved.session_id, saved.position);
-    screen.line(format!("saved {session} at {at}{made}: {said}"))?;
-    saved.notices.iter().for_each(|notice| screen.note(printable(notice)));
-    Ok(())
+    screen.show(&saved, |screen| {
+        let made = if saved.is_new { ", a new session" } else { "" };
+        let said = [many(saved.items, "context item"), many(saved.files, "file")].join(", ");
+        let (session, at) = (&saved.session_id, saved.position);
+        screen.line(format!("saved {session} at {at}{made}: {said}"))?;
+        saved.notices.iter().for_each(|notice| screen.note(printable(notice)));
+        Ok(())
+    })
 }
 
 async fn restore(
     client: &Client,
-    wanted: args::RestoreWork,
+    wanted: args::RestoreWorkArgs,
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
@@ -127,18 +126,15 @@ async fn restore(
     let is_own = is_own(&place.workspace, settings.1);
     local.look(client, is_own, &mut tree, false).await?;
     let found: RestoredAnswer = serde_json::from_value(tree).map_err(std::io::Error::from)?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    print_restored(&found, &mut paper);
-    screen.lines(paper.lines())?;
-    found.notices.iter().for_each(|notice| screen.note(printable(notice)));
-    if let Some(session) = &found.session_id {
-        let tokens = format!("{} of {} tokens", found.tokens, found.tokens_max);
-        screen.note(format!("{session} continues {} ({tokens})", found.continues));
-    }
-    Ok(())
+    screen.show(&found, |screen| {
+        Paper::print(screen, |paper| print_restored(&found, paper))?;
+        found.notices.iter().for_each(|notice| screen.note(printable(notice)));
+        if let Some(session) = &found.session_id {
+            let tokens = format!("{} of {} tokens", found.tokens, found.tokens_max);
+            screen.note(format!("{session} continues {} ({tokens})", found.continues));
+        }
+        Ok(())
+    })
 }
 
 /// Prints the restored context, to be read or put before a model.
@@ -168,39 +164,34 @@ fn print_restored(found: &RestoredAnswer, paper: &mut Paper) {
     }
 }
 
-async fn start(client: &Client, wanted: args::StartWork, screen: &mut Screen) -> Outcome {
+async fn start(client: &Client, wanted: args::StartArgs, screen: &mut Screen) -> Outcome {
     let place = workspace(wanted.workspace);
     let asked = StartRequest { session_id: None, tokens_max: wanted.tokens };
     let found = client.call::<StartWork>(&place, &NoQuery {}, &asked).await?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    found.notices.iter().for_each(|notice| screen.note(printable(notice)));
-    if found.text.is_empty() {
-        screen.note("nothing is known here: an agent that starts here receives nothing");
-        return Ok(());
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    paper.say(Tone::Plain, "", found.text.trim());
-    Ok(screen.lines(paper.lines())?)
+    screen.show(&found, |screen| {
+        found.notices.iter().for_each(|notice| screen.note(printable(notice)));
+        if found.text.is_empty() {
+            screen.note("nothing is known here: an agent that starts here receives nothing");
+            return Ok(());
+        }
+        Paper::print(screen, |paper| paper.say(Tone::Plain, "", found.text.trim()))
+    })
 }
 
-async fn chain(client: &Client, wanted: args::ChainOf, screen: &mut Screen) -> Outcome {
+async fn chain(client: &Client, wanted: args::ChainArgs, screen: &mut Screen) -> Outcome {
     let place = workspace(wanted.workspace);
     let query = ChainQuery { session: wanted.session.map(|session| session.to_string()) };
     let found = client.call::<GetChain>(&place, &query, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let rows = found.data.into_iter().map(|link| {
+    let rows = found.data.iter().map(|link| {
         let at = link.continues_from.map(|at| format!("@{at}")).unwrap_or_default();
-        let before = link.continues.map(|before| format!("{before}{at}")).unwrap_or_default();
+        let before = link.continues.as_ref().map(|before| format!("{before}{at}"));
+        let (before, id) = (before.unwrap_or_default(), link.session.id.clone());
         let title = one_line(link.session.title.as_deref().unwrap_or_default(), TITLE_CHARS);
-        let saved = link.saved_at.map(|at| at.to_string()).unwrap_or_default();
+        let saved = link.saved_at.as_ref().map(ToString::to_string).unwrap_or_default();
         let written = instant(&link.session.updated_at);
-        vec![link.session.id, before, link.session.tail.to_string(), saved, written, title]
+        vec![id, before, link.session.tail.to_string(), saved, written, title]
     });
-    let rows = rows.collect();
     let heads = ["SESSION", "CONTINUES", "EVENTS", "SAVED AT", "WRITTEN", "TITLE"];
-    Ok(screen.table(&heads, rows)?)
+    let rows = rows.collect();
+    screen.show(&found, |screen| screen.table(&heads, rows))
 }

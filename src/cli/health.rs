@@ -12,6 +12,7 @@ use super::{
     failure::Outcome,
     pause,
     screen::{Screen, Tone, one_line, size},
+    sessions,
     values::Environment,
 };
 use crate::{
@@ -21,7 +22,6 @@ use crate::{
     event::kinds,
     import::UNKNOWN_KEY,
     store::local::key_report,
-    verbs::{Nowhere, sessions},
 };
 
 /// Bytes of `owner.log` that are read.
@@ -136,25 +136,19 @@ async fn count(
     unknown: &mut Vec<(String, String)>,
 ) -> Outcome<(u64, Option<String>, Latest)> {
     let (mut count, mut newest, mut latest) = (0, None::<String>, Latest::new());
-    let mut query = sessions::ListQuery { limit: Some(1_000), ..Default::default() };
-    loop {
-        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
-        for session in list.data {
-            count += 1;
-            let types = session.metadata.get(UNKNOWN_KEY).cloned();
-            unknown.extend(types.map(|types| (session.id.clone(), types)));
-            if let Some(program) = session.metadata.get("client") {
-                let written = (session.updated_at.clone(), session.id.clone());
-                let known = latest.entry(program.clone()).or_default();
-                *known = written.max(known.clone());
-            }
-            newest = newest.max(Some(session.updated_at));
+    sessions::for_each(client, |session| {
+        count += 1;
+        let types = session.metadata.get(UNKNOWN_KEY).cloned();
+        unknown.extend(types.map(|types| (session.id.clone(), types)));
+        if let Some(program) = session.metadata.get("client") {
+            let written = (session.updated_at.clone(), session.id.clone());
+            let known = latest.entry(program.clone()).or_default();
+            *known = written.max(known.clone());
         }
-        query.page = list.next_page;
-        if query.page.is_none() {
-            return Ok((count, newest, latest));
-        }
-    }
+        newest = newest.take().max(Some(session.updated_at));
+    })
+    .await?;
+    Ok((count, newest, latest))
 }
 
 /// The path, or the nearest directory above it that exists.

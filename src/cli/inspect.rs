@@ -6,7 +6,7 @@ use std::{io, path::Path};
 use serde_json::{Map, Value, json};
 
 use super::{
-    failure::{Failure, Outcome},
+    failure::{DAMAGED, Failure, Outcome},
     screen::{Screen, Tone, counted, printable, size},
 };
 use crate::{
@@ -14,18 +14,16 @@ use crate::{
     store::local::{Inspection, InspectionLine, inspect, versions},
 };
 
-/// Exit code for damage; the answer has reported it already.
-const DAMAGED: u8 = 3;
 /// Events of one frame that are named.
 const EVENTS_NAMED: usize = 3;
 
 pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
-    let failed = |source| Failure::File { path: path.to_path_buf(), source };
+    let failed = Failure::file(path);
     let absent = "no such file or directory; inspect expects a data directory, or a journal file or \
                   segment in one";
     let found = files::look(path)
         .and_then(|found| found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, absent)))
-        .map_err(failed)?;
+        .map_err(&failed)?;
     let bad = match found.is_dir {
         true => directory(path, screen)?,
         false => {
@@ -53,56 +51,45 @@ fn faults(inspection: &Inspection) -> usize {
 /// Every journal file and segment of a data directory, one line each; answers how many bad places
 /// there are.
 fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
-    let failed = |source| Failure::File { path: path.to_path_buf(), source };
-    let disk = DataDir::open(path).map_err(failed)?;
+    let disk = DataDir::open(path).map_err(Failure::file(path))?;
     let mut bad = 0;
-    let mut rows = Vec::new();
-    for (name, kind, found) in versions(&disk) {
-        let (bytes, state) = match found {
+    let mut found = Vec::new();
+    for (name, kind, version) in versions(&disk) {
+        let (bytes, state) = match version {
             Ok((bytes, version)) => (bytes, format!("version {version}")),
             Err(error) => (0, error.to_string()),
         };
-        if screen.json {
-            screen.value(&json!({
-                "file": name, "kind": kind, "frames": 0, "records": 0, "bytes": bytes,
-                "state": state,
-            }))?;
-        }
-        let none = || "0".to_owned();
-        rows.push(vec![name, kind.to_owned(), none(), none(), size(bytes), printable(&state)]);
+        found.push((name, kind, 0, 0, bytes, state));
     }
-    for name in names(&disk).map_err(failed)? {
+    for name in names(&disk).map_err(Failure::file(path))? {
         let opened = disk.open_read(&name).and_then(|file| Ok((file.len()?, inspect(&*file)?)));
         let (kind, frames, records, bytes, state) = match &opened {
             Ok((bytes, found)) => {
                 bad += faults(found);
                 let records: u64 = found.frames.iter().map(|line| u64::from(line.records)).sum();
-                let state = state(found);
-                (found.kind, found.frames.len(), records, *bytes, state)
+                (found.kind, found.frames.len(), records, *bytes, state(found))
             }
             Err(_) if is_spare(&disk, &name) => {
                 ("spare", 0, 0, 0, "the next file of the journal".to_owned())
             }
             Err(error) => ("unreadable", 0, 0, 0, error.to_string()),
         };
-        if screen.json {
+        found.push((name, kind, frames, records, bytes, state));
+    }
+    if screen.json {
+        for (name, kind, frames, records, bytes, state) in found {
             screen.value(&json!({
                 "file": name, "kind": kind, "frames": frames, "records": records,
                 "bytes": bytes, "state": state,
             }))?;
         }
-        rows.push(vec![
-            name,
-            kind.to_owned(),
-            frames.to_string(),
-            records.to_string(),
-            size(bytes),
-            printable(&state),
-        ]);
+        return Ok(bad);
     }
-    if !screen.json {
-        screen.table(&["FILE", "KIND", "FRAMES", "RECORDS", "SIZE", "STATE"], rows)?;
-    }
+    let rows = found.into_iter().map(|(name, kind, frames, records, bytes, state)| {
+        let (frames, records) = (frames.to_string(), records.to_string());
+        vec![name, kind.to_owned(), frames, records, size(bytes), printable(&state)]
+    });
+    screen.table(&["FILE", "KIND", "FRAMES", "RECORDS", "SIZE", "STATE"], rows.collect())?;
     Ok(bad)
 }
 
@@ -115,7 +102,7 @@ fn is_spare(disk: &DataDir, name: &str) -> bool {
 fn state(found: &Inspection) -> String {
     match faults(found) {
         0 => found.rest.clone().unwrap_or_else(|| "whole".to_owned()),
-        count => counted(count, "bad place"),
+        count => counted(count as u64, "bad place"),
     }
 }
 

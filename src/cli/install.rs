@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    args::{AgentName, Install, InstallScope},
+    args::{AgentName, InstallArgs, InstallScope},
     config::Config,
     consent,
     failure::{Failure, Outcome},
@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     env::files,
-    hook::install::{Agent, Command, Places, Scope, Target, diff, folded, with_us, without_us},
+    hook::install::{
+        AgentProgram, Command, SettingsFile, SetupPlaces, SetupScope, diff, folded, with_us,
+        without_us,
+    },
 };
 
 /// Bytes of a file of settings at most.
@@ -29,17 +32,17 @@ const SHARED: u32 = 0o644;
 const PASSED_ON: [&str; 6] = ["data_dir", "url", "token_file", "ca", "hook_tokens", "key_file"];
 
 /// A file as it is and as it is to be.
-struct Change {
+struct FileChange {
     path: PathBuf,
     before: Option<String>,
     after: Option<String>,
     /// State that uninstalling restores, when the text was changed since.
-    kept: Option<Kept>,
+    kept: Option<KeptText>,
 }
 
 /// Contents of a file before and after our change.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptText {
     before: Option<String>,
     after: String,
     /// True if its directory was made for it.
@@ -49,9 +52,9 @@ struct Kept {
 
 /// Parameters of an installation.
 struct Job<'a> {
-    agent: Agent,
-    scope: Scope,
-    wanted: &'a Install,
+    agent: AgentProgram,
+    scope: SetupScope,
+    wanted: &'a InstallArgs,
     environment: &'a Environment,
     /// Let the agent call our read-only tools without asking.
     allows_reads: bool,
@@ -59,7 +62,7 @@ struct Job<'a> {
 
 pub(super) fn install(
     config: &Config,
-    wanted: &Install,
+    wanted: &InstallArgs,
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
@@ -84,14 +87,14 @@ pub(super) fn install(
                 clean.transpose().map_err(|error| broken(&target, &error.to_string()))?
             }
         };
-        let kept = Some(Kept { before: first, after: after.clone(), made_directory });
-        changes.push(Change { path: target.path, before, after: Some(after), kept });
+        let kept = Some(KeptText { before: first, after: after.clone(), made_directory });
+        changes.push(FileChange { path: target.path, before, after: Some(after), kept });
     }
     job.carry_out(&changes, screen)
 }
 
 pub(super) fn uninstall(
-    wanted: &Install,
+    wanted: &InstallArgs,
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
@@ -107,39 +110,34 @@ pub(super) fn uninstall(
                     .map_err(|error| broken(&target, &error.to_string()))?,
             ),
         };
-        changes.push(Change { path: target.path, before: Some(before), after, kept: None });
+        changes.push(FileChange { path: target.path, before: Some(before), after, kept: None });
     }
     job.carry_out(&changes, screen)
 }
 
-fn broken(target: &Target, problem: &str) -> Failure {
-    Failure::Refused {
-        code: "invalid_request",
-        message: format!("{}: {problem}; nothing was changed", target.path.display()),
-        action: "mend the file, then try again".to_owned(),
-    }
-}
-
-fn failed(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
-    move |source| Failure::File { path: path.to_path_buf(), source }
+fn broken(target: &SettingsFile, problem: &str) -> Failure {
+    let message = format!("{}: {problem}; nothing was changed", target.path.display());
+    Failure::invalid(message, "mend the file, then try again")
 }
 
 fn read(path: &Path) -> Outcome<Option<String>> {
-    match files::look(path).map_err(failed(path))? {
-        Some(_) => files::read_regular_text(path, FILE_BYTES_MAX).map(Some).map_err(failed(path)),
+    match files::look(path).map_err(Failure::file(path))? {
+        Some(_) => {
+            files::read_regular_text(path, FILE_BYTES_MAX).map(Some).map_err(Failure::file(path))
+        }
         None => Ok(None),
     }
 }
 
 impl<'a> Job<'a> {
-    fn new(wanted: &'a Install, environment: &'a Environment) -> Self {
+    fn new(wanted: &'a InstallArgs, environment: &'a Environment) -> Self {
         let agent = match wanted.agent {
-            AgentName::ClaudeCode => Agent::ClaudeCode,
-            AgentName::Codex => Agent::Codex,
+            AgentName::ClaudeCode => AgentProgram::ClaudeCode,
+            AgentName::Codex => AgentProgram::Codex,
         };
         let scope = match wanted.scope {
-            InstallScope::User => Scope::User,
-            InstallScope::Project => Scope::Project,
+            InstallScope::User => SetupScope::User,
+            InstallScope::Project => SetupScope::Project,
         };
         Self { agent, scope, wanted, environment, allows_reads: wanted.allow_reads }
     }
@@ -149,7 +147,7 @@ impl<'a> Job<'a> {
     fn is_asked_about_reads(&self, screen: &mut Screen) -> Outcome<bool> {
         let can_ask =
             screen.is_interactive() && !screen.json && !self.wanted.yes && !self.wanted.dry_run;
-        if self.agent != Agent::ClaudeCode || !can_ask {
+        if self.agent != AgentProgram::ClaudeCode || !can_ask {
             return Ok(false);
         }
         let question =
@@ -157,46 +155,41 @@ impl<'a> Job<'a> {
         Ok(screen.confirm(question)?)
     }
 
-    fn targets(&self) -> Outcome<[Target; 2]> {
-        let home = self
-            .environment
-            .text("HOME")
-            .map(PathBuf::from)
-            .ok_or_else(|| Failure::Usage("there is no home directory: set HOME".to_owned()))?;
+    fn targets(&self) -> Outcome<[SettingsFile; 2]> {
+        let home = self.environment.text("HOME").map(PathBuf::from);
+        let home = home.ok_or_else(|| Failure::usage("there is no home directory: set HOME"))?;
         let settings = self.environment.text(self.agent.variable()).map(PathBuf::from);
         let project = std::env::current_dir()?;
-        let targets = self.agent.targets(self.scope, &Places { home, settings, project });
+        let targets = self.agent.targets(self.scope, &SetupPlaces { home, settings, project });
         targets.iter().try_for_each(|target| self.stays_here(&target.path))?;
         Ok(targets)
     }
 
     /// Refuses a file of a project that is elsewhere: its links are not this user's.
     fn stays_here(&self, path: &Path) -> Outcome {
-        if self.scope == Scope::User {
+        if self.scope == SetupScope::User {
             return Ok(());
         }
         let project = std::env::current_dir()?;
-        let Some((link, names)) = files::link_out(&project, path).map_err(failed(path))? else {
+        let Some((link, names)) = files::link_out(&project, path).map_err(Failure::file(path))?
+        else {
             return Ok(());
         };
-        Err(Failure::Refused {
-            code: "invalid_request",
-            message: format!(
-                "{} is a link out of this project, to {}; nothing was changed",
-                link.display(),
-                printable(&names.display().to_string())
-            ),
-            action: "put a file in the place of the link, or use --scope user".to_owned(),
-        })
+        let names = printable(&names.display().to_string());
+        let link = format!("{} is a link out of this project, to {names}", link.display());
+        Err(Failure::invalid(
+            format!("{link}; nothing was changed"),
+            "put a file in the place of the link, or use --scope user",
+        ))
     }
 
     /// Command by which the agent's program runs us: an absolute path, or the name where others
     /// share the settings and the name leads to this program.
     fn command(&self, config: &Config) -> Outcome<Command> {
         let program = match self.scope {
-            Scope::User => program(self.environment)?.display().to_string(),
-            Scope::Project if resolves_to_us(self.environment)? => "sessionlog".to_owned(),
-            Scope::Project => program(self.environment)?.display().to_string(),
+            SetupScope::User => program(self.environment)?.display().to_string(),
+            SetupScope::Project if resolves_to_us(self.environment)? => "sessionlog".to_owned(),
+            SetupScope::Project => program(self.environment)?.display().to_string(),
         };
         let flags = config.flags().filter(|(name, ..)| PASSED_ON.contains(name));
         let mut arguments = Vec::new();
@@ -218,13 +211,13 @@ impl<'a> Job<'a> {
         Some(state.join("sessionlog/install").join(format!("{name}.json")))
     }
 
-    fn kept(&self, path: &Path) -> Option<Kept> {
+    fn kept(&self, path: &Path) -> Option<KeptText> {
         let text = files::read_text(&self.place(path)?, 4 * FILE_BYTES_MAX).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    fn carry_out(&self, changes: &[Change], screen: &mut Screen) -> Outcome {
-        let changing = |change: &&Change| change.before != change.after;
+    fn carry_out(&self, changes: &[FileChange], screen: &mut Screen) -> Outcome {
+        let changing = |change: &&FileChange| change.before != change.after;
         let count = changes.iter().filter(changing).count();
         if !screen.json {
             for change in changes.iter().filter(changing) {
@@ -241,7 +234,7 @@ impl<'a> Job<'a> {
             let verb =
                 if changes.iter().any(|c| c.kept.is_some()) { "install" } else { "uninstall" };
             consent::required(verb, false, screen)?;
-            agreed = screen.confirm("Change these files?")?;
+            agreed = screen.confirm("FileChange these files?")?;
         }
         let applied = agreed && !self.wanted.dry_run;
         if applied {
@@ -252,48 +245,45 @@ impl<'a> Job<'a> {
         self.report(changes, applied, screen)
     }
 
-    fn write(&self, change: &Change) -> Outcome {
+    fn write(&self, change: &FileChange) -> Outcome {
         let path = &change.path;
         // A person may have taken long to agree.
         self.stays_here(path)?;
         if read(path)? != change.before {
-            return Err(Failure::Refused {
-                code: "invalid_request",
-                message: format!("{} was changed by another program just now", path.display()),
-                action: "try again".to_owned(),
-            });
+            let message = format!("{} was changed by another program just now", path.display());
+            return Err(Failure::invalid(message, "try again"));
         }
         // First the copy for uninstalling, then the change.
         if let (Some(kept), Some(place)) = (&change.kept, self.place(path)) {
             let text = serde_json::to_string(kept).map_err(std::io::Error::from)?;
             let directory = place.parent().unwrap_or(Path::new("/"));
-            files::create_dir(directory).map_err(failed(directory))?;
-            files::replace(&place, text.as_bytes(), PRIVATE).map_err(failed(&place))?;
+            files::create_dir(directory).map_err(Failure::file(directory))?;
+            files::replace(&place, text.as_bytes(), PRIVATE).map_err(Failure::file(&place))?;
         }
         match &change.after {
             Some(text) => {
                 let directory = path.parent().unwrap_or(Path::new("/"));
-                files::create_dir(directory).map_err(failed(directory))?;
-                let mode = if self.scope == Scope::User { PRIVATE } else { SHARED };
-                files::replace(path, text.as_bytes(), mode).map_err(failed(path))?;
+                files::create_dir(directory).map_err(Failure::file(directory))?;
+                let mode = if self.scope == SetupScope::User { PRIVATE } else { SHARED };
+                files::replace(path, text.as_bytes(), mode).map_err(Failure::file(path))?;
             }
             None => {
-                files::remove(path).map_err(failed(path))?;
+                files::remove(path).map_err(Failure::file(path))?;
                 let made = self.kept(path).is_some_and(|kept| kept.made_directory);
                 if let Some(directory) = path.parent().filter(|_| made) {
-                    files::remove_empty_dir(directory).map_err(failed(directory))?;
+                    files::remove_empty_dir(directory).map_err(Failure::file(directory))?;
                 }
             }
         }
         if let (None, Some(place)) = (&change.kept, self.place(path)) {
-            files::remove(&place).map_err(failed(&place))?;
+            files::remove(&place).map_err(Failure::file(&place))?;
         }
         Ok(())
     }
 
-    fn report(&self, changes: &[Change], applied: bool, screen: &mut Screen) -> Outcome {
+    fn report(&self, changes: &[FileChange], applied: bool, screen: &mut Screen) -> Outcome {
         if screen.json {
-            let file = |change: &Change| {
+            let file = |change: &FileChange| {
                 json!({
                     "path": change.path.display().to_string(), "change": change.kind(),
                     "link_to": change.link_to(), "diff": change.diff(),
@@ -314,16 +304,16 @@ impl<'a> Job<'a> {
         let installed = changes.iter().any(|change| change.kept.is_some());
         let next = match (installed, self.agent) {
             (false, _) => "Sessions that were recorded stay: `sessionlog sessions` lists them.",
-            (true, Agent::ClaudeCode) if !self.allows_reads => {
+            (true, AgentProgram::ClaudeCode) if !self.allows_reads => {
                 "Start claude: /hooks shows the hooks, /mcp the tools; `sessionlog sessions` what \
                  was recorded. It asks before each call of a tool; with --allow-reads it does not \
                  for those that only read."
             }
-            (true, Agent::ClaudeCode) => {
+            (true, AgentProgram::ClaudeCode) => {
                 "Start claude: /hooks shows the hooks, /mcp the tools; `sessionlog sessions` what \
                  was recorded."
             }
-            (true, Agent::Codex) => {
+            (true, AgentProgram::Codex) => {
                 "Start codex and trust the hooks once under /hooks: it runs none before; \
                  `sessionlog sessions` shows what was recorded."
             }
@@ -340,27 +330,22 @@ fn program(environment: &Environment) -> std::io::Result<PathBuf> {
     let is_this = |path: &PathBuf| files::identity(path).is_ok_and(|found| found == this);
     let typed = PathBuf::from(std::env::args_os().next().unwrap_or_default());
     let by_name = typed.components().count() == 1 && !typed.is_absolute();
-    let found = match environment.variables.get("PATH").filter(|_| by_name) {
-        Some(path) => {
-            let places = std::env::split_paths(path).map(|directory| directory.join(&typed));
-            places.filter_map(|place| std::path::absolute(place).ok()).find(is_this)
-        }
-        None => std::path::absolute(typed).ok().filter(is_this),
-    };
-    Ok(found.unwrap_or(running))
+    let by_path = by_name && environment.variables.contains_key("PATH");
+    let places = if by_path { environment.on_path(&typed) } else { vec![typed] };
+    let mut places = places.iter().filter_map(|place| std::path::absolute(place).ok());
+    Ok(places.find(is_this).unwrap_or(running))
 }
 
 /// True if the name `sessionlog` leads to this very program on PATH.
 fn resolves_to_us(environment: &Environment) -> std::io::Result<bool> {
     let this = files::identity(&std::env::current_exe()?)?;
-    let Some(path) = environment.variables.get("PATH") else { return Ok(false) };
-    let mut places = std::env::split_paths(path).map(|directory| directory.join("sessionlog"));
-    let found = places.find_map(|place| files::identity(&place).ok());
+    let places = environment.on_path("sessionlog");
+    let found = places.iter().find_map(|place| files::identity(place).ok());
     Ok(found.is_some_and(|found| found == this))
 }
 
 /// The change in one line.
-fn summary<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+fn summary<'a>(changes: impl Iterator<Item = &'a FileChange>) -> String {
     let (mut added, mut removed, mut paths) = (0, 0, Vec::new());
     for change in changes {
         let diff = change.diff();
@@ -370,13 +355,13 @@ fn summary<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
     }
     format!(
         "{}: {} added, {removed} removed ({})",
-        counted(paths.len(), "file"),
-        counted(added, "line"),
+        counted(paths.len() as u64, "file"),
+        counted(added as u64, "line"),
         paths.join(", ")
     )
 }
 
-impl Change {
+impl FileChange {
     /// The file that is written where the path, or its directory, is a link.
     fn link_to(&self) -> Option<PathBuf> {
         let path = self.path.as_path();
@@ -407,7 +392,7 @@ impl Change {
     }
 }
 
-fn show(change: &Change, screen: &mut Screen) -> Outcome {
+fn show(change: &FileChange, screen: &mut Screen) -> Outcome {
     let head = format!("{} ({})", change.place(), change.kind());
     let head = screen.paint(Tone::Strong, &head);
     screen.line(head)?;

@@ -6,10 +6,10 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     failure::{Failure, Outcome},
     tenants,
-    values::{ConfigError, Typed, size},
+    values::{ConfigError, SettingValues, size},
 };
 use crate::{
-    access::{Access, AccessOptions, Certificates, JwtRules, Limits, PerTenant, Unusable},
+    access::{Access, AccessOptions, Certificates, JwtRules, Limits, PerTenant},
     client::Shown,
     env::{clock::SystemClock, files},
     service::Quotas,
@@ -57,40 +57,39 @@ impl std::fmt::Debug for Token {
 
 impl Interfaces {
     pub(super) fn parse(
-        typed: &Typed<'_>,
+        settings: SettingValues<'_>,
         path: &dyn Fn(&str) -> Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
-        let text = |name: &str| typed(name, "a text", &|_| true);
-        let said = |name: &str| text(name).map(|text| Some(text).filter(|text| !text.is_empty()));
+        let text = |name: &str| settings.text(name).to_owned();
+        let said = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         let list = |name: &str| {
-            text(name).map(|text| {
-                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-                names.map(str::to_owned).collect::<Vec<_>>()
-            })
+            let names = settings.text(name).split(',').map(str::trim);
+            names.filter(|name| !name.is_empty()).map(str::to_owned).collect::<Vec<_>>()
         };
         let number = |name: &str| {
-            let fits = |text: &str| text.parse::<u32>().is_ok();
-            let text = typed(name, "a whole number, 0 for no limit", &fits)?;
-            Ok::<_, ConfigError>(text.parse::<u32>().unwrap_or_default())
+            let wanted = "a whole number, 0 for no limit";
+            let number = settings.parse(name, wanted, |text| text.parse::<u32>().ok())?;
+            Ok::<_, ConfigError>(number.unwrap_or_default())
         };
-        let bytes = typed("tenant_bytes_max", "a size such as 10GiB, 0 for no limit", &|text| {
-            size(text).is_some()
+        let bytes =
+            settings.parse("tenant_bytes_max", "a size such as 10GiB, 0 for no limit", size)?;
+        let token = settings.parse("token", "a credential: printable, without blanks", |text| {
+            let is_printable = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+            is_printable.then(|| Token(text.to_owned()))
         })?;
-        let printable = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-        let token = typed("token", "a credential: printable, without blanks", &printable)?;
         Ok(Self {
             tokens_file: path("tokens_file"),
             jwt: Jwt {
                 keys: path("jwt_keys"),
-                issuer: said("jwt_issuer")?,
-                audience: said("jwt_audience")?,
-                tenant_claim: text("jwt_tenant_claim")?,
-                user_claim: text("jwt_user_claim")?,
+                issuer: said("jwt_issuer"),
+                audience: said("jwt_audience"),
+                tenant_claim: text("jwt_tenant_claim"),
+                user_claim: text("jwt_user_claim"),
             },
             tls_cert: path("tls_cert"),
             tls_key: path("tls_key"),
-            allowed_hosts: list("allowed_hosts")?,
-            allowed_origins: list("allowed_origins")?,
+            allowed_hosts: list("allowed_hosts"),
+            allowed_origins: list("allowed_origins"),
             limits: Limits {
                 requests_max: number("tenant_requests_max")?,
                 readers_max: number("tenant_readers_max")?,
@@ -98,10 +97,10 @@ impl Interfaces {
             },
             quotas: Quotas {
                 sessions_max: number("tenant_sessions_max")?.into(),
-                bytes_max: size(&bytes).unwrap_or_default(),
+                bytes_max: bytes.unwrap_or_default(),
             },
             tenants_file: path("tenants_file"),
-            token: Some(token).filter(|token| !token.is_empty()).map(Token),
+            token,
             token_file: path("token_file"),
             ca: path("ca"),
         })
@@ -115,9 +114,9 @@ impl Interfaces {
         }
         let (tokens, limits) = (self.tokens_file.clone(), self.of_tenants()?.0);
         let options = AccessOptions { tokens, jwt, limits };
-        let access = Access::open(options, Arc::new(SystemClock::new())).map_err(|error| {
-            wrong_file(&error, "`sessionlog tokens create` makes a file of tokens")
-        })?;
+        let action = "`sessionlog tokens create` makes a file of tokens";
+        let access = Access::open(options, Arc::new(SystemClock::new()));
+        let access = access.map_err(|error| Failure::invalid(error.to_string(), action))?;
         Ok(Some(Arc::new(access)))
     }
 
@@ -135,12 +134,10 @@ impl Interfaces {
         let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
         let both = both_or_none("tls_cert", certificate, "tls_key", key)?;
         let Some((certificate, key)) = both else { return Ok(None) };
-        let certificates = Certificates::open(certificate, key).map_err(|error| {
-            wrong_file(
-                &error,
-                "tls_cert holds a certificate chain and tls_key its private key, both in PEM",
-            )
-        })?;
+        let action = "tls_cert holds a certificate chain and tls_key its private key, both in PEM";
+        let certificates = Certificates::open(certificate, key);
+        let certificates =
+            certificates.map_err(|error| Failure::invalid(error.to_string(), action))?;
         Ok(Some(Arc::new(certificates)))
     }
 
@@ -148,26 +145,20 @@ impl Interfaces {
     pub(super) fn shown(&self) -> Outcome<Shown> {
         let mut shown = Shown { token: self.token.clone().map(|token| token.0), ca: None };
         if let (None, Some(path)) = (&shown.token, &self.token_file) {
-            let found = files::look(path).map_err(|source| file(path, source))?;
+            let found = files::look(path).map_err(Failure::file(path))?;
             if found.is_some_and(|found| found.mode & 0o077 != 0) {
-                return Err(Failure::Refused {
-                    code: "invalid_request",
-                    message: format!("{}: others than you can read it", path.display()),
-                    action: format!("chmod 600 {}", path.display()),
-                });
+                let path = path.display();
+                let message = format!("{path}: others than you can read it");
+                return Err(Failure::invalid(message, format!("chmod 600 {path}")));
             }
-            let text = files::read_text(path, TOKEN_BYTES_MAX);
-            shown.token = Some(text.map_err(|source| file(path, source))?.trim().to_owned());
+            let text = files::read_text(path, TOKEN_BYTES_MAX).map_err(Failure::file(path))?;
+            shown.token = Some(text.trim().to_owned());
         }
         if let Some(path) = &self.ca {
-            shown.ca = Some(files::read(path, CA_BYTES_MAX).map_err(|error| file(path, error))?);
+            shown.ca = Some(files::read(path, CA_BYTES_MAX).map_err(Failure::file(path))?);
         }
         Ok(shown)
     }
-}
-
-fn file(path: &std::path::Path, source: std::io::Error) -> Failure {
-    Failure::File { path: path.to_path_buf(), source }
 }
 
 impl Jwt {
@@ -199,10 +190,4 @@ fn both_or_none<A, B>(
         (Some(_), None) => Err(ConfigError::Alone { name, other }),
         (None, Some(_)) => Err(ConfigError::Alone { name: other, other: name }),
     }
-}
-
-/// A file that is not what it should be.
-fn wrong_file(error: &Unusable, action: &str) -> Failure {
-    let (message, action) = (error.to_string(), action.to_owned());
-    Failure::Refused { code: "invalid_request", message, action }
 }

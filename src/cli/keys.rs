@@ -118,9 +118,8 @@ impl KeySource {
 
 fn refused(message: String) -> Failure {
     let action = "give one key: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE (mode 0600) or \
-                  SESSIONLOG_KEY_COMMAND"
-        .to_owned();
-    Failure::Refused { code: "invalid_request", message, action }
+                  SESSIONLOG_KEY_COMMAND";
+    Failure::invalid(message, action)
 }
 
 /// Failure of opening a store with these keys, with advice.
@@ -141,10 +140,11 @@ pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
              over with `sessionlog export` and `import`"
         }
     };
-    Failure::Refused {
-        code: "forbidden",
-        // The process that started this owner receives the message alone.
-        message: format!("data directory {data_dir}: {problem}; nothing was changed: {action}"),
-        action: "`sessionlog keys check` shows which key the store needs".to_owned(),
-    }
+    // The process that started this owner receives the message alone.
+    let message = format!("data directory {data_dir}: {problem}; nothing was changed: {action}");
+    Failure::refused(
+        "forbidden",
+        message,
+        "`sessionlog keys check` shows which key the store needs",
+    )
 }

@@ -2,14 +2,15 @@
 //! must not know what a value means, and refuses a name that is no setting.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
 };
 
 use figment::{
-    Metadata, Profile, Provider,
-    providers::{Format, Toml},
-    value::{Dict, Map, Value},
+    Provider as _,
+    providers::{Format as _, Toml},
+    value::Value,
 };
 
 use super::{
@@ -27,29 +28,29 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One place settings come from.
 pub(super) struct Layer {
-    kind: &'static str,
-    values: Dict,
+    pub(super) kind: &'static str,
+    /// Texts of settings, by their names.
+    pub(super) values: BTreeMap<String, String>,
 }
 
-impl Provider for Layer {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.kind)
-    }
-
-    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
-        Ok(Map::from([(Profile::Default, self.values.clone())]))
+impl Layer {
+    fn new<N: Into<String>, V: Into<String>>(
+        kind: &'static str,
+        values: impl Iterator<Item = (N, V)>,
+    ) -> Self {
+        let values = values.map(|(name, value)| (name.into(), value.into())).collect();
+        Self { kind, values }
     }
 }
 
 pub(super) fn defaults(environment: &Environment) -> Layer {
     let known = SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.default?)));
-    let mut values: Dict =
-        known.map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+    let mut layer = Layer::new(DEFAULT, known);
     if let Some(home) = environment.home_or("XDG_DATA_HOME", ".local/share") {
         let path = home.join("sessionlog").display().to_string();
-        values.insert("data_dir".to_owned(), Value::from(path));
+        layer.values.insert("data_dir".to_owned(), path);
     }
-    Layer { kind: DEFAULT, values }
+    layer
 }
 
 /// The configuration file and its text, when there is one.
@@ -84,11 +85,11 @@ pub(super) fn file(
     environment: &Environment,
 ) -> Result<(Option<PathBuf>, Layer), ConfigError> {
     let Some((path, text)) = text(common, environment)? else {
-        return Ok((None, Layer { kind: FILE, values: Dict::new() }));
+        return Ok((None, Layer { kind: FILE, values: BTreeMap::new() }));
     };
     let wrong = |problem: String| wrong(&path, problem);
     let read = Toml::string(&text).data().map_err(|error| wrong(error.to_string()))?;
-    let mut values = Dict::new();
+    let mut values = BTreeMap::new();
     for (name, value) in read.into_values().flatten() {
         match Setting::named(&name) {
             Some(setting) if setting.secret => {
@@ -103,7 +104,7 @@ pub(super) fn file(
                 "setting {name}: it must be a text, a number or a list of them"
             )));
         };
-        values.insert(name, Value::from(text));
+        values.insert(name, text);
     }
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok((Some(path), Layer { kind: FILE, values }))
@@ -141,19 +142,16 @@ pub(super) fn salvaged(
         let value = environment.variables.get(&format!("{PREFIX}{}", name.to_uppercase()))?;
         Some(((*name).to_owned(), value.to_str()?.to_owned())).filter(|(_, text)| !text.is_empty())
     });
-    let typed = common.flags.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let layer = |kind, values: Vec<(String, String)>| {
-        let wanted = values.into_iter().filter(|(name, _)| names.contains(&name.as_str()));
-        Layer { kind, values: wanted.map(|(name, value)| (name, Value::from(value))).collect() }
-    };
+    let shown = Layer { kind: ENVIRONMENT, values: shown.collect() };
+    let mut layers =
+        [Layer { kind: FILE, values: said.into_iter().collect() }, shown, flags(common)];
+    layers.iter_mut().for_each(|layer| layer.values.retain(|name, _| names.contains(&&**name)));
     let path = path.map(|path| std::path::absolute(&path).unwrap_or(path));
-    let layers =
-        [layer(FILE, said), layer(ENVIRONMENT, shown.collect()), layer(FLAG, typed.collect())];
     Ok((path, layers))
 }
 
 pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError> {
-    let mut values = Dict::new();
+    let mut values = BTreeMap::new();
     for (variable, value) in &environment.variables {
         let Some(name) = variable.strip_prefix(PREFIX) else { continue };
         if variable == FILE_VARIABLE || keys::VARIABLES.contains(&variable.as_str()) {
@@ -179,14 +177,13 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
                 wanted: "UTF-8 text".to_owned(),
             });
         };
-        values.insert(setting.name.to_owned(), Value::from(text));
+        values.insert(setting.name.to_owned(), text.to_owned());
     }
     Ok(Layer { kind: ENVIRONMENT, values })
 }
 
 pub(super) fn flags(common: &Common) -> Layer {
-    let values = common.flags.iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
-    Layer { kind: FLAG, values: values.collect() }
+    Layer::new(FLAG, common.flags.iter())
 }
 
 fn unknown(name: String, source_name: String) -> ConfigError {
@@ -204,7 +201,7 @@ fn unknown(name: String, source_name: String) -> ConfigError {
     ConfigError::Unknown { name, source_name, known }
 }
 
-pub(super) fn text_of(value: &Value) -> Option<String> {
+fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(_, text) => Some(text.clone()),
         Value::Num(_, number) => number

@@ -4,7 +4,13 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{
+        MakeWriter, SubscriberBuilder,
+        format::{DefaultFields, Format},
+    },
+};
 
 use super::safe::printable;
 use crate::env::{
@@ -16,26 +22,26 @@ use crate::env::{
 /// Sends the log to standard error, for a person where that is a terminal and as JSON elsewhere, or
 /// as JSON to `file`.
 pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
-    // Debug lines only of this crate: those of a library may quote recorded text.
-    let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
-    // What cannot be written would otherwise be reported on standard error, which panics when
-    // standard error is what is closed.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    let log = log.log_internal_errors(false);
-    let json = file.is_some() || !io::stderr().is_terminal();
-    if !json {
+    if file.is_none() && io::stderr().is_terminal() {
         return start_text(level);
     }
     let out = file.unwrap_or_else(|| Box::new(io::stderr()));
-    log.json().with_writer(Lines::new(out, json)).init();
+    log(level).json().with_writer(LogLines::new(out, true)).init();
 }
 
 /// Sends the log of a verb that owns no store to standard error, as text for a person.
 pub(super) fn start_text(level: &str) {
+    let lines = LogLines::new(Box::new(Terminal), false);
+    log(level).with_ansi(false).with_writer(lines).init();
+}
+
+fn log(level: &str) -> SubscriberBuilder<DefaultFields, Format, EnvFilter> {
+    // Debug lines only of this crate: those of a library may quote recorded text.
     let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    let lines = Lines::new(Box::new(Terminal), false);
-    log.log_internal_errors(false).with_ansi(false).with_writer(lines).init();
+    // What cannot be written would otherwise be reported on standard error, which panics when
+    // standard error is what is closed.
+    log.log_internal_errors(false)
 }
 
 /// Standard error as a terminal: a line may quote what a client sent, and no control character of
@@ -55,24 +61,24 @@ impl Write for Terminal {
 }
 
 /// Destination of log lines.
-struct Lines {
-    state: Mutex<State>,
+struct LogLines {
+    state: Mutex<LogState>,
 }
 
-struct State {
+struct LogState {
     out: Box<dyn Write + Send>,
     json: bool,
     /// Lines that could not be written since the last that could.
     dropped: u64,
 }
 
-impl Lines {
+impl LogLines {
     fn new(out: Box<dyn Write + Send>, json: bool) -> Self {
-        Self { state: Mutex::from(State { out, json, dropped: 0 }) }
+        Self { state: Mutex::from(LogState { out, json, dropped: 0 }) }
     }
 }
 
-impl State {
+impl LogState {
     /// Writes a line, after one that counts the lines dropped before it.
     fn line(&mut self, line: &[u8]) {
         let written = match self.dropped {
@@ -100,17 +106,17 @@ fn counted(dropped: u64, json: bool) -> String {
 }
 
 /// One line on its way out.
-struct Line<'a>(MutexGuard<'a, State>);
+struct LogLine<'a>(MutexGuard<'a, LogState>);
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LogLines {
+    type Writer = LogLine<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line(self.state.lock())
+        LogLine(self.state.lock())
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.line(bytes);
         Ok(bytes.len())
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_written_is_counted_and_dropped() {
         let place = Place::default();
-        let lines = Lines::new(Box::new(place.clone()), true);
+        let lines = LogLines::new(Box::new(place.clone()), true);
         let write = |text: &str| lines.make_writer().write_all(text.as_bytes());
         write("{}\n").expect("written");
         place.0.lock().0 = 3;

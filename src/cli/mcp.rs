@@ -55,7 +55,7 @@ pub(super) async fn run(
         Some(text) => Toolset::parse_list(text).map_err(|name| {
             let known = Toolset::ALL.map(Toolset::as_str).join(", ");
             let problem = format!("there is no toolset {name:?}; there are {known}, agent and all");
-            Failure::Usage(format!("--toolsets: {problem}"))
+            Failure::usage(format!("--toolsets: {problem}"))
         })?,
         None => Vec::new(),
     };
@@ -72,11 +72,9 @@ pub(super) async fn run(
         toolsets,
         local: connect::local(config, environment)?,
     };
-    stdio(client, options).await.map_err(|error| Failure::Refused {
-        code: "invalid_request",
-        message: error.to_string(),
-        action: "start `sessionlog mcp` from an MCP client".to_owned(),
-    })
+    let action = "start `sessionlog mcp` from an MCP client";
+    let ended = stdio(client, options).await;
+    ended.map_err(|error| Failure::invalid(error.to_string(), action))
 }
 
 /// The session of the harness that started this program, when it names one.

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::{
+    answer::as_count,
     args,
     failure::{Failure, Outcome},
     page::{Pages, Query},
@@ -29,7 +30,7 @@ use crate::{
 /// Characters of a similar item.
 const LINE_CHARS: usize = 100;
 
-pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(client: &Client, wanted: args::MemoryArgs, screen: &mut Screen) -> Outcome {
     if let Some(text) = wanted.insert.clone() {
         return insert(client, wanted, text, screen).await;
     }
@@ -42,50 +43,42 @@ pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Scre
         |item: &EventId| kept_in.clone().map(|session| InMemory { session, item: item.clone() });
     if let Some(place) = wanted.forget.as_ref().and_then(place) {
         let gone = client.call::<Forget>(&place, &NoQuery {}, &()).await?;
-        if screen.json {
-            return Ok(screen.print(&gone)?);
-        }
         let (id, session) = (printable(gone.memory_id.as_str()), &gone.session);
-        screen.line(format!("forgotten: {id}, position {} of {session}", gone.position))?;
-        screen.note(format!("To remove its bytes: sessionlog redact {session} {id}"));
-        return Ok(());
+        return screen.show(&gone, |screen| {
+            screen.line(format!("forgotten: {id}, position {} of {session}", gone.position))?;
+            screen.note(format!("To remove its bytes: sessionlog redact {session} {id}"));
+            Ok(())
+        });
     }
     if let Some(place) = wanted.show.as_ref().and_then(place) {
         let found = client.call::<GetMemory>(&place, &NoQuery {}, &()).await?;
-        if screen.json {
-            return Ok(screen.print(&found)?);
-        }
-        let mut paper = Paper::new(screen.columns(), screen.times());
-        print_item(&found.item, &mut paper);
-        return Ok(screen.lines(paper.lines())?);
+        return screen
+            .show(&found, |screen| Paper::print(screen, |paper| print_item(&found.item, paper)));
     }
     if let Some(query) = wanted.page.clone() {
         let asked = PageInRequest {
             session: wanted.session.map(|session| session.to_string()),
             workspace: wanted.workspace,
             query: Some(query),
-            tokens_max: wanted.tokens.and_then(|tokens| usize::try_from(tokens).ok()),
+            tokens_max: wanted.tokens.map(as_count),
             ..PageInRequest::default()
         };
         return page(client, &asked, screen).await;
     }
     let found = list(client, wanted).await?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    found.data.iter().for_each(|item| print_item(item, &mut paper));
-    screen.lines(paper.lines())?;
-    if found.data.is_empty() {
-        screen.note("Nothing is remembered.");
-    }
-    if found.next_page.is_some() {
-        screen.note("There is more: --limit N shows up to 1 000.");
-    }
-    if found.left_out > 0 {
-        screen.note(format!("{} more: search finds them", many(found.left_out, "item")));
-    }
-    Ok(())
+    screen.show(&found, |screen| {
+        Paper::print(screen, |paper| found.data.iter().for_each(|item| print_item(item, paper)))?;
+        if found.data.is_empty() {
+            screen.note("Nothing is remembered.");
+        }
+        if found.next_page.is_some() {
+            screen.note("There is more: --limit N shows up to 1 000.");
+        }
+        if found.left_out > 0 {
+            screen.note(format!("{} more: search finds them", many(found.left_out, "item")));
+        }
+        Ok(())
+    })
 }
 
 /// The session that keeps the memory of a workspace.
@@ -93,40 +86,38 @@ pub(super) async fn notebook(client: &Client, workspace: &str) -> Outcome<Sessio
     let place = InWorkspace { workspace: workspace.to_owned() };
     let query = ListMemoryQuery { limit: Some(1), ..ListMemoryQuery::default() };
     let found = client.call::<ListOfWorkspace>(&place, &query, &()).await?;
-    found
-        .notebook
-        .ok_or_else(|| Failure::Usage(format!("{} has no notebook", printable(workspace))))
+    let missing = || Failure::usage(format!("{} has no notebook", printable(workspace)));
+    found.notebook.ok_or_else(missing)
 }
 
 /// Blocks in full, and the names of those that did not fit.
 async fn page(client: &Client, asked: &PageInRequest, screen: &mut Screen) -> Outcome {
     let paged = client.call::<PageIn>(&Nowhere {}, &NoQuery {}, asked).await?;
-    if screen.json {
-        return Ok(screen.print(&paged)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
     let place = |block: &MemoryBlock| format!("{} {}", block.session, block.range.from);
-    for block in &paged.blocks {
-        paper.heading(&place(block));
-        let line = format!("{}, {}", block.kind, paper.times.both(&block.at.to_string()));
-        paper.say(Tone::Faint, "  ", &line);
-        paper.say(Tone::Plain, "    ", block.text.trim());
-    }
-    screen.lines(paper.lines())?;
-    for block in &paged.left_out {
-        screen.note(format!("left out: {}, {}", place(block), many(block.tokens, "token")));
-    }
-    if paged.blocks.is_empty() && paged.left_out.is_empty() {
-        screen.note("Nothing matches.");
-    }
-    Ok(())
+    screen.show(&paged, |screen| {
+        Paper::print(screen, |paper| {
+            for block in &paged.blocks {
+                paper.heading(&place(block));
+                let line = format!("{}, {}", block.kind, paper.times.both(&block.at.to_string()));
+                paper.say(Tone::Faint, "  ", &line);
+                paper.say(Tone::Plain, "    ", block.text.trim());
+            }
+        })?;
+        for block in &paged.left_out {
+            screen.note(format!("left out: {}, {}", place(block), many(block.tokens, "token")));
+        }
+        if paged.blocks.is_empty() && paged.left_out.is_empty() {
+            screen.note("Nothing matches.");
+        }
+        Ok(())
+    })
 }
 
-async fn list(client: &Client, wanted: args::Memory) -> Outcome<MemoryList> {
+async fn list(client: &Client, wanted: args::MemoryArgs) -> Outcome<MemoryList> {
     let query = ListMemoryQuery {
         kinds: wanted.kind,
         include_ended: wanted.all,
-        limit: wanted.limit.and_then(|limit| usize::try_from(limit).ok()),
+        limit: wanted.limit.map(as_count),
         page: None,
     };
     Ok(match (wanted.workspace, wanted.session) {
@@ -141,20 +132,20 @@ async fn list(client: &Client, wanted: args::Memory) -> Outcome<MemoryList> {
 }
 
 fn no_place() -> Failure {
-    Failure::Usage("a session or --workspace is needed".to_owned())
+    Failure::usage("a session or --workspace is needed")
 }
 
 async fn insert(
     client: &Client,
-    wanted: args::Memory,
+    wanted: args::MemoryArgs,
     text: String,
     screen: &mut Screen,
 ) -> Outcome {
-    let args::Memory { kind, topic, tags, importance, name, supersedes, .. } = wanted;
+    let args::MemoryArgs { kind, topic, tags, importance, name, supersedes, .. } = wanted;
     let kind = match kind.as_slice() {
         [] => "semantic".to_owned(),
         [kind] => kind.clone(),
-        _ => return Err(Failure::Usage("--kind: one kind goes with --insert".to_owned())),
+        _ => return Err(Failure::usage("--kind: one kind goes with --insert")),
     };
     let asked = RememberRequest { text, kind, topic, tags, importance, name, supersedes };
     let kept = match (wanted.workspace, wanted.session) {
@@ -167,17 +158,16 @@ async fn insert(
         }
         (None, None) => return Err(no_place()),
     };
-    if screen.json {
-        return Ok(screen.print(&kept)?);
-    }
-    let Remembered { memory_id, session, position, similar } = kept;
+    let Remembered { memory_id, session, position, similar } = &kept;
     let id = printable(memory_id.as_str());
-    screen.line(format!("remembered: {id}, position {position} of {session}"))?;
-    for one in similar {
-        let text = one_line(&one.text, LINE_CHARS);
-        screen.note(format!("similar: {}  {text}", printable(one.memory_id.as_str())));
-    }
-    Ok(())
+    screen.show(&kept, |screen| {
+        screen.line(format!("remembered: {id}, position {position} of {session}"))?;
+        for one in similar {
+            let text = one_line(&one.text, LINE_CHARS);
+            screen.note(format!("similar: {}  {text}", printable(one.memory_id.as_str())));
+        }
+        Ok(())
+    })
 }
 
 fn print_item(item: &MemoryItem, paper: &mut Paper) {
@@ -199,19 +189,17 @@ fn print_item(item: &MemoryItem, paper: &mut Paper) {
     ends.into_iter().flatten().for_each(|end| paper.say(Tone::Bad, "    ", &end));
 }
 
-pub(super) async fn mark(client: &Client, wanted: args::Mark, screen: &mut Screen) -> Outcome {
-    let args::Mark { session, at, mark, importance, note } = wanted;
+pub(super) async fn mark(client: &Client, wanted: args::MarkArgs, screen: &mut Screen) -> Outcome {
+    let args::MarkArgs { session, at, mark, importance, note } = wanted;
     let event = event_at(client, &session, &at).await?;
     let place = AtEvent { session, event };
     let asked = MarkRequest { mark, importance, note };
     let marked = client.call::<MarkEvent>(&place, &NoQuery {}, &asked).await?;
-    if screen.json {
-        return Ok(screen.print(&marked)?);
-    }
     let marks: Vec<&str> = marked.marks.iter().map(|one| one.kind.text(MarkKind::as_str)).collect();
     let (event, session) = (printable(marked.event.as_str()), &marked.session);
-    screen.line(format!("marked {event} of {session}: {}", marks.join(", ")))?;
-    Ok(())
+    screen.show(&marked, |screen| {
+        screen.line(format!("marked {event} of {session}: {}", marks.join(", ")))
+    })
 }
 
 /// The id of the event at a point; `end` is the last event.
@@ -223,5 +211,5 @@ async fn event_at(client: &Client, session: &SessionId, at: &str) -> Outcome<Eve
     let event: Option<Value> = event.and_then(|event| serde_json::from_str(event.get()).ok());
     let id = event.as_ref().and_then(|event| event.get("id")).and_then(Value::as_str);
     let id = id.and_then(|id| EventId::new(id).ok());
-    id.ok_or_else(|| Failure::Usage(format!("{session} has no event at {}", printable(at))))
+    id.ok_or_else(|| Failure::usage(format!("{session} has no event at {}", printable(at))))
 }

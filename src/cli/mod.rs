@@ -37,7 +37,7 @@ mod page;
 mod pager;
 mod pause;
 mod place;
-mod player;
+pub mod player;
 mod proxy;
 mod readable;
 mod reference;
@@ -70,7 +70,7 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::{FromArgMatches as _, Parser as _};
 
-use args::{Arguments, Backup, BackupVerb, HookArguments, Verb};
+use args::{Arguments, BackupArgs, BackupVerb, HookArguments, Verb};
 use config::Config;
 use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
@@ -78,6 +78,7 @@ use values::Environment;
 
 use crate::{client::Client, event::SessionId};
 
+pub use readable::answer_text;
 pub use reference::markdown as reference;
 
 /// Runs the program: what `main` does.
@@ -143,9 +144,7 @@ fn pager(arguments: &Arguments, environment: &Environment) -> Option<String> {
         return None;
     }
     let there = |name: &str| {
-        let path = environment.variables.get("PATH")?;
-        let mut places = std::env::split_paths(path).map(|directory| directory.join(name));
-        places.any(|place| place.is_file()).then(|| name.to_owned())
+        environment.on_path(name).iter().any(|place| place.is_file()).then(|| name.to_owned())
     };
     let wanted = environment.text("PAGER").or_else(|| there("less"))?;
     Some(wanted).filter(|command| !matches!(command.trim(), "" | "cat"))
@@ -267,7 +266,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
             return rotate::check_here(&config, screen);
         }
-        Verb::Backup(Backup { verb: BackupVerb::Restore(wanted) }) => {
+        Verb::Backup(BackupArgs { verb: BackupVerb::Restore(wanted) }) => {
             return backup::restore(&config, &wanted.from, screen);
         }
         _ => {}
@@ -324,14 +323,14 @@ async fn ask(
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
         Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
         Verb::Workspace(wanted) => workspace::run(&client, wanted, screen).await,
-        Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
-        Verb::History(wanted) => work::history(&client, &wanted, screen).await,
+        Verb::Wake(wanted) => work::wake(&client, wanted, screen).await,
+        Verb::History(wanted) => work::history(&client, wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
         Verb::Rename(wanted) => sessions::rename(&client, &wanted, screen).await,
         Verb::Tag(wanted) => sessions::tag(&client, wanted, screen).await,
-        Verb::Archive(one) => sessions::archive(&client, &one.session, screen).await,
-        Verb::Unarchive(one) => sessions::unarchive(&client, &one.session, screen).await,
-        Verb::Delete(one) => sessions::delete(&client, &one, screen).await,
+        Verb::Archive(one) => sessions::archive(&client, one.session, screen).await,
+        Verb::Unarchive(one) => sessions::unarchive(&client, one.session, screen).await,
+        Verb::Delete(one) => sessions::delete(&client, one, screen).await,
         Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
         Verb::Redact(one) => events::redact(&client, &one, screen).await,
         Verb::Hold(wanted) => retention::hold(&client, &wanted, screen).await,
@@ -351,13 +350,13 @@ async fn ask(
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, config, environment, screen).await,
         Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
-        Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {
+        Verb::Backup(BackupArgs { verb: BackupVerb::Create(wanted) }) => {
             backup::create(&client, config, &wanted.to, screen).await
         }
         Verb::Keys(wanted) => rotate::run(&client, config, wanted.verb, screen).await,
         Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
         Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
-        Verb::Backup(Backup { verb: BackupVerb::Restore(_) })
+        Verb::Backup(BackupArgs { verb: BackupVerb::Restore(_) })
         | Verb::Completions(_)
         | Verb::Config
         | Verb::Demo(_)
@@ -466,11 +465,11 @@ fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) 
     if !screen.terminal {
         return Ok(screen.table(&[], rows)?);
     }
-    let mut paper = readable::Paper::new(screen.columns(), screen.times());
-    for row in rows {
-        let [name, value, from, meaning] = row.as_slice() else { continue };
-        paper.text(&format!("{name} = {value}  ({from})"));
-        paper.say(screen::Tone::Faint, "      ", meaning);
-    }
-    Ok(screen.lines(paper.lines())?)
+    Ok(readable::Paper::print(screen, |paper| {
+        for row in &rows {
+            let [name, value, from, meaning] = row.as_slice() else { continue };
+            paper.text(&format!("{name} = {value}  ({from})"));
+            paper.say(screen::Tone::Faint, "      ", meaning);
+        }
+    })?)
 }

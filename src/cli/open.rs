@@ -104,41 +104,34 @@ fn mode_of_directory(config: &Config) -> Outcome<u32> {
         return Ok(mode);
     }
     let data_dir = config.data_dir.display();
-    Err(Failure::Refused {
-        code: "owner_unavailable",
-        message: format!(
-            "data directory {data_dir}: other users may write to it (mode {mode:04o})"
-        ),
-        action: format!("see that what is in it is yours, then: chmod 700 {data_dir}"),
-    })
+    Err(Failure::refused(
+        "owner_unavailable",
+        format!("data directory {data_dir}: other users may write to it (mode {mode:04o})"),
+        format!("see that what is in it is yours, then: chmod 700 {data_dir}"),
+    ))
 }
 
 fn owned(config: &Config, pid: Option<u64>) -> Failure {
     let data_dir = config.data_dir.display();
     let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
-    Failure::Refused {
-        code: "owner_unavailable",
-        message: format!("data directory {data_dir} is served by {who} already"),
-        action: "use that one, stop it, or serve another directory with --data-dir".to_owned(),
-    }
+    let message = format!("data directory {data_dir} is served by {who} already");
+    let action = "use that one, stop it, or serve another directory with --data-dir";
+    Failure::refused("owner_unavailable", message, action)
 }
 
 fn unopened(config: &Config, error: &OpenError) -> Failure {
     let data_dir = config.data_dir.display();
     match error {
         OpenError::Owned => owned(config, None),
-        OpenError::Newer { .. } => Failure::Refused {
-            code: "store_read_only",
-            message: format!("data directory {data_dir}: {error}"),
-            action: "use the version of sessionlog that wrote it, or a newer one".to_owned(),
-        },
-        OpenError::Backup => Failure::Refused {
-            code: "invalid_request",
-            message: format!("data directory {data_dir}: {error}; nothing was changed"),
-            action: "bring it back into another directory: `sessionlog backup restore DIR \
-                     --data-dir OTHER`"
-                .to_owned(),
-        },
+        OpenError::Newer { .. } => Failure::refused(
+            "store_read_only",
+            format!("data directory {data_dir}: {error}"),
+            "use the version of sessionlog that wrote it, or a newer one",
+        ),
+        OpenError::Backup => Failure::invalid(
+            format!("data directory {data_dir}: {error}; nothing was changed"),
+            "bring it back into another directory: `sessionlog backup restore DIR --data-dir OTHER`",
+        ),
         OpenError::Unfinished => connect::unfinished(config),
         OpenError::Damaged { .. } => Failure::Damaged(format!(
             "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \

@@ -1,106 +1,72 @@
 //! Slices of a session, page after page, with bodies as they came. It must not print.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, to_value, value::RawValue};
+use serde_json::{json, value::RawValue};
 
-use super::{args::Order, failure::Outcome, screen::printable};
+use super::{failure::Outcome, screen::printable};
 use crate::{
-    client::{Client, ClientError, Request, session_path},
-    event::{SessionId, limits},
+    api::events::{EventsAnswer, Gap},
+    client::{Client, ClientError, Request},
+    event::{Position, SessionId, limits},
     import::Members,
+    verbs::{InSession, events::Get},
 };
 
-/// Selection of events.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Query {
-    pub(super) from: Option<String>,
-    pub(super) to: Option<String>,
-    pub(super) around: Option<String>,
-    pub(super) before: Option<u64>,
-    pub(super) after: Option<u64>,
-    pub(super) types: Vec<String>,
-    pub(super) order: Option<Order>,
-    /// Events at most, over all pages.
-    pub(super) limit: Option<u64>,
-    pub(super) allow_gaps: bool,
-}
+/// Selection of events; its limit holds over all pages.
+pub(super) use crate::verbs::events::EventsQuery as Query;
 
 /// One page.
-pub(super) struct Page {
+pub(super) struct EventsPage {
     /// The answer as HTTP gave it.
     pub(super) body: Bytes,
     /// Its events, each as it was written.
     pub(super) events: Vec<Box<RawValue>>,
     /// Lost positions.
-    pub(super) gaps: Vec<LostRange>,
+    pub(super) gaps: Vec<Gap>,
     /// The position to continue from.
     pub(super) next_position: u64,
     /// Types of the session's last events, where a filter of types matched nothing.
     pub(super) types_seen: Vec<String>,
 }
 
-/// A range that cannot be served.
-#[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct LostRange {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) reason: String,
-    /// Since when it is given up.
-    accepted_at: Option<String>,
-}
-
 /// Part of a page.
-pub(super) enum Part<'a> {
+pub(super) enum PagePart<'a> {
     Event(&'a RawValue),
-    Lost(&'a LostRange),
+    Lost(&'a Gap),
 }
 
-impl LostRange {
-    /// As HTTP says it among events.
-    pub(super) fn to_line(&self) -> String {
-        let mut line = json!({ "type": "gap" });
-        if let (Some(line), Ok(Value::Object(gap))) = (line.as_object_mut(), to_value(self)) {
-            line.extend(gap);
-        }
-        line.to_string()
-    }
-
-    /// For a person.
-    pub(super) fn sentence(&self) -> String {
-        let Self { from, to, reason, .. } = self;
-        format!("positions {from}..{to} are missing: {}", printable(reason))
-    }
+/// A gap among events, as HTTP says it.
+pub(super) fn gap_line(gap: &Gap) -> String {
+    let Gap { from, to, reason, accepted_at } = gap;
+    let line = json!({
+        "type": "gap", "from": from, "to": to, "reason": reason, "accepted_at": accepted_at,
+    });
+    line.to_string()
 }
 
-impl Page {
+/// A gap, for a person.
+pub(super) fn gap_sentence(gap: &Gap) -> String {
+    format!("positions {}..{} are missing: {}", gap.from, gap.to, printable(&gap.reason))
+}
+
+impl EventsPage {
     /// Events and gaps in the order of their positions, of a page that is in it.
-    pub(super) fn parts(&self) -> Vec<Part<'_>> {
-        let position = |event: &RawValue| -> Option<u64> {
-            Members::read(event.get()).ok()?.raw("position")?.get().parse().ok()
+    pub(super) fn parts(&self) -> Vec<PagePart<'_>> {
+        let position = |event: &RawValue| -> Option<Position> {
+            Members::read(event.get()).ok()?.raw("position")?.get().parse().ok().map(Position)
         };
-        let mut parts: Vec<Part<'_>> = self.events.iter().map(|event| Part::Event(event)).collect();
+        let mut parts: Vec<PagePart<'_>> =
+            self.events.iter().map(|event| PagePart::Event(event)).collect();
         for gap in &self.gaps {
-            let behind = |part: &Part<'_>| match part {
-                Part::Event(event) => position(event).is_some_and(|at| at >= gap.to),
-                Part::Lost(other) => other.from >= gap.to,
+            let behind = |part: &PagePart<'_>| match part {
+                PagePart::Event(event) => position(event).is_some_and(|at| at >= gap.to),
+                PagePart::Lost(other) => other.from >= gap.to,
             };
             let at = parts.iter().position(behind).unwrap_or(parts.len());
-            parts.insert(at, Part::Lost(gap));
+            parts.insert(at, PagePart::Lost(gap));
         }
         parts
     }
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    data: Vec<Box<RawValue>>,
-    next_page: Option<String>,
-    next_position: u64,
-    #[serde(default)]
-    gaps: Vec<LostRange>,
-    #[serde(default)]
-    types_seen: Vec<String>,
 }
 
 /// A reading of a session, in pages.
@@ -108,54 +74,42 @@ pub(super) struct Pages<'a> {
     client: &'a Client,
     session: &'a SessionId,
     query: Query,
-    left: u64,
-    next_page: Option<String>,
+    left: usize,
     ended: bool,
 }
 
 impl<'a> Pages<'a> {
     pub(super) fn new(client: &'a Client, session: &'a SessionId, query: Query) -> Self {
-        let left = query.limit.unwrap_or(u64::MAX);
-        Self { client, session, query, left, next_page: None, ended: false }
+        let left = query.limit.unwrap_or(usize::MAX);
+        Self { client, session, query, left, ended: false }
     }
 
     /// The next page; `None` after the last.
-    pub(super) async fn next(&mut self) -> Outcome<Option<Page>> {
+    pub(super) async fn next(&mut self) -> Outcome<Option<EventsPage>> {
         if self.ended || self.left == 0 {
             return Ok(None);
         }
         let body = self.client.send(self.request()).await?.body;
-        let answer: Answer =
+        let answer: EventsAnswer =
             serde_json::from_slice(&body).map_err(|error| ClientError::Foreign {
                 address: self.client.address(),
                 reason: format!("a page that does not parse ({error})"),
             })?;
-        self.left = self.left.saturating_sub(answer.data.len() as u64);
+        self.left = self.left.saturating_sub(answer.data.len());
         self.ended = answer.next_page.is_none();
-        self.next_page = answer.next_page.clone();
-        let Answer { data: events, gaps, next_position, types_seen, .. } = answer;
-        Ok(Some(Page { body, events, gaps, next_position, types_seen }))
+        self.query.page.clone_from(&answer.next_page);
+        let EventsAnswer { data: events, gaps, next_position, types_seen, .. } = answer;
+        Ok(Some(EventsPage { body, events, gaps, next_position, types_seen }))
     }
 
     fn request(&self) -> Request {
-        let query = &self.query;
-        let page_max = limits::PAGE_EVENTS_DEFAULT as u64;
-        let mut request = Request::get(session_path(self.session, "/events"))
-            .query_opt("from", query.from.as_ref())
-            .query_opt("to", query.to.as_ref())
-            .query_opt("around", query.around.as_ref())
-            .query_opt("before", query.before)
-            .query_opt("after", query.after)
-            .query_opt("order", query.order.map(Order::as_str))
-            .query_opt("page", self.next_page.as_ref());
+        let mut query = self.query.clone();
         // By default as many as --before and --after ask for.
         if query.around.is_none() || query.limit.is_some() {
-            request = request.query("limit", self.left.min(page_max));
+            query.limit = Some(self.left.min(limits::PAGE_EVENTS_DEFAULT));
         }
-        if query.allow_gaps {
-            request = request.query("allow_gaps", "true");
-        }
-        query.types.iter().fold(request, |request, kind| request.query("types[]", kind))
+        let place = InSession { session: self.session.clone() };
+        Request::from_verb::<Get>(&place, &query, &())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     hook::Pause,
 };
 
-pub(super) fn pause(config: &Config, wanted: &args::Pause, screen: &mut Screen) -> Outcome {
+pub(super) fn pause(config: &Config, wanted: &args::PauseArgs, screen: &mut Screen) -> Outcome {
     let directory = wanted.directory.as_deref().map(found).transpose()?;
     let from = SystemClock::new().now();
     let to = wanted
@@ -36,7 +36,7 @@ pub(super) fn pause(config: &Config, wanted: &args::Pause, screen: &mut Screen) 
     Ok(())
 }
 
-pub(super) fn unpause(config: &Config, wanted: &args::Unpause, screen: &mut Screen) -> Outcome {
+pub(super) fn unpause(config: &Config, wanted: &args::UnpauseArgs, screen: &mut Screen) -> Outcome {
     let directory = wanted.directory.as_deref().map(found).transpose()?;
     let now = SystemClock::new().now();
     let ended = config.gate.unpause(directory.as_deref(), now);
@@ -65,13 +65,13 @@ fn recording(config: &Config, screen: &mut Screen) -> Outcome {
 
 /// A directory as pauses name it: without links where it exists.
 fn found(path: &Path) -> Outcome<PathBuf> {
-    files::resolved(path).map_err(|source| Failure::File { path: path.to_path_buf(), source })
+    files::resolved(path).map_err(Failure::file(path))
 }
 
 fn unchanged(config: &Config, source: std::io::Error) -> Failure {
     match config.gate.file() {
-        Some(file) => Failure::File { path: file.to_path_buf(), source },
-        None => Failure::Usage("there is no home directory to keep a pause in".to_owned()),
+        Some(file) => Failure::file(file)(source),
+        None => Failure::usage("there is no home directory to keep a pause in"),
     }
 }
 
@@ -94,9 +94,7 @@ fn lasting(config: &Config, now: Timestamp) -> Option<Vec<Pause>> {
 /// Describes what is recorded, in a line; true if something that a person may have forgotten is
 /// not.
 pub(super) fn described(config: &Config, screen: &Screen) -> (String, bool) {
-    let excluded = config.listed().find(|found| found.name == "exclude");
-    let excluded = excluded.and_then(|found| found.value.as_deref()).unwrap_or_default();
-    let but = match excluded {
+    let but = match config.settings().text("exclude") {
         "" => String::new(),
         globs => format!("; never {globs}"),
     };
@@ -121,7 +119,7 @@ pub(super) fn to_json(config: &Config) -> Value {
         };
         pauses.iter().map(one).collect::<Vec<Value>>()
     });
-    let exclude = config.listed().find(|found| found.name == "exclude");
+    let exclude = config.settings().get("exclude");
     json!({
         "on": config.gate.is_on() && pauses.is_some(), "pauses": pauses,
         "exclude": exclude.and_then(|found| found.value.clone()),

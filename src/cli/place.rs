@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    args::{Verb, Workspace, WorkspaceVerb},
+    args::{Verb, WorkspaceArgs, WorkspaceVerb},
     common::session,
     connect,
     failure::{Failure, Outcome},
@@ -76,7 +76,7 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         Verb::History(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
         _ => {}
     }
-    if let Verb::Workspace(Workspace { verb: WorkspaceVerb::Move(verb) }) = verb {
+    if let Verb::Workspace(WorkspaceArgs { verb: WorkspaceVerb::Move(verb) }) = verb {
         let to = named(&verb.to, environment);
         verb.from = old_workspace(&verb.from, to.starts_with('/'));
         verb.to = to;
@@ -101,7 +101,7 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         Some(text) => *text = named(text, environment),
         None if is_needed => {
             let missing = "this directory is no project: name the workspace";
-            *place = Some(here(environment).ok_or_else(|| Failure::Usage(missing.to_owned()))?);
+            *place = Some(here(environment).ok_or_else(|| Failure::usage(missing))?);
         }
         None => {}
     }

@@ -209,7 +209,7 @@ enum Wrapped {
 
 impl Wrapped {
     fn parse(wanted: &Proxy) -> Outcome<Self> {
-        let usage = |text: &str| Failure::Usage(text.to_owned());
+        let usage = |text: &str| Failure::usage(text);
         let listen =
             match &wanted.listen {
                 Some(text) => Some(text.parse().map_err(|_| {
@@ -251,12 +251,10 @@ impl Wrapped {
 
     async fn run(self, client: Client, options: Options) -> Outcome {
         let streams = (tokio::io::stdin(), tokio::io::stdout());
-        let refused = |error: std::io::Error| Failure::Refused {
-            code: "invalid_request",
-            message: format!("the server cannot be wrapped: {error}"),
-            action: "name a program that speaks MCP on its standard input and output, or the \
-                     address of a server"
-                .to_owned(),
+        let action = "name a program that speaks MCP on its standard input and output, or the \
+                      address of a server";
+        let refused = |error: std::io::Error| {
+            Failure::invalid(format!("the server cannot be wrapped: {error}"), action)
         };
         // The signal means that the client has ended.
         let stop = signals::asked_to_end().map_err(refused)?;

@@ -117,7 +117,7 @@ pub(super) fn manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
         Some(name) => {
             let found = root.find_subcommand(name).cloned();
             let found =
-                found.ok_or_else(|| Failure::Usage(format!("there is no verb {name:?}")))?;
+                found.ok_or_else(|| Failure::usage(format!("there is no verb {name:?}")))?;
             let title = format!("sessionlog-{}", found.get_name());
             found.name(title)
         }

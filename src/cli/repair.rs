@@ -1,9 +1,11 @@
 //! `repair`: shows what is lost, and with --accept-loss has the owner continue without it. It must
 //! not open a data directory itself, nor accept a loss that it did not show.
 
+use std::io;
+
 use super::{
-    args::Repair,
-    failure::{Failure, Outcome},
+    args::RepairArgs,
+    failure::{DAMAGED, Failure, Outcome},
     screen::{Screen, Tone, counted, printable},
 };
 use crate::{
@@ -12,31 +14,23 @@ use crate::{
     verbs::{NoQuery, Nowhere, admin},
 };
 
-/// Exit code for damage that is still there.
-const DAMAGED: u8 = 3;
-
-pub(super) async fn run(client: &Client, wanted: Repair, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(client: &Client, wanted: RepairArgs, screen: &mut Screen) -> Outcome {
     let accept = wanted.accept_loss && !wanted.dry_run;
     let session = wanted.session.as_ref().map(ToString::to_string);
     let what = session.clone().unwrap_or_else(|| "the store".to_owned());
     let body = RepairRequest { session, store: wanted.store, accept_loss: accept };
     let answer = client.call::<admin::Repair>(&Nowhere {}, &NoQuery {}, &body).await?;
-    if screen.json {
-        screen.print(&answer)?;
-    } else {
-        show(&answer, &what, screen)?;
-    }
+    screen.show(&answer, |screen| print_lost(&answer, &what, screen))?;
     let lost = !answer.gaps.is_empty() || !answer.unnamed.is_empty();
     if lost && !answer.accepted { Err(Failure::Silent(DAMAGED)) } else { Ok(()) }
 }
 
-fn show(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> Outcome {
+fn print_lost(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> io::Result<()> {
     let RepairAnswer { accepted, events_lost, gaps, unnamed, copies } = answer;
     let accepted = *accepted;
     if gaps.is_empty() && unnamed.is_empty() {
         let verdict = screen.paint(Tone::Good, "nothing to do");
-        screen.line(format!("{verdict}: {what} has no damage that was not accepted"))?;
-        return Ok(());
+        return screen.line(format!("{verdict}: {what} has no damage that was not accepted"));
     }
     let verdict = match accepted {
         true => screen.paint(Tone::Good, "accepted"),
@@ -44,8 +38,8 @@ fn show(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> Outcome {
     };
     screen.line(format!(
         "{verdict}: {what}, {} lost in {}",
-        counted(usize::try_from(*events_lost).unwrap_or(usize::MAX), "event"),
-        counted(gaps.len(), "place")
+        counted(*events_lost, "event"),
+        counted(gaps.len() as u64, "place")
     ))?;
     for gap in gaps {
         let (from, to, reason) = (gap.from, gap.to, printable(&gap.reason));
@@ -64,10 +58,7 @@ fn show(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> Outcome {
         screen.line(format!("  {kept}: quarantine/{}", printable(copy)))?;
     }
     screen.line(match accepted {
-        true => "What is lost stays a permanent gap; appends continue behind it.".to_owned(),
-        false => {
-            "Nothing was changed. Copy the data directory, then give --accept-loss.".to_owned()
-        }
-    })?;
-    Ok(())
+        true => "What is lost stays a permanent gap; appends continue behind it.",
+        false => "Nothing was changed. Copy the data directory, then give --accept-loss.",
+    })
 }

@@ -2,12 +2,12 @@
 //! another one. It must not show a key, and `check` must not change a byte, nor need a key or an
 //! owner.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io;
 
 use super::{
     args::KeysVerb,
     config::Config,
-    failure::{Failure, Outcome},
+    failure::{DAMAGED, Failure, Outcome, REFUSED},
     screen::{Screen, Tone, counted},
 };
 use crate::{
@@ -18,20 +18,16 @@ use crate::{
     verbs::{NoQuery, Nowhere, admin},
 };
 
-/// Exit codes of an answer that was printed.
-const REFUSED: u8 = 1;
-const DAMAGED: u8 = 3;
-
 /// `keys check` of a directory of this machine: it is read without an owner.
 pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
-    let failed = |source| Failure::File { path: config.data_dir.clone(), source };
+    let failed = Failure::file(&config.data_dir);
     // Opening a directory that does not exist would create it.
-    let there = files::look(&config.data_dir).map_err(failed)?;
+    let there = files::look(&config.data_dir).map_err(&failed)?;
     if there.is_none() {
         return Err(failed(std::io::ErrorKind::NotFound.into()));
     }
     let env = Env::locked_by(&config.data_dir, config.lock_rule)
-        .map_err(failed)?
+        .map_err(&failed)?
         .with_keys(config.keys.read()?);
     let report = key_report(&env).map_err(|error| match error {
         OpenError::Io { source, .. } => failed(source),
@@ -41,7 +37,7 @@ pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
     if screen.json {
         screen.value(&serde_json::to_value(&answer).unwrap_or_default())?;
     } else {
-        show(&answer, screen)?;
+        print_keys(&answer, screen)?;
     }
     verdict(&answer)
 }
@@ -55,11 +51,7 @@ pub(super) async fn run(
     match verb {
         KeysVerb::Check => {
             let answer = client.call::<admin::Keys>(&Nowhere {}, &NoQuery {}, &()).await?;
-            if screen.json {
-                screen.print(&answer)?
-            } else {
-                show(&answer, screen)?
-            }
+            screen.show(&answer, |screen| print_keys(&answer, screen))?;
             verdict(&answer)
         }
         KeysVerb::Rotate => rotate(client, config, screen).await,
@@ -69,7 +61,7 @@ pub(super) async fn run(
 /// Repeats the request until every session has the new key. The owner may have started before the
 /// key was changed here.
 async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
-    let bar = progress_bar(screen);
+    let bar = screen.progress(None, "{wide_bar} {pos}/{len} keys {eta}");
     let answer = loop {
         let answer = client.call::<admin::RotateKeys>(&Nowhere {}, &NoQuery {}, &()).await;
         let answer = answer.inspect_err(|_| bar.finish_and_clear())?;
@@ -85,25 +77,20 @@ async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcom
         && config.url.is_none()
         && answer.current.as_ref() != Some(&wanted)
     {
-        return Err(Failure::Refused {
-            code: "invalid_request",
-            message: format!("the owner was started with other keys than {wanted}"),
-            action: "stop it (it exits by itself when idle), then run this again".to_owned(),
-        });
+        return Err(Failure::invalid(
+            format!("the owner was started with other keys than {wanted}"),
+            "stop it (it exits by itself when idle), then run this again",
+        ));
     }
-    if screen.json {
-        return Ok(screen.print(&answer)?);
-    }
-    let id = answer.current.clone().unwrap_or_default();
-    let keys = counted(usize::try_from(answer.keys).unwrap_or(usize::MAX), "key");
-    screen.line(format!("{keys} under {id}, none under another: the one before may go"))?;
-    Ok(())
+    let (id, keys) = (answer.current.as_deref().unwrap_or_default(), counted(answer.keys, "key"));
+    screen.show(&answer, |screen| {
+        screen.line(format!("{keys} under {id}, none under another: the one before may go"))
+    })
 }
 
-fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
+fn print_keys(answer: &KeysAnswer, screen: &mut Screen) -> io::Result<()> {
     if !answer.encrypted {
-        screen.line("This store is not encrypted; no key needed.")?;
-        return Ok(());
+        return screen.line("This store is not encrypted; no key needed.");
     }
     let given = |id: &String| {
         let there = answer.given.contains(id);
@@ -121,8 +108,7 @@ fn show(answer: &KeysAnswer, screen: &mut Screen) -> Outcome {
     let KeysAnswer { keys, behind, destroyed, unreadable, .. } = answer;
     lines.push(format!("keys of sessions: {keys}, not yet under it: {behind}"));
     lines.push(format!("destroyed: {destroyed}, unreadable: {unreadable}"));
-    lines.iter().try_for_each(|line| screen.line(line))?;
-    Ok(())
+    lines.iter().try_for_each(|line| screen.line(line))
 }
 
 /// Fails unless the store would open and every key is whole.
@@ -131,17 +117,5 @@ fn verdict(answer: &KeysAnswer) -> Outcome {
         (true, 0) => Ok(()),
         (false, _) => Err(Failure::Silent(REFUSED)),
         (true, _) => Err(Failure::Silent(DAMAGED)),
-    }
-}
-
-fn progress_bar(screen: &Screen) -> ProgressBar {
-    let target = match screen.shows_progress() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    match ProgressStyle::with_template("{wide_bar} {pos}/{len} keys {eta}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }

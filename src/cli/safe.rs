@@ -10,7 +10,7 @@ const CODES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m
 
 /// A colour or style of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum Style {
     Off = 0,
     Strong = 1,
     Faint = 2,
@@ -32,8 +32,8 @@ impl Seal {
     }
 
     /// The mark that [`Self::guard`] replaces with the style's code.
-    pub(super) fn mark(self, mark: Mark) -> String {
-        format!("{}{}", self.0, mark as u8)
+    pub(super) fn mark(self, style: Style) -> String {
+        format!("{}{}", self.0, style as u8)
     }
 
     /// A text without the marks.
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_terminal_gets_our_styles_and_nothing_else_that_steers_it() {
         let seal = Seal('\u{f1234}');
-        let red = format!("{}red{}", seal.mark(Mark::Red), seal.mark(Mark::Off));
+        let red = format!("{}red{}", seal.mark(Style::Red), seal.mark(Style::Off));
         assert_eq!(seal.guard(&red), "\x1b[31mred\x1b[0m");
         for (text, expected) in [
             ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),

@@ -5,13 +5,15 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
 pub(super) use super::safe::printable;
 use super::{
+    failure::Outcome,
     pager::Pager,
-    safe::{Mark, Seal},
+    safe::{Seal, Style},
     times::Times,
 };
 use crate::wire::json;
@@ -168,6 +170,16 @@ impl Screen {
         self.answer(&serde_json::to_vec(answer)?)
     }
 
+    /// An answer as JSON where that is wanted, else what `text` prints of it.
+    pub(super) fn show(
+        &mut self,
+        answer: &impl Serialize,
+        text: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) -> Outcome {
+        let printed = if self.json { self.print(answer) } else { text(self) };
+        Ok(printed?)
+    }
+
     /// Bytes as they are.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
@@ -195,23 +207,34 @@ impl Screen {
         let _ = writeln!(io::stderr(), "{}", self.seal.guard(text.as_ref()));
     }
 
-    /// True if a person waits and may be shown the progress of a verb.
-    pub(super) fn shows_progress(&self) -> bool {
-        self.terminal_errors && !self.json && !self.quiet
+    /// Progress of a verb in a style of `indicatif`, of so many units where that is known.
+    pub(super) fn progress(&self, units: Option<u64>, style: &str) -> ProgressBar {
+        let is_shown = self.terminal_errors && !self.json && !self.quiet && self.pager.is_none();
+        let target = match is_shown {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(units, target);
+        match ProgressStyle::with_template(style) {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }
     }
 
     /// A sign that a verb works, for one that cannot say how far it is.
-    pub(super) fn spinner(&self, doing: &str) -> indicatif::ProgressBar {
-        let target = match self.shows_progress() && self.pager.is_none() {
-            true => indicatif::ProgressDrawTarget::stderr(),
-            false => indicatif::ProgressDrawTarget::hidden(),
-        };
-        let bar = indicatif::ProgressBar::with_draw_target(None, target);
-        let style = indicatif::ProgressStyle::with_template("{spinner} {msg} {elapsed}");
-        let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+    pub(super) fn spinner(&self, doing: &str) -> ProgressBar {
+        let bar = self.progress(None, "{spinner} {msg} {elapsed}");
         bar.set_message(doing.to_owned());
         bar.enable_steady_tick(SPINNER_TICK);
         bar
+    }
+
+    /// The outcome of a call, with a spinner meanwhile.
+    pub(super) async fn while_waiting<T>(&self, doing: &str, call: impl Future<Output = T>) -> T {
+        let spinner = self.spinner(doing);
+        let outcome = call.await;
+        spinner.finish_and_clear();
+        outcome
     }
 
     /// True if there is a person who can be asked.
@@ -233,14 +256,14 @@ impl Screen {
         if !self.colours || text.is_empty() {
             return text.to_owned();
         }
-        let mark = match tone {
+        let style = match tone {
             Tone::Plain => return text.to_owned(),
-            Tone::Faint => Mark::Faint,
-            Tone::Strong => Mark::Strong,
-            Tone::Good => Mark::Green,
-            Tone::Bad => Mark::Red,
+            Tone::Faint => Style::Faint,
+            Tone::Strong => Style::Strong,
+            Tone::Good => Style::Green,
+            Tone::Bad => Style::Red,
         };
-        format!("{}{text}{}", self.seal.mark(mark), self.seal.mark(Mark::Off))
+        format!("{}{text}{}", self.seal.mark(style), self.seal.mark(Style::Off))
     }
 
     /// A table of plain text (codes for colours would be counted as width); tab-separated lines
@@ -290,7 +313,7 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
 }
 
 /// So many of a thing, in words.
-pub(super) fn counted(number: usize, one: &str) -> String {
+pub(super) fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
@@ -318,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_yes_is_a_yes() {
+    fn only_y_or_yes_confirms() {
         assert!(["y", "Y\n", " yes ", "YES\r\n"].into_iter().all(is_yes));
         assert!(!["", "\n", "n", "yep", "y y", "ye", "yes please"].into_iter().any(is_yes));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    answer::as_count,
     args,
     failure::Outcome,
     readable::{Paper, words::many},
@@ -29,7 +30,7 @@ const LINE_CHARS: usize = 120;
 /// Characters that end a quoted word of a query.
 const QUOTES: [char; 4] = ['"', '“', '”', '„'];
 
-pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(client: &Client, wanted: args::SearchArgs, screen: &mut Screen) -> Outcome {
     let mut q = with_own_days(&wanted.query.join(" "));
     let workspace = wanted.workspace.filter(|name| !is_named(name, &mut q));
     let asked = SearchBody {
@@ -43,30 +44,19 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
         include_archived: wanted.archived,
         after: wanted.since.as_deref().map(moment).transpose()?,
         before: wanted.until.as_deref().map(moment).transpose()?,
-        limit: wanted.limit.and_then(|limit| usize::try_from(limit).ok()),
+        limit: wanted.limit.map(as_count),
         around: wanted.around.or((!screen.json).then_some(AROUND)),
         order: wanted.newest.then(|| "time".to_owned()),
         wait_ms: u64::try_from(wanted.wait.unwrap_or(WAIT).as_millis()).unwrap_or(u64::MAX),
         ..SearchBody::default()
     };
-    let spinner = screen.spinner("searching");
-    let found = client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked).await;
-    spinner.finish_and_clear();
-    let found = found?;
-    if screen.json {
-        return Ok(screen.print(&found)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    found.hits.iter().for_each(|hit| print_hit(hit, &mut paper));
-    screen.lines(paper.lines())?;
-    if found.hits.is_empty() {
-        screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
-    }
-    if found.next_page.is_some() {
-        screen.note("There is more: --limit N shows up to 100.");
-    }
-    notes(&found, screen);
-    Ok(())
+    let call = client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
+    let found = screen.while_waiting("searching", call).await?;
+    screen.show(&found, |screen| {
+        Paper::print(screen, |paper| found.hits.iter().for_each(|hit| print_hit(hit, paper)))?;
+        notes(&found, screen);
+        Ok(())
+    })
 }
 
 /// True if a workspace may be named by the last part of its path: then it becomes a word of the
@@ -79,8 +69,15 @@ fn is_named(name: &str, q: &mut String) -> bool {
     is_part
 }
 
-/// Notes the workspaces that were searched, and the events that were not.
+/// Notes whether anything was found, the workspaces that were searched, and the events that were
+/// not.
 fn notes(found: &SearchAnswer, screen: &Screen) {
+    if found.hits.is_empty() {
+        screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
+    }
+    if found.next_page.is_some() {
+        screen.note("There is more: --limit N shows up to 100.");
+    }
     if !found.workspaces.is_empty() {
         let names: Vec<String> = found.workspaces.iter().map(|name| printable(name)).collect();
         screen.note(format!("Looked in the workspaces {}.", names.join(", ")));

@@ -22,11 +22,9 @@ pub(in crate::cli) struct SecretsSource {
 impl SecretsSource {
     /// The rules.
     pub(super) fn read(&self) -> Outcome<Recogniser> {
-        Recogniser::parse(&self.rules, &self.lines()?).map_err(|error| Failure::Refused {
-            code: "invalid_request",
-            message: self.worded(&error),
-            action: "correct the setting secrets, or the file that secrets_file names".to_owned(),
-        })
+        let action = "correct the setting secrets, or the file that secrets_file names";
+        let read = Recogniser::parse(&self.rules, &self.lines()?);
+        read.map_err(|error| Failure::invalid(self.worded(&error), action))
     }
 
     /// As many of the rules as can be read, and what is wrong with the others.
@@ -42,8 +40,7 @@ impl SecretsSource {
 
     fn lines(&self) -> Outcome<String> {
         let Some(path) = &self.file else { return Ok(String::new()) };
-        files::read_text(path, FILE_BYTES_MAX)
-            .map_err(|source| Failure::File { path: path.clone(), source })
+        files::read_text(path, FILE_BYTES_MAX).map_err(Failure::file(path))
     }
 
     fn worded(&self, error: &RulesError) -> String {

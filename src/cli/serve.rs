@@ -309,9 +309,8 @@ impl Network {
 
 async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
     let address = config.listen;
-    let refused = |message: String, action: &str| {
-        Err(Failure::Refused { code: "forbidden", message, action: action.to_owned() })
-    };
+    let refused =
+        |message: String, action: &str| Err(Failure::refused("forbidden", message, action));
     if !address.ip().is_loopback() {
         if !asks {
             return refused(
@@ -335,10 +334,10 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
             );
         }
     }
-    TcpListener::bind(address).await.map_err(|error| Failure::Refused {
-        code: "owner_unavailable",
-        message: format!("listen: {address} cannot be listened on: {error}"),
-        action: "stop what listens there, or name another address with --listen".to_owned(),
+    TcpListener::bind(address).await.map_err(|error| {
+        let message = format!("listen: {address} cannot be listened on: {error}");
+        let action = "stop what listens there, or name another address with --listen";
+        Failure::refused("owner_unavailable", message, action)
     })
 }
 

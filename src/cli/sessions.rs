@@ -28,7 +28,11 @@ const TITLE_CHARS: usize = 120;
 /// Tokens of where a session stands, as `show` says it.
 const SHOWN_TOKENS: usize = 1_000;
 
-pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
+pub(super) async fn list(
+    client: &Client,
+    wanted: args::SessionsArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let limit = wanted.limit.unwrap_or(u64::MAX);
     if wanted.deleted {
         return hidden(client, limit, screen).await;
@@ -40,16 +44,12 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         || !wanted.state.is_empty();
     let tags = wanted.tag.into_iter().map(|(name, value)| format!("{name}={value}"));
     let left = usize::try_from(limit).unwrap_or(usize::MAX);
+    let of_client = wanted.client.map(|name| format!("client={name}"));
     let query = sessions::ListQuery {
-        order: Some(wanted.order.as_str().to_owned()),
+        order: Some(args::name_of(wanted.order)),
         sort: Some("updated".to_owned()),
         workspace: wanted.workspace,
-        metadata: wanted
-            .client
-            .map(|name| format!("client={name}"))
-            .into_iter()
-            .chain(tags)
-            .collect(),
+        metadata: of_client.into_iter().chain(tags).collect(),
         include_archived: wanted.archived,
         statuses: wanted.state,
         created_gte: wanted.since.as_deref().map(moment).transpose()?,
@@ -117,6 +117,19 @@ async fn pages(
     }
 }
 
+/// Passes every session on, the newest first.
+pub(super) async fn for_each(client: &Client, mut each: impl FnMut(Session)) -> Outcome {
+    let mut query = sessions::ListQuery { limit: Some(PAGE), ..Default::default() };
+    loop {
+        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        list.data.into_iter().for_each(&mut each);
+        query.page = list.next_page;
+        if query.page.is_none() {
+            return Ok(());
+        }
+    }
+}
+
 /// True if a workspace has sessions.
 pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bool> {
     let query = sessions::ListQuery {
@@ -133,23 +146,16 @@ async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
     let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await?;
     let rows = kept.data.into_iter().filter(|row| row.stage != "alive");
     let rows: Vec<RetentionRow> = rows.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
-    if screen.json {
-        return Ok(screen.print(&rows)?);
-    }
-    if rows.is_empty() {
-        screen.note("No session has expired or was deleted.");
-        return Ok(());
-    }
-    let row = |row: RetentionRow| {
+    let row = |row: &RetentionRow| {
         let until = row.at.as_deref().map_or_else(|| "without end".to_owned(), instant);
-        let title = one_line(&row.title.unwrap_or_default(), TITLE_CHARS);
-        vec![row.session, row.stage, until, title]
+        let title = one_line(row.title.as_deref().unwrap_or_default(), TITLE_CHARS);
+        vec![row.session.clone(), row.stage.clone(), until, title]
     };
-    screen.table(
-        &["SESSION", "STATE", "RESTORABLE UNTIL", "TITLE"],
-        rows.into_iter().map(row).collect(),
-    )?;
-    Ok(())
+    let heads = ["SESSION", "STATE", "RESTORABLE UNTIL", "TITLE"];
+    screen.show(&rows, |screen| match rows.is_empty() {
+        true => Ok(screen.note("No session has expired or was deleted.")),
+        false => screen.table(&heads, rows.iter().map(row).collect()),
+    })
 }
 
 /// Reason for which a list is empty.
@@ -197,7 +203,7 @@ fn row(session: &Session, title: &str, times: &Times) -> Vec<String> {
     ]
 }
 
-pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Screen) -> Outcome {
+pub(super) async fn show(client: &Client, wanted: &args::ShowArgs, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
     let place = InSession { session: id.clone() };
     if screen.json && wanted.lineage {
@@ -208,28 +214,29 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
         return Ok(screen.print(&session)?);
     }
     let family = fork::lineage(client, id).await?;
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    if !wanted.lineage {
-        readable::session(&tree(&session)?, &mut paper);
-    }
-    for (n, line) in fork::family_tree(&session, &family).into_iter().enumerate() {
-        let name = if n == 0 { "lineage" } else { "" };
-        paper.say(Tone::Plain, &format!("{name:<13} "), &line);
-    }
+    let facts = tree(&session)?;
     // A damaged session has no view; the rest is shown.
     let query = views::IndexQuery {
         tokens_max: Some(SHOWN_TOKENS),
         format: Some("text".to_owned()),
         ..views::IndexQuery::default()
     };
-    let view = client.text(Request::from_verb::<views::Index>(&place, &query, &()));
-    if let (false, Ok(view)) = (wanted.lineage, view.await) {
-        // A task that equals the title is shown once.
-        let title = session.title.as_deref().unwrap_or_default();
-        let task = format!("\n**Task.** {title}\n");
-        paper.brief(&view.replacen(&task, "", 1));
-    }
-    Ok(screen.lines(paper.lines())?)
+    let view = client.text(Request::from_verb::<views::Index>(&place, &query, &())).await;
+    Ok(Paper::print(screen, |paper| {
+        if !wanted.lineage {
+            readable::session(&facts, paper);
+        }
+        for (n, line) in fork::family_tree(&session, &family).into_iter().enumerate() {
+            let name = if n == 0 { "lineage" } else { "" };
+            paper.say(Tone::Plain, &format!("{name:<13} "), &line);
+        }
+        if let (false, Ok(view)) = (wanted.lineage, view) {
+            // A task that equals the title is shown once.
+            let title = session.title.as_deref().unwrap_or_default();
+            let task = format!("\n**Task.** {title}\n");
+            paper.brief(&view.replacen(&task, "", 1));
+        }
+    })?)
 }
 
 /// Description of a session in a question: its id, title and number of events.
@@ -243,69 +250,68 @@ async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
         }
         Err(error) => return Err(error.into()),
     };
-    let events = counted(usize::try_from(session.tail).unwrap_or(usize::MAX), "event");
+    let events = counted(session.tail, "event");
     Ok(match one_line(&session.title.unwrap_or_default(), TITLE_CHARS) {
         title if title.is_empty() => format!("Session {id} has {events}."),
         title => format!("Session {id} \"{title}\" has {events}."),
     })
 }
 
-pub(super) async fn rename(client: &Client, wanted: &args::Rename, screen: &mut Screen) -> Outcome {
+pub(super) async fn rename(
+    client: &Client,
+    wanted: &args::RenameArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let place = InSession { session: wanted.session.clone() };
     let title = Some(wanted.title.trim()).filter(|title| !title.is_empty()).map(str::to_owned);
     let body = UpdateSession { title: Some(title), ..UpdateSession::default() };
     let session = client.call::<sessions::Update>(&place, &NoQuery {}, &body).await?;
-    if screen.json {
-        return Ok(screen.print(&session)?);
-    }
-    screen.line(match session.title {
-        Some(title) => format!("renamed {}: {}", wanted.session, one_line(&title, TITLE_CHARS)),
-        None => format!("removed the title of {}", wanted.session),
-    })?;
-    Ok(())
+    screen.show(&session, |screen| match &session.title {
+        Some(title) => {
+            screen.line(format!("renamed {}: {}", place.session, one_line(title, TITLE_CHARS)))
+        }
+        None => screen.line(format!("removed the title of {}", place.session)),
+    })
 }
 
-pub(super) async fn tag(client: &Client, wanted: args::Tag, screen: &mut Screen) -> Outcome {
+pub(super) async fn tag(client: &Client, wanted: args::TagArgs, screen: &mut Screen) -> Outcome {
     let place = InSession { session: wanted.session };
     let some = |value: String| Some(value).filter(|value| !value.is_empty());
     let pairs = wanted.pairs.into_iter().map(|(name, value)| (name, some(value)));
     let body = UpdateSession { metadata: Some(pairs.collect()), ..UpdateSession::default() };
     let session = client.call::<sessions::Update>(&place, &NoQuery {}, &body).await?;
-    if screen.json {
-        return Ok(screen.print(&session)?);
-    }
     let pairs = session.metadata.iter().map(|(name, value)| format!("{name}={value}"));
     let pairs = pairs.collect::<Vec<_>>().join(" ");
-    screen.line(match pairs.is_empty() {
-        true => format!("{} has no tags", place.session),
-        false => format!("{} has the tags {}", place.session, one_line(&pairs, TITLE_CHARS)),
-    })?;
-    Ok(())
+    screen.show(&session, |screen| match pairs.is_empty() {
+        true => screen.line(format!("{} has no tags", place.session)),
+        false => {
+            screen.line(format!("{} has the tags {}", place.session, one_line(&pairs, TITLE_CHARS)))
+        }
+    })
 }
 
-pub(super) async fn archive(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
-    let place = InSession { session: id.clone() };
+pub(super) async fn archive(client: &Client, id: SessionId, screen: &mut Screen) -> Outcome {
+    let (effect, place) = ("it can be read, and not written until", InSession { session: id });
     let session = client.call::<sessions::Archive>(&place, &NoQuery {}, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&session)?);
-    }
-    screen.line(format!(
-        "archived {id}: it can be read, and not written until `sessionlog unarchive {id}`"
-    ))?;
-    Ok(())
+    let id = place.session;
+    screen.show(&session, |screen| {
+        screen.line(format!("archived {id}: {effect} `sessionlog unarchive {id}`"))
+    })
 }
 
-pub(super) async fn unarchive(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
-    let place = InSession { session: id.clone() };
+pub(super) async fn unarchive(client: &Client, id: SessionId, screen: &mut Screen) -> Outcome {
+    let place = InSession { session: id };
     let session = client.call::<sessions::Unarchive>(&place, &NoQuery {}, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&session)?);
-    }
-    screen.line(format!("unarchived {id}: it can be written again"))?;
-    Ok(())
+    screen.show(&session, |screen| {
+        screen.line(format!("unarchived {}: it can be written again", place.session))
+    })
 }
 
-pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut Screen) -> Outcome {
+pub(super) async fn delete(
+    client: &Client,
+    wanted: args::DeleteArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let id = &wanted.session;
     consent::required("delete", wanted.yes, screen)?;
     if !wanted.yes {
@@ -319,21 +325,23 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
         let unchanged = format!("{id} was not deleted");
         consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
     }
-    let (place, query) =
-        (InSession { session: id.clone() }, sessions::DeleteQuery { now: wanted.now });
+    let place = InSession { session: id.clone() };
+    let query = sessions::DeleteQuery { now: wanted.now };
     let deleted = client.call::<sessions::Delete>(&place, &query, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&deleted)?);
-    }
-    screen.line(format!("deleted {id}"))?;
-    if let Some(until) = deleted.restorable_until {
-        let until = instant(&until);
-        screen.line(format!("until {until} `sessionlog restore {id}` brings it back"))?;
-    }
-    Ok(())
+    screen.show(&deleted, |screen| {
+        screen.line(format!("deleted {id}"))?;
+        deleted.restorable_until.as_deref().map_or(Ok(()), |until| {
+            let until = instant(until);
+            screen.line(format!("until {until} `sessionlog restore {id}` brings it back"))
+        })
+    })
 }
 
-pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
+pub(super) async fn erase(
+    client: &Client,
+    wanted: &args::EraseArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let id = &match (&wanted.notebook, &wanted.session) {
         (Some(workspace), _) => memory::notebook(client, workspace).await?,
         (None, Some(session)) => session.clone(),
@@ -343,7 +351,7 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
     // Shown before the deletion; a session that does not exist has no forks.
     let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);
     if forks > 0 {
-        let forks = counted(usize::try_from(forks).unwrap_or(usize::MAX), "fork");
+        let forks = counted(forks, "fork");
         screen.note(format!(
             "sessionlog: {forks} of {id}: what they share with it answers prefix_erased"
         ));
@@ -359,20 +367,18 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
     let place = InSession { session: id.clone() };
     let query = sessions::EraseQuery { with_memory: wanted.with_memory };
     let erased = client.call::<sessions::Erase>(&place, &query, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&erased)?);
-    }
-    screen.line(format!("erased {id}"))?;
-    let items = counted(erased.memory.len(), "item");
-    match erased.memory.first() {
-        Some(item) if item.redacted => {
-            screen.line(format!("removed the text of {items} of memory written from it"))?;
+    screen.show(&erased, |screen| {
+        screen.line(format!("erased {id}"))?;
+        let items = counted(erased.memory.len() as u64, "item");
+        match erased.memory.first() {
+            Some(item) if item.redacted => {
+                screen.line(format!("removed the text of {items} of memory written from it"))
+            }
+            Some(item) => screen.line(format!(
+                "{items} of memory written from it stay: `sessionlog redact {} {}` removes the first",
+                item.notebook, item.memory_id
+            )),
+            None => Ok(()),
         }
-        Some(item) => screen.line(format!(
-            "{items} of memory written from it stay: `sessionlog redact {} {}` removes the first",
-            item.notebook, item.memory_id
-        ))?,
-        None => {}
-    }
-    Ok(())
+    })
 }

@@ -22,7 +22,7 @@ pub(super) struct Setting {
     /// `None`: worked out where the program runs, or nothing.
     pub(super) default: Option<&'static str>,
     meaning: &'static str,
-    shown: Shown,
+    shown: ShownIn,
     /// True if an owner must have it like its front ends: they compare it.
     pub(super) shared: bool,
     /// True if it is a secret: it comes from the environment alone, for others can read a command
@@ -32,7 +32,7 @@ pub(super) struct Setting {
 
 /// The help that shows a setting's flag. Every verb accepts it, since any may start an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ShownIn {
     Everywhere,
     Serve,
     /// For tests and special cases.
@@ -248,7 +248,7 @@ impl Setting {
             value,
             default: None,
             meaning,
-            shown: Shown::Serve,
+            shown: ShownIn::Serve,
             shared: false,
             secret: false,
         }
@@ -259,11 +259,11 @@ impl Setting {
     }
 
     const fn everywhere(self) -> Self {
-        Self { shown: Shown::Everywhere, ..self }
+        Self { shown: ShownIn::Everywhere, ..self }
     }
 
     const fn nowhere(self) -> Self {
-        Self { shown: Shown::Nowhere, ..self }
+        Self { shown: ShownIn::Nowhere, ..self }
     }
 
     const fn shared(self) -> Self {
@@ -281,7 +281,7 @@ impl Setting {
 
     /// True if listings leave it out while it has its default.
     pub(super) fn is_hidden(&self) -> bool {
-        self.shown == Shown::Nowhere
+        self.shown == ShownIn::Nowhere
     }
 
     /// Its meaning and default.
@@ -334,7 +334,7 @@ impl Flags {
 impl Args for Flags {
     fn augment_args(command: Command) -> Command {
         SETTINGS.iter().filter(|setting| !setting.secret).fold(command, |command, setting| {
-            let hide = setting.shown != Shown::Everywhere;
+            let hide = setting.shown != ShownIn::Everywhere;
             command.arg(setting.argument().global(true).help_heading(EVERY_VERB).hide(hide))
         })
     }
@@ -369,7 +369,7 @@ pub(super) struct OfAnOwner;
 impl Args for OfAnOwner {
     fn augment_args(command: Command) -> Command {
         let shown =
-            SETTINGS.iter().filter(|setting| setting.shown == Shown::Serve && !setting.secret);
+            SETTINGS.iter().filter(|setting| setting.shown == ShownIn::Serve && !setting.secret);
         shown.fold(command, |command, setting| {
             command.arg(setting.argument().help_heading(OF_AN_OWNER))
         })

@@ -22,14 +22,14 @@ use super::{
 use crate::env::{files, host::Scratch};
 
 /// A temporary directory and this program; the directory is removed when the stage is dropped.
-pub(super) struct Stage {
+pub(super) struct TemporaryStore {
     scratch: Scratch,
     program: PathBuf,
     /// An empty configuration: the user's own would lead the processes to the user's sessions.
     config: PathBuf,
 }
 
-impl Stage {
+impl TemporaryStore {
     /// Makes the directory; its name begins with `prefix`.
     pub(super) fn new(prefix: &str) -> Outcome<Self> {
         let scratch = Scratch::new(prefix)?;
@@ -76,7 +76,7 @@ impl Stage {
     }
 
     /// Starts a server on a free port and waits until it listens.
-    pub(super) async fn serve(&self) -> Outcome<Server> {
+    pub(super) async fn serve(&self) -> Outcome<StagedServer> {
         let mut command = self.command("serve");
         command.args(["--listen", "127.0.0.1:0", "--log", "error"]).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -84,24 +84,22 @@ impl Stage {
         let line = lines.next_line().await?.unwrap_or_default();
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
         let url = said.get("listening").and_then(Value::as_str).and_then(|url| url.parse().ok());
-        match url {
-            Some(url) => Ok(Server { child, url }),
-            None => Err(Failure::Refused {
-                code: "owner_unavailable",
-                message: format!("the server of this command did not start: {line}"),
-                action: "run `sessionlog serve` to see why".to_owned(),
-            }),
-        }
+        let url = url.ok_or_else(|| {
+            let message = format!("the server of this command did not start: {line}");
+            let action = "run `sessionlog serve` to see why";
+            Failure::refused("owner_unavailable", message, action)
+        })?;
+        Ok(StagedServer { child, url })
     }
 }
 
 /// A server that was started; it is killed when this is dropped.
-pub(super) struct Server {
+pub(super) struct StagedServer {
     pub(super) child: Child,
     pub(super) url: url::Url,
 }
 
-impl Server {
+impl StagedServer {
     /// Asks it to stop, as a service manager would, and waits.
     pub(super) async fn stop(&mut self) -> Outcome {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok());

@@ -26,7 +26,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Settings of one tenant; the others are as for all.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Own {
+struct LimitsOfTenant {
     sessions_max: Option<u64>,
     bytes_max: Option<Size>,
     requests_max: Option<u32>,
@@ -59,14 +59,12 @@ pub(super) fn read(
 ) -> Outcome<(PerTenant<Limits>, PerTenant<Quotas>)> {
     let (mut all_limits, mut all_quotas) = (PerTenant::from(limits), PerTenant::from(quotas));
     let Some(path) = path else { return Ok((all_limits, all_quotas)) };
-    let text = files::read_text(path, FILE_BYTES_MAX);
-    let text = text.map_err(|source| Failure::File { path: path.to_path_buf(), source })?;
-    let wrong = |problem: String| Failure::Refused {
-        code: "invalid_request",
-        message: format!("tenants_file {}: {problem}", path.display()),
-        action: "correct the file: a JSON object with the limits of each tenant".to_owned(),
+    let text = files::read_text(path, FILE_BYTES_MAX).map_err(Failure::file(path))?;
+    let action = "correct the file: a JSON object with the limits of each tenant";
+    let wrong = |problem: String| {
+        Failure::invalid(format!("tenants_file {}: {problem}", path.display()), action)
     };
-    let own: HashMap<String, Own> =
+    let own: HashMap<String, LimitsOfTenant> =
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     for (name, own) in own {
         let tenant = TenantId::new(&name).map_err(|error| wrong(format!("{name:?}: {error}")))?;

@@ -21,11 +21,11 @@ const DAY: i64 = 24 * HOUR;
 /// machine reads them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
-    local: Option<Local>,
+    local: Option<LocalTime>,
 }
 
 #[derive(Clone, Debug)]
-struct Local {
+struct LocalTime {
     now: Timestamp,
     zone: TimeZone,
 }
@@ -38,7 +38,7 @@ impl Times {
 
     /// That zone, at that time.
     pub(super) fn at(now: Timestamp, zone: TimeZone) -> Self {
-        Self { local: Some(Local { now, zone }) }
+        Self { local: Some(LocalTime { now, zone }) }
     }
 
     /// An instant in words: `2 h ago`, from two days on `2026-11-21 10:00 CET`, without a zone
@@ -131,7 +131,7 @@ pub(super) fn moment(text: &str) -> Outcome<String> {
     let wrong = || {
         let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, a day, such as \
                       2026-11-24 or yesterday, or a duration, such as 7d";
-        Failure::Usage(format!("{text:?} is not {wanted}"))
+        Failure::usage(format!("{text:?} is not {wanted}"))
     };
     ago.or_else(|| start_of(text, now, &TimeZone::system()))
         .map(|at| at.to_string())

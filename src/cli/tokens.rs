@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    args::{Audit, NewToken, TokensVerb},
+    answer::as_count,
+    args::{self, AuditArgs, NewTokenArgs, TokensVerb},
     config::Config,
     failure::{Failure, Outcome},
     page::on_one_line,
@@ -22,13 +23,9 @@ use crate::{
 const LABEL_CHARS: usize = 32;
 
 pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Outcome {
-    let Some(path) = &config.interfaces.tokens_file else {
-        return Err(Failure::Usage(
-            "no file of tokens is named: give --tokens-file FILE, or set SESSIONLOG_TOKENS_FILE, \
-             here and where the server starts"
-                .to_owned(),
-        ));
-    };
+    let missing = "no file of tokens is named: give --tokens-file FILE, or set \
+                   SESSIONLOG_TOKENS_FILE, here and where the server starts";
+    let path = config.interfaces.tokens_file.as_ref().ok_or_else(|| Failure::usage(missing))?;
     let now = SystemClock::new().now();
     match verb {
         TokensVerb::Create(wanted) => {
@@ -51,14 +48,14 @@ pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Ou
     }
 }
 
-fn new_token(wanted: NewToken, now: Timestamp) -> Outcome<access::NewToken> {
-    let NewToken { tenant, user, scopes, expires, label } = wanted;
+fn new_token(wanted: NewTokenArgs, now: Timestamp) -> Outcome<access::NewToken> {
+    let NewTokenArgs { tenant, user, scopes, expires, label } = wanted;
     let end = |text: String| {
         let after = duration(&text).and_then(|after| i64::try_from(after.as_micros()).ok());
         let end = after.map(|micros| now.plus_micros(micros)).or_else(|| Timestamp::parse(&text));
         end.filter(|end| *end > now).ok_or_else(|| {
             let wanted = "a time to come, such as 90d or 2027-01-31T00:00:00Z, is expected";
-            Failure::Usage(format!("--expires {text:?}: {wanted}"))
+            Failure::usage(format!("--expires {text:?}: {wanted}"))
         })
     };
     let expires_at = expires.map(end).transpose()?;
@@ -66,12 +63,12 @@ fn new_token(wanted: NewToken, now: Timestamp) -> Outcome<access::NewToken> {
 }
 
 fn failed(error: TokensError) -> Failure {
-    let (code, action) = match &error {
-        TokensError::Unknown => ("invalid_request", "`sessionlog tokens list` shows their ids"),
-        TokensError::File(_) => ("invalid_request", "name a file that is yours with --tokens-file"),
-        TokensError::Wrong(..) => ("invalid_request", "see `sessionlog tokens create --help`"),
+    let action = match &error {
+        TokensError::Unknown => "`sessionlog tokens list` shows their ids",
+        TokensError::File(_) => "name a file that is yours with --tokens-file",
+        TokensError::Wrong(..) => "see `sessionlog tokens create --help`",
     };
-    Failure::Refused { code, message: error.to_string(), action: action.to_owned() }
+    Failure::invalid(error.to_string(), action)
 }
 
 fn created(token: &str, record: &Record, now: Timestamp, screen: &mut Screen) -> Outcome {
@@ -139,11 +136,11 @@ fn listed(records: &[Record], now: Timestamp, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn audit(client: &Client, wanted: Audit, screen: &mut Screen) -> Outcome {
+pub(super) async fn audit(client: &Client, wanted: AuditArgs, screen: &mut Screen) -> Outcome {
     let query = admin::AuditQuery {
         from: wanted.from,
-        limit: wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
-        order: Some(wanted.order.as_str().to_owned()),
+        limit: wanted.limit.map(as_count),
+        order: Some(args::name_of(wanted.order)),
         ..admin::AuditQuery::default()
     };
     let log = client.call::<admin::AuditLog>(&Nowhere {}, &query, &()).await?;

@@ -6,15 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
     args::{self, Format},
     config::Config,
-    failure::{Failure, Outcome},
-    page::{Page, Pages, Part, Query, on_one_line},
-    readable::markdown::Document,
+    failure::{Failure, Outcome, REFUSED},
+    page::{EventsPage, PagePart, Pages, Query, gap_line, gap_sentence, on_one_line},
+    readable::markdown::MarkdownDocument,
     screen::{Screen, counted, printable},
     titles,
     values::Environment,
@@ -32,6 +31,9 @@ use crate::{
 
 /// Sessions that are named to a person at most.
 const NAMES_MAX: usize = 10;
+
+/// Style of the progress of a file.
+const PROGRESS: &str = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
 
 /// Directory of Claude Code's large results of a session.
 const RESULTS: &str = "tool-results";
@@ -73,14 +75,14 @@ impl Around for Here<'_> {
 
 pub(super) async fn import(
     client: &Client,
-    wanted: args::Import,
+    wanted: args::ImportArgs,
     config: &Config,
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
     if wanted.session.is_some() && wanted.files.len() > 1 {
         let message = "--session names one session: import one file at a time with it";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(Failure::usage(message));
     }
     let home = environment.text("HOME").map(PathBuf::from);
     let here = Here { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
@@ -88,7 +90,7 @@ pub(super) async fn import(
     let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
     for path in &wanted.files {
         let input = open(path)?;
-        let bar = progress_bar(path, input.bytes, screen);
+        let bar = screen.progress(input.bytes, PROGRESS).with_prefix(printable(&stem(path)));
         let source = Source {
             reader: input.reader,
             name: stem(path),
@@ -113,7 +115,7 @@ pub(super) async fn import(
         }));
     }
     if skipped > 0 && !screen.json {
-        screen.note(format!("skipped {skipped} of {}:", amount(there, "conversation")));
+        screen.note(format!("skipped {skipped} of {}:", counted(there, "conversation")));
         for one in &named {
             screen.note(format!("  {}", printable(one)));
         }
@@ -121,7 +123,7 @@ pub(super) async fn import(
             screen.note(format!("  and {more} more"));
         }
     }
-    if failed { Err(Failure::Silent(1)) } else { Ok(()) }
+    if failed { Err(Failure::Silent(REFUSED)) } else { Ok(()) }
 }
 
 fn open(path: &Path) -> Outcome<files::Input> {
@@ -129,7 +131,7 @@ fn open(path: &Path) -> Outcome<files::Input> {
         let reader: Box<dyn io::BufRead + Send> = Box::new(BufReader::new(Stdin));
         return Ok(files::Input { reader, bytes: None });
     }
-    files::open(path).map_err(|source| Failure::File { path: path.to_path_buf(), source })
+    files::open(path).map_err(Failure::file(path))
 }
 
 /// Standard input, locked only while it is read: its lock cannot go to another thread.
@@ -167,23 +169,6 @@ fn stem(path: &Path) -> String {
         Some("-") | None => "stdin".to_owned(),
         Some(stem) => stem.to_owned(),
     }
-}
-
-fn progress_bar(path: &Path, bytes: Option<u64>, screen: &Screen) -> ProgressBar {
-    let target = match screen.shows_progress() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let style = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
-    let bar = ProgressBar::with_draw_target(bytes, target).with_prefix(printable(&stem(path)));
-    match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-fn amount(number: u64, one: &str) -> String {
-    counted(usize::try_from(number).unwrap_or(usize::MAX), one)
 }
 
 fn print_report(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
@@ -226,9 +211,9 @@ fn print_report(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
     screen.line(format!(
         "{name}: {}{into}, {}: {} added, {known} known",
-        amount(sessions.count(), "session"),
-        amount(*records, "record"),
-        amount(*added, "event"),
+        counted(sessions.count(), "session"),
+        counted(*records, "record"),
+        counted(*added, "event"),
     ))?;
     screen.flush()?;
     if let Some((recorded, transcript)) = &report.beside {
@@ -268,14 +253,14 @@ fn notes(path: &Path, report: &Report, screen: &Screen) {
         screen.note(format!("{name}: line {}: {}", mended.line, printable(&mended.problem)));
     }
     if report.results_missing > 0 {
-        let results = amount(report.results_missing, "result");
+        let results = counted(report.results_missing, "result");
         screen.note(format!(
             "{name}: {results} kept in {RESULTS} beside the transcript were not there: of each the \
              beginning is known"
         ));
     }
     if report.kept_out > 0 {
-        let lines = amount(report.kept_out, "line");
+        let lines = counted(report.kept_out, "line");
         screen.note(format!(
             "{name}: {lines} left out: recording was paused or off then, or what they are about is \
              excluded"
@@ -290,7 +275,7 @@ fn notes(path: &Path, report: &Report, screen: &Screen) {
 
 pub(super) async fn export(
     client: &Client,
-    wanted: args::Export,
+    wanted: args::ExportArgs,
     config: &Config,
     screen: &mut Screen,
 ) -> Outcome {
@@ -306,7 +291,7 @@ pub(super) async fn export(
 
 async fn written(
     client: &Client,
-    wanted: &args::Export,
+    wanted: &args::ExportArgs,
     config: &Config,
     pages: &mut Pages<'_>,
     screen: &mut Screen,
@@ -316,8 +301,8 @@ async fn written(
             while let Some(page) = pages.next().await? {
                 for part in page.parts() {
                     match part {
-                        Part::Event(event) => screen.line(on_one_line(event.get()))?,
-                        Part::Lost(gap) => screen.line(gap.to_line())?,
+                        PagePart::Event(event) => screen.line(on_one_line(event.get()))?,
+                        PagePart::Lost(gap) => screen.line(gap_line(gap))?,
                     }
                 }
             }
@@ -363,19 +348,19 @@ async fn document(
     let title = Some(clean(&title)).filter(|title| !title.is_empty());
     let about = serde_json::to_string(&session).map_err(io::Error::from)?;
     let about: Value = shown(clean(&about).as_bytes()).map_err(io::Error::from)?;
-    let mut document = Document::new(screen.times());
+    let mut document = MarkdownDocument::new(screen.times());
     screen.line(document.head(title.as_deref().unwrap_or(id.as_str()), &about))?;
     while let Some(page) = pages.next().await? {
         for part in page.parts() {
             match part {
-                Part::Event(event) => {
+                PagePart::Event(event) => {
                     let event = clean(event.get());
                     let event = shown(event.as_bytes()).map_err(io::Error::from)?;
                     if let Some(text) = document.event(&event) {
                         screen.line(text)?;
                     }
                 }
-                Part::Lost(gap) => screen.line(document.missing(&gap.sentence()))?,
+                PagePart::Lost(gap) => screen.line(document.missing(&gap_sentence(gap)))?,
             }
         }
     }
@@ -390,9 +375,9 @@ async fn document(
 }
 
 /// Notes the gaps, which have no place in another program's lines.
-fn tell_missing(page: &Page, screen: &Screen) {
+fn tell_missing(page: &EventsPage, screen: &Screen) {
     for gap in &page.gaps {
-        screen.note(format!("sessionlog: {}", gap.sentence()));
+        screen.note(format!("sessionlog: {}", gap_sentence(gap)));
     }
 }
 
@@ -419,7 +404,7 @@ async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen
             "nothing of this session was imported from {name}: there is no line to write; \
                      --format openai and anthropic write the messages of any session"
         );
-        return Err(Failure::Usage(message));
+        return Err(Failure::usage(message));
     }
     if !screen.terminal {
         screen.raw(lines.end().as_bytes())?;

@@ -1,7 +1,12 @@
 //! Parts of settings: the environment, a value with its source, the reason why one is refused,
 //! sizes and durations. It must not know a setting.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use url::Url;
 
@@ -9,10 +14,6 @@ pub(super) const DEFAULT: &str = "default";
 pub(super) const FILE: &str = "file";
 pub(super) const ENVIRONMENT: &str = "environment";
 pub(super) const FLAG: &str = "flag";
-
-/// The text of a setting, when it is valid; empty when it is not set.
-pub(super) type Typed<'a> =
-    dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
 
 /// Environment of the process, read once.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,12 @@ impl Environment {
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = self.variables.get(name)?.to_str()?;
         (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// The paths that a program's name may stand for, in the order of `PATH`.
+    pub(super) fn on_path(&self, name: impl AsRef<Path>) -> Vec<PathBuf> {
+        let directories = self.variables.get("PATH").into_iter().flat_map(std::env::split_paths);
+        directories.map(|directory| directory.join(&name)).collect()
     }
 
     pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
@@ -107,23 +114,46 @@ impl SettingValue {
         let value = self.value.clone()?;
         Some(if self.secret { "(set, not shown)".to_owned() } else { value })
     }
+}
 
-    /// The value, when it is what is wanted.
-    pub(super) fn typed(
-        &self,
+/// The settings as they are in force, to be parsed.
+#[derive(Clone, Copy)]
+pub(super) struct SettingValues<'a>(pub(super) &'a [SettingValue]);
+
+impl<'a> SettingValues<'a> {
+    pub(super) fn get(self, name: &str) -> Option<&'a SettingValue> {
+        self.0.iter().find(|found| found.name == name)
+    }
+
+    /// The text of a setting; empty where it is not set.
+    pub(super) fn text(self, name: &str) -> &'a str {
+        self.get(name).and_then(|found| found.value.as_deref()).unwrap_or_default()
+    }
+
+    /// A setting as `parse` reads it; `None` where it is not set.
+    pub(super) fn parse<T>(
+        self,
+        name: &str,
         wanted: &str,
-        fits: &dyn Fn(&str) -> bool,
-    ) -> Result<String, ConfigError> {
-        let value = self.value.clone().unwrap_or_default();
-        if self.value.is_none() || fits(&value) {
-            return Ok(value);
-        }
-        Err(ConfigError::Value {
-            name: self.name,
-            value: if self.secret { "what was given".to_owned() } else { value },
-            source_name: self.source.clone(),
+        parse: impl FnOnce(&'a str) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let found = self.get(name).and_then(|found| Some((found, found.value.as_deref()?)));
+        let Some((found, value)) = found else { return Ok(None) };
+        let wrong = || ConfigError::Value {
+            name: found.name,
+            value: if found.secret { "what was given" } else { value }.to_owned(),
+            source_name: found.source.clone(),
             wanted: wanted.to_owned(),
-        })
+        };
+        parse(value).map(Some).ok_or_else(wrong)
+    }
+
+    /// A setting that is one of two words: whether it is the first.
+    pub(super) fn is_first(self, name: &str, words: [&str; 2]) -> Result<bool, ConfigError> {
+        let [first, second] = words;
+        let is_first = |text: &str| (text == first || text == second).then(|| text == first);
+        let found = self.parse(name, &format!("{first} or {second}"), is_first)?;
+        Ok(found.unwrap_or(true))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     args,
-    failure::{Failure, Outcome},
+    failure::{DAMAGED, Failure, Outcome},
     screen::{Screen, Tone, counted, printable, size},
 };
 use crate::{
@@ -13,22 +13,19 @@ use crate::{
     verbs::{NoQuery, Nowhere, admin},
 };
 
-/// Exit code for damage; the answer has reported it already.
-const DAMAGED: u8 = 3;
-
-pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(
+    client: &Client,
+    wanted: &args::VerifyArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let body = VerifyRequest {
         session: wanted.session.as_ref().map(ToString::to_string),
         expect_head: wanted.expect_head.clone(),
     };
-    let spinner = screen.spinner("reading every session");
-    let answer = client.call::<admin::Verify>(&Nowhere {}, &NoQuery {}, &body).await;
-    spinner.finish_and_clear();
-    let answer = answer?;
-    if screen.json {
-        screen.print(&answer)?;
-    } else {
-        let many = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let call = client.call::<admin::Verify>(&Nowhere {}, &NoQuery {}, &body);
+    let answer = screen.while_waiting("reading every session", call).await?;
+    let head = answer.head.as_ref();
+    screen.show(&answer, |screen| {
         let hurt: BTreeSet<String> = answer.damage.iter().map(name).collect();
         let verdict = match hurt.len() {
             0 => screen.paint(Tone::Good, "whole"),
@@ -37,8 +34,8 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
         let colon = if hurt.is_empty() { ":" } else { "" };
         screen.line(format!(
             "{verdict}{colon} {}, {}, {} read, every checksum and the chain",
-            counted(many(answer.sessions), "session"),
-            counted(many(answer.events), "event"),
+            counted(answer.sessions, "session"),
+            counted(answer.events, "event"),
             size(answer.bytes),
         ))?;
         let accepted = answer.accepted.iter().map(|gap| (gap, "given up, "));
@@ -46,11 +43,8 @@ pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Scr
             let (session, reason) = (printable(&name(gap)), printable(&gap.reason));
             screen.line(format!("  {session} {}..{}: {how}{reason}", gap.from, gap.to))?;
         }
-    }
-    let head = answer.head.as_ref();
-    if let Some(head) = head.filter(|_| !screen.json) {
-        screen.line(verdict(head, screen))?;
-    }
+        head.map_or(Ok(()), |head| screen.line(receipt_verdict(head, screen)))
+    })?;
     let holds = head.is_none_or(|head| head.holds);
     if answer.damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
 }
@@ -62,7 +56,7 @@ fn name(gap: &Damage) -> String {
 }
 
 /// Compares the session with the receipt, for a person.
-fn verdict(head: &HeadAnswer, screen: &Screen) -> String {
+fn receipt_verdict(head: &HeadAnswer, screen: &Screen) -> String {
     let position = head.position;
     let text = match head.state.as_str() {
         "holds" => {

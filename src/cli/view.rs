@@ -19,9 +19,9 @@ use crate::{
     wire::json,
 };
 
-pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Screen) -> Outcome {
+pub(super) async fn show(client: &Client, wanted: args::ViewArgs, screen: &mut Screen) -> Outcome {
     if wanted.find.is_some() && wanted.which != args::WhichView::Index {
-        return Err(Failure::Usage("--find goes with the view `index` alone".to_owned()));
+        return Err(Failure::usage("--find goes with the view `index` alone"));
     }
     let (which, session) = (wanted.which, wanted.session);
     let is_brief = matches!(which, args::WhichView::Index | args::WhichView::Continuation);
@@ -30,7 +30,7 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
     let add = |request: Request| {
         let request = request
             .query_opt("from", wanted.from)
-            .query_opt("recall", wanted.recall.map(args::Recall::as_str))
+            .query_opt("recall", wanted.recall.map(args::name_of))
             .query_opt("recall_tokens", wanted.recall_tokens)
             .query_opt("at", wanted.at)
             .query_opt("branch", wanted.branch)
@@ -53,18 +53,14 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
             }
         };
         let text = client.text(add(request)).await?;
-        let mut paper = Paper::new(screen.columns(), screen.times());
-        paper.brief(&text);
-        return Ok(screen.lines(paper.lines())?);
+        return Ok(Paper::print(screen, |paper| paper.brief(&text))?);
     }
     let body = fetch(client, which, &session, wanted.step, add).await?;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
     let view: Value = json::shown(&body).map_err(io::Error::from)?;
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::view(which, session.as_str(), &view, &mut paper);
-    Ok(screen.lines(paper.lines())?)
+    Ok(Paper::print(screen, |paper| readable::view(which, session.as_str(), &view, paper))?)
 }
 
 /// A view as it came. It was read as what its verb answers; `add` adds to the query.
@@ -104,7 +100,7 @@ async fn text<V: Verb<Body = ()>>(
 pub(super) fn planned(request: Request, plan: args::WindowPlan) -> Request {
     let request = request
         .query_opt("tokens_max", plan.tokens_max)
-        .query_opt("format", plan.format.map(args::WindowFormat::as_str))
+        .query_opt("format", plan.format.map(args::name_of))
         .query_opt("tokenizer", plan.tokenizer);
     let named = plan.transform.into_iter();
     named.fold(request, |request, transform| request.query("transforms[]", transform))

@@ -2,14 +2,14 @@
 //! may write.
 
 use std::{
-    io::Read as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    answer::tree,
+    answer::{as_count, tree},
     args,
     failure::{Failure, Outcome},
     readable::{self, Paper},
@@ -43,45 +43,36 @@ const PAGE_MAX: usize = 1_000;
 
 pub(super) async fn checkpoints(
     client: &Client,
-    wanted: args::Checkpoints,
+    wanted: args::CheckpointsArgs,
     screen: &mut Screen,
 ) -> Outcome {
     let session = wanted.session.clone();
     let named = |name: &String| InCheckpoint { session: session.clone(), name: name.clone() };
     if let Some(name) = &wanted.show {
         let found = client.call::<GetCheckpoint>(&named(name), &NoQuery {}, &()).await?;
-        if screen.json {
-            return Ok(screen.print(&found)?);
-        }
-        return place(&found, screen);
+        return screen.show(&found, |screen| print_checkpoint(&found, screen));
     }
     if let Some(name) = &wanted.resume {
         let request = Request::from_verb::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
         let resumed = client.ask::<ResumeCheckpoint>(held(request, wanted.fencing_token)).await?;
-        if screen.json {
-            return Ok(screen.print(&resumed)?);
-        }
-        place(&resumed.checkpoint, screen)?;
-        screen.line(format!("resumed; {} since then", events(&resumed.behind)))?;
-        return Ok(());
+        return screen.show(&resumed, |screen| {
+            print_checkpoint(&resumed.checkpoint, screen)?;
+            screen.line(format!("resumed; {} since then", events(&resumed.behind)))
+        });
     }
     if wanted.create {
-        let new = new_checkpoint(&wanted)?;
-        let request =
-            Request::from_verb::<MakeCheckpoint>(&InSession { session }, &NoQuery {}, &new);
+        let (place, new) = (InSession { session }, new_checkpoint(&wanted)?);
+        let request = Request::from_verb::<MakeCheckpoint>(&place, &NoQuery {}, &new);
         let made = client.ask::<MakeCheckpoint>(held(request, wanted.fencing_token)).await?;
-        if screen.json {
-            return Ok(screen.print(&made)?);
-        }
-        screen
-            .line(format!("checkpoint {} at {} of {}", made.id, made.position, wanted.session))?;
-        return Ok(());
+        return screen.show(&made, |screen| {
+            screen.line(format!("checkpoint {} at {} of {}", made.id, made.position, place.session))
+        });
     }
     list(client, wanted, screen).await
 }
 
-async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -> Outcome {
-    let mut left = usize::try_from(wanted.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(usize::MAX);
+async fn list(client: &Client, wanted: args::CheckpointsArgs, screen: &mut Screen) -> Outcome {
+    let mut left = as_count(wanted.limit.unwrap_or(LIMIT_DEFAULT));
     let place = InSession { session: wanted.session };
     let mut query = CheckpointsQuery { thread: wanted.thread, ..CheckpointsQuery::default() };
     let mut all = Vec::new();
@@ -95,29 +86,26 @@ async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -
             break;
         }
     }
-    if screen.json {
-        let list = json!({ "data": all, "next_page": query.page });
-        return Ok(screen.answer(list.to_string().as_bytes())?);
-    }
-    if all.is_empty() {
-        screen.line("No checkpoints yet.")?;
-        return Ok(());
-    }
-    let is_named = |one: &Checkpoint| one.label.is_some() || one.done;
-    let named = all.iter().filter(|one| is_named(one)).count();
-    let hidden = if wanted.all || named == 0 { 0 } else { all.len() - named };
-    all.retain(|one| hidden == 0 || is_named(one));
-    let rows = all.into_iter().map(row).collect();
-    screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], rows)?;
-    if hidden > 0 {
-        screen.note(format!("{hidden} more without a label: --all lists them."));
-    }
-    Ok(())
+    let list = json!({ "data": all, "next_page": query.page });
+    screen.show(&list, |screen| {
+        if all.is_empty() {
+            return screen.line("No checkpoints yet.");
+        }
+        let is_named = |one: &Checkpoint| one.label.is_some() || one.done;
+        let named = all.iter().filter(|one| is_named(one)).count();
+        let hidden = if wanted.all || named == 0 { 0 } else { all.len() - named };
+        let shown = all.into_iter().filter(|one| hidden == 0 || is_named(one));
+        screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], shown.map(row).collect())?;
+        if hidden > 0 {
+            screen.note(format!("{hidden} more without a label: --all lists them."));
+        }
+        Ok(())
+    })
 }
 
 /// Number of events of a range, as text.
 fn events(range: &Range) -> String {
-    counted(usize::try_from(range.len()).unwrap_or(usize::MAX), "event")
+    counted(range.len(), "event")
 }
 
 fn row(checkpoint: Checkpoint) -> Vec<String> {
@@ -137,7 +125,7 @@ fn row(checkpoint: Checkpoint) -> Vec<String> {
     ]
 }
 
-fn new_checkpoint(wanted: &args::Checkpoints) -> Outcome<CreateCheckpoint> {
+fn new_checkpoint(wanted: &args::CheckpointsArgs) -> Outcome<CreateCheckpoint> {
     let state = |name: &str, file: &Option<PathBuf>| {
         file.as_ref().map(|file| object(name, file)).transpose()
     };
@@ -154,21 +142,20 @@ fn new_checkpoint(wanted: &args::Checkpoints) -> Outcome<CreateCheckpoint> {
 
 /// The JSON object in a file, or on standard input.
 fn object(name: &str, file: &Path) -> Outcome<Map<String, Value>> {
-    let failed = |source| Failure::File { path: PathBuf::from(file), source };
     let mut bytes = Vec::new();
     let most = limits::STATE_BYTES_MAX as u64 + 1;
     if file == Path::new("-") {
         std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
     } else {
-        bytes = crate::env::files::read(file, most).map_err(failed)?;
+        bytes = crate::env::files::read(file, most).map_err(Failure::file(file))?;
     }
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(object)) => Ok(object),
-        _ => Err(Failure::Usage(format!("--{name}: a JSON object is expected"))),
+        _ => Err(Failure::usage(format!("--{name}: a JSON object is expected"))),
     }
 }
 
-fn place(found: &CheckpointState, screen: &mut Screen) -> Outcome {
+fn print_checkpoint(found: &CheckpointState, screen: &mut Screen) -> io::Result<()> {
     let checkpoint = &found.checkpoint;
     let some = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut lines = vec![
@@ -189,7 +176,7 @@ fn place(found: &CheckpointState, screen: &mut Screen) -> Outcome {
     print_fields(&lines, screen)
 }
 
-fn print_fields(lines: &[(&str, String)], screen: &mut Screen) -> Outcome {
+fn print_fields(lines: &[(&str, String)], screen: &mut Screen) -> io::Result<()> {
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
         screen.line(format!("{name} {value}"))?;
@@ -199,7 +186,7 @@ fn print_fields(lines: &[(&str, String)], screen: &mut Screen) -> Outcome {
 
 pub(super) async fn cursors(
     client: &Client,
-    wanted: args::Cursors,
+    wanted: args::CursorsArgs,
     screen: &mut Screen,
 ) -> Outcome {
     let session = wanted.session;
@@ -208,75 +195,59 @@ pub(super) async fn cursors(
         let at = Some(wanted.at.unwrap_or_else(|| "end".to_owned()));
         let body = PutCursor { at, ..PutCursor::default() };
         let cursor = client.call::<SetCursor>(&named(name), &NoQuery {}, &body).await?;
-        if screen.json {
-            return Ok(screen.print(&cursor)?);
-        }
-        let Cursor { position, behind, .. } = cursor;
-        screen.line(format!("cursor {name} of {session} at {position}, {behind} to read"))?;
-        return Ok(());
+        let Cursor { position, behind, .. } = &cursor;
+        return screen.show(&cursor, |screen| {
+            screen.line(format!("cursor {name} of {session} at {position}, {behind} to read"))
+        });
     }
     if let Some(name) = &wanted.delete {
         let deleted = client.call::<DropCursor>(&named(name), &NoQuery {}, &()).await?;
-        if screen.json {
-            return Ok(screen.print(&deleted)?);
-        }
-        screen.line(format!("deleted cursor {name} of {session}"))?;
-        return Ok(());
+        return screen
+            .show(&deleted, |screen| screen.line(format!("deleted cursor {name} of {session}")));
     }
     let list = client.call::<ListCursors>(&InSession { session }, &NoQuery {}, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&list)?);
-    }
-    if list.data.is_empty() {
-        screen.line("No cursors.")?;
-        return Ok(());
-    }
-    let rows = list.data.into_iter().map(|cursor| {
+    let row = |cursor: &Cursor| {
         let (position, behind) = (cursor.position.to_string(), cursor.behind.to_string());
-        vec![cursor.name, position, behind, instant(&cursor.updated_at)]
-    });
-    screen.table(&["CURSOR", "AT", "TO READ", "PUT"], rows.collect())?;
-    Ok(())
+        vec![cursor.name.clone(), position, behind, instant(&cursor.updated_at)]
+    };
+    let heads = ["CURSOR", "AT", "TO READ", "PUT"];
+    screen.show(&list, |screen| match list.data.is_empty() {
+        true => screen.line("No cursors."),
+        false => screen.table(&heads, list.data.iter().map(row).collect()),
+    })
 }
 
-pub(super) async fn wake(client: &Client, wanted: &args::Wake, screen: &mut Screen) -> Outcome {
-    let session = &wanted.session;
-    let (place, ttl_seconds) = (InSession { session: session.clone() }, wanted.seconds);
+pub(super) async fn wake(client: &Client, wanted: args::WakeArgs, screen: &mut Screen) -> Outcome {
+    let (place, ttl_seconds) = (InSession { session: wanted.session }, wanted.seconds);
     if let Some(token) = wanted.release {
         let request = Request::from_verb::<ReleaseLease>(&place, &NoQuery {}, &());
         let released = client.ask::<ReleaseLease>(held(request, Some(token))).await?;
-        if screen.json {
-            return Ok(screen.print(&released)?);
-        }
-        screen.line(format!("gave back the lease of {session}"))?;
-        return Ok(());
+        return screen.show(&released, |screen| {
+            screen.line(format!("gave back the lease of {}", place.session))
+        });
     }
     if let Some(token) = wanted.renew {
         let body = RenewRequest { ttl_seconds };
         let request = Request::from_verb::<RenewLease>(&place, &NoQuery {}, &body);
         let lease = client.ask::<RenewLease>(held(request, Some(token))).await?;
-        if screen.json {
-            return Ok(screen.print(&lease)?);
-        }
-        return print_fields(&lines_of(&lease), screen);
+        return screen.show(&lease, |screen| print_fields(&lines_of(&lease), screen));
     }
     let body = WakeRequest { steal: wanted.steal, ttl_seconds };
     let woken = client.call::<WakeSession>(&place, &NoQuery {}, &body).await?;
-    if screen.json {
-        return Ok(screen.print(&woken)?);
-    }
-    let mut lines = lines_of(&woken.lease);
-    lines.push(("tail", woken.tail.to_string()));
-    if let Some(left) = &woken.unfinished {
-        let since = events(&left.since_checkpoint);
-        lines.push(("unfinished", format!("{since} since the last checkpoint")));
-        for call in &left.open_calls {
-            let name = one_line(&call.name, TEXT_CHARS);
-            lines.push(("open call", format!("{name} at {}", call.position)));
+    screen.show(&woken, |screen| {
+        let mut lines = lines_of(&woken.lease);
+        lines.push(("tail", woken.tail.to_string()));
+        if let Some(left) = &woken.unfinished {
+            let since = events(&left.since_checkpoint);
+            lines.push(("unfinished", format!("{since} since the last checkpoint")));
+            for call in &left.open_calls {
+                let name = one_line(&call.name, TEXT_CHARS);
+                lines.push(("open call", format!("{name} at {}", call.position)));
+            }
         }
-    }
-    print_fields(&lines, screen)?;
-    woken.last_checkpoint.map_or(Ok(()), |last| self::place(&last, screen))
+        print_fields(&lines, screen)?;
+        woken.last_checkpoint.as_ref().map_or(Ok(()), |last| print_checkpoint(last, screen))
+    })
 }
 
 fn lines_of(lease: &Lease) -> Vec<(&'static str, String)> {
@@ -285,22 +256,18 @@ fn lines_of(lease: &Lease) -> Vec<(&'static str, String)> {
 
 pub(super) async fn history(
     client: &Client,
-    wanted: &args::History,
+    wanted: args::HistoryArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    let limit = wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let workspace = match &wanted.here {
-        Some(here) if has_sessions(client, here).await? => Some(here.clone()),
-        _ => wanted.workspace.clone(),
+    let limit = wanted.limit.map(as_count);
+    let workspace = match wanted.here {
+        Some(here) if has_sessions(client, &here).await? => Some(here),
+        _ => wanted.workspace,
     };
     let query = HistoryQuery { workspace, limit };
     let answer = client.call::<History>(&Nowhere {}, &query, &()).await?;
-    if screen.json {
-        return Ok(screen.print(&answer)?);
-    }
-    let mut paper = Paper::new(screen.columns(), screen.times());
-    readable::history(&tree(&answer)?, &mut paper);
-    Ok(screen.lines(paper.lines())?)
+    let told = tree(&answer)?;
+    screen.show(&answer, |screen| Paper::print(screen, |paper| readable::history(&told, paper)))
 }
 
 /// The request with the token of a lease.

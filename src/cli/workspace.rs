@@ -2,8 +2,8 @@
 //! what belongs to a workspace.
 
 use super::{
-    args::{Workspace, WorkspaceVerb},
-    failure::{Failure, Outcome},
+    args::{WorkspaceArgs, WorkspaceVerb},
+    failure::{Failure, Outcome, REFUSED},
     screen::{Screen, counted, printable},
 };
 use crate::{
@@ -12,21 +12,19 @@ use crate::{
     verbs::{InWorkspace, NoQuery, handoff::MoveWorkspace},
 };
 
-pub(super) async fn run(client: &Client, wanted: Workspace, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(client: &Client, wanted: WorkspaceArgs, screen: &mut Screen) -> Outcome {
     let WorkspaceVerb::Move(wanted) = wanted.verb;
     let place = InWorkspace { workspace: wanted.from };
     let asked = MoveRequest { to: wanted.to };
     let moved = client.call::<MoveWorkspace>(&place, &NoQuery {}, &asked).await?;
-    if screen.json {
-        screen.print(&moved)?;
-    } else {
-        let many = |count: u64, one| counted(usize::try_from(count).unwrap_or(usize::MAX), one);
+    screen.show(&moved, |screen| {
         let (sessions, notebooks) =
-            (many(moved.sessions, "session"), many(moved.notebooks, "notebook"));
+            (counted(moved.sessions, "session"), counted(moved.notebooks, "notebook"));
         screen.line(format!("moved to {}: {sessions}, {notebooks}", printable(&asked.to)))?;
         for left in &moved.left {
             screen.note(printable(&format!("{} stays: {}", left.session, left.problem)));
         }
-    }
-    if moved.left_total == 0 { Ok(()) } else { Err(Failure::Silent(1)) }
+        Ok(())
+    })?;
+    if moved.left_total == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
 }

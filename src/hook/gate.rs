@@ -36,7 +36,7 @@ const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 /// Reason for which an event is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum PauseReason {
     /// A person paused recording.
     Paused,
     /// The setting `record` is off.
@@ -49,7 +49,7 @@ pub enum Why {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// The reason.
-    pub why: Why,
+    pub why: PauseReason,
     from: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<i64>,
@@ -88,9 +88,9 @@ impl Pause {
     #[must_use]
     pub fn event(&self, at: Timestamp) -> Value {
         let why = match self.why {
-            Why::Paused => "recording was paused",
-            Why::Off => "recording was off",
-            Why::Excluded => "the directory was excluded",
+            PauseReason::Paused => "recording was paused",
+            PauseReason::Off => "recording was off",
+            PauseReason::Excluded => "the directory was excluded",
         };
         let end = self.to().unwrap_or(at);
         let session = self.session.as_deref().unwrap_or_default();
@@ -228,7 +228,7 @@ impl Gate {
         to: Option<Timestamp>,
     ) -> io::Result<()> {
         let to = to.map(|to| to.0);
-        let pause = Pause { why: Why::Paused, from: from.0, to, directory, session: None };
+        let pause = Pause { why: PauseReason::Paused, from: from.0, to, directory, session: None };
         self.change(|pauses| pauses.push(pause))
     }
 
@@ -276,11 +276,11 @@ impl Gate {
         let by_person = |pause: &&Pause| pause.session.is_none() && pause.is_about(who);
         let paused = pauses.iter().filter(by_person).find(|pause| pause.lasts_at(at));
         let refused = match paused {
-            Some(pause) => Some((Why::Paused, pause.from)),
-            None if !self.on => Some((Why::Off, at.0)),
+            Some(pause) => Some((PauseReason::Paused, pause.from)),
+            None if !self.on => Some((PauseReason::Off, at.0)),
             None => {
                 let excluded = who.directories.iter().any(|path| self.excludes(path));
-                excluded.then_some((Why::Excluded, at.0))
+                excluded.then_some((PauseReason::Excluded, at.0))
             }
         };
         match refused {
@@ -292,7 +292,8 @@ impl Gate {
                 let ended = self.change(|pauses| {
                     let pause = pauses.iter_mut().find(|one| is_own(one) && one.to.is_none())?;
                     // What a person paused is over when that is, and not only at the next event.
-                    let over = over.filter(|to| pause.why == Why::Paused && pause.from < *to);
+                    let over =
+                        over.filter(|to| pause.why == PauseReason::Paused && pause.from < *to);
                     pause.to = Some(over.unwrap_or(at.0));
                     Some(pause.clone())
                 });
@@ -470,103 +471,4 @@ fn pattern(glob: &str) -> Result<Regex, GlobError> {
     }
     let wrong = |_| GlobError { glob: glob.to_owned(), problem: "it is too long" };
     Regex::new(&format!("(?s)^{body}(?:/.*)?$")).map_err(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn gate(exclude: &str) -> Gate {
-        Gate::new(true, exclude, Some("/home/ada".into()), None).expect("globs")
-    }
-
-    #[test]
-    fn a_glob_excludes_what_it_matches_and_all_below() {
-        for (glob, path, expected) in [
-            ("~/secret", "/home/ada/secret", true),
-            ("~/secret/**", "/home/ada/secret", true),
-            ("~/secret", "/home/ada/secret/a/b.txt", true),
-            ("~/secret", "/home/ada/secrets", false),
-            ("~/secret", "/home/bob/secret", false),
-            ("~", "/home/ada/x", true),
-            ("/srv/*/keys", "/srv/a/keys/k", true),
-            ("/srv/*/keys", "/srv/a/b/keys", false),
-            ("/srv/**/keys", "/srv/keys", true),
-            ("/srv/**/keys", "/srv/a/b/keys", true),
-            ("*.pem", "/home/ada/a/x.pem", true),
-            ("*.pem", "/home/ada/a/x.pem.txt", false),
-            ("client-?", "/w/client-a/src", true),
-            ("client-?", "/w/client-ab/src", false),
-            ("/a, ~/b", "/home/ada/b", true),
-            ("a.b", "/x/a-b", false),
-            ("", "/x", false),
-        ] {
-            assert_eq!(gate(glob).excludes(Path::new(path)), expected, "{glob} {path}");
-        }
-        assert!(Gate::new(true, "~/x", None, None).is_err());
-    }
-
-    #[test]
-    fn a_call_that_names_an_excluded_path_is_withheld() {
-        let gate = gate("~/secret, *.pem");
-        for (input, directory, expected) in [
-            (json!({ "file_path": "/home/ada/secret/a" }), "/w", true),
-            (json!({ "file_path": "~/secret/a" }), "/w", true),
-            (json!({ "file_path": "../secret/a" }), "/home/ada/p", true),
-            (json!({ "file_path": "key.pem" }), "/w", true),
-            (json!({ "file_path": "a" }), "/home/ada/secret", true),
-            (json!({ "paths": ["/a", "file:///home/ada/secret"] }), "/w", true),
-            (json!({ "file_path": "/w/a", "content": "see ~/secret/a" }), "/w", false),
-            (json!({ "command": "cat ~/secret/a | wc" }), "/w", true),
-            (json!({ "command": "cat<$HOME/secret/a" }), "/w", true),
-            (json!({ "command": ["sh", "-c", "tar cf x --file='${HOME}/secret'"] }), "/w", true),
-            (json!({ "command": "cat 'my key.pem'" }), "/w", true),
-            (json!({ "command": "cd .. && ls secrets" }), "/home/ada/p", false),
-            (json!({ "command": "cat ../secret/a" }), "/home/ada/p", true),
-            (json!({}), "/w", false),
-        ] {
-            assert_eq!(
-                gate.withholds(Some(&input), Some(directory)),
-                expected,
-                "{input} {directory}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_session_is_admitted_again_with_its_gap_once() {
-        let place = tempfile::tempdir().expect("a directory");
-        let file = place.path().join("state/paused.json");
-        let gate = Gate::new(true, "", None, Some(file.clone())).expect("no glob");
-        let (who, other) = (Who::new("s", ["/w/a"]), Who::new("t", ["/w/ab"]));
-        let at = Timestamp;
-        assert_eq!(gate.admit(&who, at(5)), Admission::Admitted(None));
-        gate.pause(Some("/w/a".into()), at(10), Some(at(40))).expect("paused");
-        assert_eq!(gate.admit(&other, at(20)), Admission::Admitted(None));
-        assert_eq!(gate.admit(&who, at(20)), Admission::Refused);
-        assert_eq!(gate.unpause(None, at(30)).expect("ended"), 1);
-        let Admission::Admitted(Some(gap)) = gate.admit(&who, at(35)) else { panic!("no gap") };
-        assert_eq!((gap.from(), gap.to()), (at(10), Some(at(30))));
-        assert_eq!(gate.admit(&who, at(36)), Admission::Admitted(None));
-        let past = gate.past(&who);
-        let read = [9, 10, 25, 32, 35].map(|micros| past(Some(at(micros)), None));
-        assert_eq!(read, [true, false, false, true, true]);
-        assert!(!past(None, None) && gate.past(&other)(None, None));
-        std::fs::write(&file, "[").expect("written");
-        assert_eq!(gate.admit(&other, at(50)), Admission::Refused, "it cannot tell");
-    }
-
-    #[test]
-    fn the_list_of_pauses_is_bounded_and_keeps_those_that_last() {
-        let place = tempfile::tempdir().expect("a directory");
-        let file = place.path().join("paused.json");
-        let gate = Gate::new(false, "", None, Some(file)).expect("no glob");
-        gate.pause(Some("/w".into()), Timestamp(0), None).expect("paused");
-        for session in 0..PAUSES_MAX + 5 {
-            let who = Who::new(&session.to_string(), []);
-            assert_eq!(gate.admit(&who, Timestamp(1)), Admission::Refused);
-        }
-        assert_eq!(gate.pauses().expect("a list").len(), PAUSES_MAX);
-        assert_eq!(gate.lasting(Timestamp(9)).expect("a list").len(), 1);
-    }
 }

@@ -33,7 +33,7 @@ use crate::{
 };
 pub use deliver::{Drained, drain};
 pub use delivery::Delivery;
-pub use gate::{Admission, Gate, GlobError, Pause, Who, Why};
+pub use gate::{Admission, Gate, GlobError, Pause, PauseReason, Who};
 pub use lenient::Input;
 pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};

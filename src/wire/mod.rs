@@ -30,7 +30,7 @@ pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.
 pub const SSE: &str = "text/event-stream";
 
-pub use nearest::nearest;
+pub use nearest::{distance, nearest};
 
 pub use crate::harness::{
     BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, TOKEN_BYTES_MOST, TRUST, framed, passage,

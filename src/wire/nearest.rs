@@ -17,7 +17,8 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 }
 
 /// Letters to change, add, leave out or swap with the next.
-fn distance(from: &[char], to: &[char]) -> usize {
+#[must_use]
+pub fn distance(from: &[char], to: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (line, letter) in from.iter().enumerate() {
@@ -57,6 +58,20 @@ mod tests {
             ("metadata", None),
         ] {
             assert_eq!(nearest(name, known.into_iter()), meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_distance_of_two_names_counts_what_a_hand_slips() {
+        for (a, b, far) in [
+            ("trip", "trip", 0),
+            ("tripp", "trip", 1),
+            ("tirp", "trip", 1),
+            ("", "abc", 3),
+            ("run-1", "run-7", 1),
+        ] {
+            let [from, to] = [a, b].map(|text| text.chars().collect::<Vec<char>>());
+            assert_eq!(distance(&from, &to), far, "{a} {b}");
         }
     }
 }

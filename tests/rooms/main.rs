@@ -16,6 +16,10 @@ mod access {
     mod record;
     mod tenant;
 }
+mod cli {
+    mod player;
+    mod readable;
+}
 mod env {
     mod disk;
     mod files;
@@ -38,6 +42,10 @@ mod harness {
     mod tokens;
     mod transform;
     mod views;
+}
+mod hook {
+    mod gate;
+    mod setup;
 }
 mod import {
     mod openai;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::{
     super::{common::session, complete::ids},
-    values::{Order, event, point, speed},
+    values::{SortOrder, event, point, speed},
 };
 use crate::event::{EventId, SessionId};
 
@@ -15,7 +15,7 @@ use crate::event::{EventId, SessionId};
 #[command(after_help = "\
 Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293
 On a terminal it asks first; without one --yes is required.")]
-pub(crate) struct OneEvent {
+pub(crate) struct RedactArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -59,7 +59,7 @@ pub(crate) struct Append {
 
 /// A range of events, by positions or by times.
 #[derive(Debug, Args)]
-pub(crate) struct Range {
+pub(crate) struct RangeArgs {
     /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
@@ -82,12 +82,12 @@ Examples:
   sessionlog events trip --around event:e42 --before 3 --after 3
   sessionlog events trip --since yesterday         by when they were recorded
   sessionlog events trip --follow                  wait for more until interrupted")]
-pub(crate) struct Events {
+pub(crate) struct EventsArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
     #[command(flatten)]
-    pub(crate) range: Range,
+    pub(crate) range: RangeArgs,
     /// Show events around this position
     #[arg(
         long, value_name = "POINT", value_parser = point, allow_hyphen_values = true,
@@ -105,7 +105,7 @@ pub(crate) struct Events {
     pub(crate) types: Vec<String>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
-    pub(crate) order: Order,
+    pub(crate) order: SortOrder,
     /// Maximum number of events
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
@@ -124,12 +124,12 @@ Examples:
   sessionlog replay trip --from step:3 --speed 10  ten times the original speed
   sessionlog replay trip --follow                  a session that is being written
   sessionlog replay trip --lines                   plain lines, as in a pipe")]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
     #[command(flatten)]
-    pub(crate) range: Range,
+    pub(crate) range: RangeArgs,
     /// Pause between events as recorded, this many times faster; default: no pause
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<f64>,
@@ -155,7 +155,7 @@ transcript goes into ID.transcript beside it.
 Importing a grown file again adds only what is new. A conversation is never merged into a session
 that holds another one; it is skipped and reported: name another session with --session. Events keep
 their ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]
-pub(crate) struct Import {
+pub(crate) struct ImportArgs {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
@@ -172,7 +172,7 @@ Examples:
 
 Secrets are removed from a document by the rules of recording (settings secrets, secrets_file), best
 effort: read it before you pass it on. The other formats have every event as it is stored.")]
-pub(crate) struct Export {
+pub(crate) struct ExportArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,

@@ -22,7 +22,7 @@ Examples:
 A condition of --where is FIELD OP VALUE: eq, ne, lt, lte, gt, gte, in, contains or exists, and a
 value as JSON or as plain text. A field is type, id, created_at or another member, else a
 property.")]
-pub(crate) struct Graph {
+pub(crate) struct GraphArgs {
     /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,

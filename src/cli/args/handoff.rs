@@ -17,12 +17,12 @@ Examples:
   sessionlog handoff chain                             which session continues which
 
 A directory stands for its repository, or for itself where it has none.")]
-pub(crate) struct Handoff {
+pub(crate) struct HandoffArgs {
     #[command(subcommand)]
     pub(crate) verb: HandoffVerb,
 }
 
-impl Handoff {
+impl HandoffArgs {
     /// The workspace that it names.
     pub(crate) fn workspace_mut(&mut self) -> &mut Option<String> {
         match &mut self.verb {
@@ -50,7 +50,7 @@ Examples:
   sessionlog workspace move ~/work/shop ~/work/store   after `mv ~/work/shop ~/work/store`
 
 A workspace is its whole name: one below it, as of a repository inside, is moved by a call of its own.")]
-pub(crate) struct Workspace {
+pub(crate) struct WorkspaceArgs {
     #[command(subcommand)]
     pub(crate) verb: WorkspaceVerb,
 }
@@ -58,11 +58,11 @@ pub(crate) struct Workspace {
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkspaceVerb {
     /// Give sessions, memory and graph of a directory that was moved to its new path
-    Move(MoveWork),
+    Move(MoveArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct MoveWork {
+pub(crate) struct MoveArgs {
     /// The workspace: the path that the directory had, or another name
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
@@ -74,17 +74,17 @@ pub(crate) struct MoveWork {
 #[derive(Debug, Subcommand)]
 pub(crate) enum HandoffVerb {
     /// Save a session of a workspace for the one that continues it
-    Save(SaveWork),
+    Save(SaveArgs),
     /// Print what is known of the work of a session, and make the session that continues it
-    Restore(RestoreWork),
+    Restore(RestoreWorkArgs),
     /// Print what a session that begins in a workspace receives of those before it
-    Start(StartWork),
+    Start(StartArgs),
     /// List the sessions that continue one another
-    Chain(ChainOf),
+    Chain(ChainArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SaveWork {
+pub(crate) struct SaveArgs {
     /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
@@ -103,7 +103,7 @@ pub(crate) struct SaveWork {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RestoreWork {
+pub(crate) struct RestoreWorkArgs {
     /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
@@ -134,7 +134,7 @@ pub(crate) struct RestoreWork {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct StartWork {
+pub(crate) struct StartArgs {
     /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
@@ -144,7 +144,7 @@ pub(crate) struct StartWork {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ChainOf {
+pub(crate) struct ChainArgs {
     /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,

@@ -18,7 +18,7 @@ Examples:
 
 A fact (semantic) or a skill (procedural) of a session with a workspace is kept in the notebook of
 the workspace; episodic and working items stay in the session.")]
-pub(crate) struct Memory {
+pub(crate) struct MemoryArgs {
     /// Session id, a unique prefix of one, or a path: the notebook of its workspace; default: that
     /// of the working directory
     #[arg(value_name = "S|PATH", add = ids())]
@@ -76,7 +76,7 @@ Examples:
   sessionlog mark trip end --as important --importance 9
 
 A search that finds the event shows its marks. A later mark of the same kind replaces the earlier.")]
-pub(crate) struct Mark {
+pub(crate) struct MarkArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,

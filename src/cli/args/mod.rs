@@ -18,22 +18,31 @@ use clap::{Parser, Subcommand};
 use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
-    events::{Append, Events, Export, Format, Import, OneEvent, Range, Replay},
-    graph::{Graph, entity},
+    events::{
+        Append, EventsArgs, ExportArgs, Format, ImportArgs, RangeArgs, RedactArgs, ReplayArgs,
+    },
+    graph::{GraphArgs, entity},
     handoff::{
-        ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, StartWork, Workspace, WorkspaceVerb,
+        ChainArgs, HandoffArgs, HandoffVerb, RestoreWorkArgs, SaveArgs, StartArgs, WorkspaceArgs,
+        WorkspaceVerb,
     },
-    memory::{Mark, Memory},
-    programs::{AgentName, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause},
-    search::Search,
-    sessions::{Delete, Erase, Hold, OneSession, Rename, Retention, Sessions, Show, Tag, Why},
+    memory::{MarkArgs, MemoryArgs},
+    programs::{
+        AgentName, CompletionsArgs, DemoArgs, InstallArgs, InstallScope, ManArgs, PauseArgs,
+        ServeArgs, UnpauseArgs,
+    },
+    search::SearchArgs,
+    sessions::{
+        DeleteArgs, EraseArgs, HoldArgs, RenameArgs, RetentionArgs, SessionArgs, SessionsArgs,
+        ShowArgs, TagArgs, Why,
+    },
     stores::{
-        Audit, Backup, BackupVerb, Inspect, Keys, KeysVerb, NewToken, Repair, Tokens, TokensVerb,
-        Verify,
+        AuditArgs, BackupArgs, BackupVerb, InspectArgs, KeysArgs, KeysVerb, NewTokenArgs,
+        RepairArgs, TokensArgs, TokensVerb, VerifyArgs,
     },
-    values::Order,
-    views::{Diff, Fork, Recall, Rewind, View, WhichView, WindowFormat, WindowPlan},
-    work::{Checkpoints, Cursors, History, Wake},
+    values::{SortOrder, name_of},
+    views::{DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowFormat, WindowPlan},
+    work::{CheckpointsArgs, CursorsArgs, HistoryArgs, WakeArgs},
 };
 
 const EXAMPLES: &str = "\
@@ -72,7 +81,7 @@ pub(super) struct Arguments {
     pub(super) verb: Verb,
 }
 
-/// What [`Arguments`] are for `hook`, which an agent waits for: to build all verbs takes longer
+/// [`Arguments`] of `hook` alone, which an agent waits for: to build all verbs takes longer
 /// than the rest of it.
 #[derive(Debug, Parser)]
 #[command(name = "sessionlog")]
@@ -97,13 +106,13 @@ impl From<HookArguments> for Arguments {
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     /// Run the HTTP and MCP server until it is stopped
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Run an MCP server on standard input and output
     Mcp(Mcp),
     /// Record a hook event of Claude Code or Codex from standard input
     Hook,
     /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
-    Install(Install),
+    Install(InstallArgs),
     /// Remove sessionlog from Claude Code's or Codex's settings
     #[command(after_help = "\
 Examples:
@@ -113,92 +122,92 @@ Examples:
 
 On a terminal it asks first; without one --yes is required. The files are restored byte for byte
 unless they were edited since: then our entries alone are removed. What was recorded stays.")]
-    Uninstall(Install),
+    Uninstall(InstallArgs),
     /// Stop recording what agents do, everywhere or in a directory
-    Pause(Pause),
+    Pause(PauseArgs),
     /// Record again what agents do
-    Unpause(Unpause),
+    Unpause(UnpauseArgs),
     /// Wrap an MCP server: record tool calls and answer repeats
     Proxy(Proxy),
     /// List sessions, newest first
     #[command(visible_aliases = ["ls", "list"])]
-    Sessions(Sessions),
+    Sessions(SessionsArgs),
     /// Show a session: its size, task, progress, parents and forks
-    Show(Show),
+    Show(ShowArgs),
     /// Append events from standard input, one JSON object per line
     Append(Append),
     /// Search the events of every session by words
-    Search(Search),
+    Search(SearchArgs),
     /// Print events, one JSON object per line
-    Events(Events),
+    Events(EventsArgs),
     /// Replay a session in order; full-screen on a terminal
-    Replay(Replay),
+    Replay(ReplayArgs),
     /// Show a summary of a session within a token budget
-    View(View),
+    View(ViewArgs),
     /// Show a session as of an earlier point; nothing is removed
-    Rewind(Rewind),
+    Rewind(RewindArgs),
     /// Start a new session from a point of another one; no event is copied
-    Fork(Fork),
+    Fork(ForkArgs),
     /// Show what changed between two points of a session
-    Diff(Diff),
+    Diff(DiffArgs),
     /// Import conversations from files
-    Import(Import),
+    Import(ImportArgs),
     /// Write a session to standard output
-    Export(Export),
+    Export(ExportArgs),
     /// List, create or resume the checkpoints of a session
-    Checkpoints(Checkpoints),
+    Checkpoints(CheckpointsArgs),
     /// List, set or delete the named read positions of a session
-    Cursors(Cursors),
+    Cursors(CursorsArgs),
     /// List what is remembered in a session or a workspace, add to it or forget an item
-    Memory(Memory),
+    Memory(MemoryArgs),
     /// Show what was done in a workspace, its entities and relations, or write one
-    Graph(Graph),
+    Graph(GraphArgs),
     /// Mark an event as important, wrong or done
-    Mark(Mark),
+    Mark(MarkArgs),
     /// Save a session, restore one in a session that continues it, list the chain of both
-    Handoff(Handoff),
+    Handoff(HandoffArgs),
     /// Give what a workspace has to its new path
-    Workspace(Workspace),
+    Workspace(WorkspaceArgs),
     /// Take a session's write lease and show what is unfinished
-    Wake(Wake),
+    Wake(WakeArgs),
     /// Give a session another title
-    Rename(Rename),
+    Rename(RenameArgs),
     /// Set or remove tags of a session: pairs of its metadata
-    Tag(Tag),
+    Tag(TagArgs),
     /// Archive a session: it can be read, and not written
-    Archive(OneSession),
+    Archive(SessionArgs),
     /// Let an archived session be written again
-    Unarchive(OneSession),
+    Unarchive(SessionArgs),
     /// Show recent work, unfinished sessions and where to start
-    History(History),
+    History(HistoryArgs),
     /// Show which sessions changed a file, and what was asked for
     Why(Why),
     /// Delete a session; restore brings it back until its grace period ends
-    Delete(Delete),
+    Delete(DeleteArgs),
     /// Protect a session from expiry and deletion, or release it
-    Hold(Hold),
+    Hold(HoldArgs),
     /// Permanently destroy a session's contents, on disk too; cannot be undone
-    Erase(Erase),
+    Erase(EraseArgs),
     /// Permanently remove the body of one event
-    Redact(OneEvent),
+    Redact(RedactArgs),
     /// Restore an expired or a deleted session
-    Restore(OneSession),
+    Restore(SessionArgs),
     /// Expire sessions past their retention period
-    Retention(Retention),
+    Retention(RetentionArgs),
     /// Create, list and revoke access tokens of a server
-    Tokens(Tokens),
+    Tokens(TokensArgs),
     /// Print the audit log: access changes, deletions, refusals
-    Audit(Audit),
+    Audit(AuditArgs),
     /// Check or rotate the master key of the store
-    Keys(Keys),
+    Keys(KeysArgs),
     /// Back up the store while it is in use, or restore a backup
-    Backup(Backup),
+    Backup(BackupArgs),
     /// Read every session and check its checksums and hash chain
-    Verify(Verify),
+    Verify(VerifyArgs),
     /// Show permanent damage; with --accept-loss, continue without it
-    Repair(Repair),
+    Repair(RepairArgs),
     /// Print a journal file, a segment or a data directory
-    Inspect(Inspect),
+    Inspect(InspectArgs),
     /// Show the store on one screen: owner, sessions, disk, keys
     Status,
     /// Check the installation and say how to fix each problem
@@ -206,11 +215,11 @@ unless they were edited since: then our entries alone are removed. What was reco
     /// Print every setting with its value, source and meaning
     Config,
     /// Show in ten seconds what survives a killed process
-    Demo(Demo),
+    Demo(DemoArgs),
     /// Print a shell completion script
-    Completions(Completions),
+    Completions(CompletionsArgs),
     /// Print the manual page, or the page of a verb
-    Man(Man),
+    Man(ManArgs),
 }
 
 #[cfg(test)]

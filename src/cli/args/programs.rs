@@ -9,7 +9,7 @@ use super::{super::settings::OfAnOwner, values::lasts};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// Own the data directory for front ends only; exit when none is connected
     #[arg(long, hide = true)]
     pub(crate) on_demand: bool,
@@ -46,7 +46,7 @@ Examples:
 On a terminal it asks first; without one --yes is required. Other content of the files is kept.
 `uninstall` restores the files byte for byte unless they were edited since. Settings given as flags
 (--data-dir, --url) are passed on to the agent.")]
-pub(crate) struct Install {
+pub(crate) struct InstallArgs {
     /// Program to set up
     #[arg(value_enum, value_name = "AGENT")]
     pub(crate) agent: AgentName,
@@ -73,7 +73,7 @@ Examples:
 It holds for hooks and proxies of every store, also while no server runs; SESSIONLOG_RECORD=off does
 the same for one program. What an agent says meanwhile is not read from its transcript later. The
 next event of its session is preceded by one that tells of the gap.")]
-pub(crate) struct Pause {
+pub(crate) struct PauseArgs {
     /// Directory; default: everywhere
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
@@ -83,14 +83,14 @@ pub(crate) struct Pause {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Unpause {
+pub(crate) struct UnpauseArgs {
     /// The directory that was paused; default: end every pause
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Demo {
+pub(crate) struct DemoArgs {
     /// Keep the demo's data directory and print its path
     #[arg(long)]
     pub(crate) keep: bool,
@@ -100,7 +100,7 @@ pub(crate) struct Demo {
 #[command(
     after_help = "Example: sessionlog completions bash > ~/.local/share/bash-completion/completions/sessionlog"
 )]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// Shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
@@ -111,7 +111,7 @@ pub(crate) struct Completions {
 Examples:
   sessionlog man > ~/.local/share/man/man1/sessionlog.1
   sessionlog man append | man -l -")]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Verb whose page to print
     #[arg(value_name = "VERB")]
     pub(crate) verb: Option<String>,

@@ -17,7 +17,7 @@ Examples:
 In QUERY: \"exact text\" and +word must be there, -word must not, pre* is the beginning of a word;
 type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter; day: and words
 like yesterday prefer a day. A day is one of this machine's time zone.")]
-pub(crate) struct Search {
+pub(crate) struct SearchArgs {
     /// Words to look for
     #[arg(value_name = "QUERY", required = true, num_args = 1..)]
     pub(crate) query: Vec<String>,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{
     super::{common::session, complete::ids},
-    values::{Order, pair},
+    values::{SortOrder, pair},
 };
 use crate::event::SessionId;
 
@@ -31,7 +31,7 @@ Examples:
   sessionlog sessions --all                        of every workspace
 
 Where a repository has sessions, they are listed with those of no workspace; elsewhere all are.")]
-pub(crate) struct Sessions {
+pub(crate) struct SessionsArgs {
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct Sessions {
     pub(crate) tag: Vec<(String, String)>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
-    pub(crate) order: Order,
+    pub(crate) order: SortOrder,
     /// Only sessions of these states
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["idle", "running", "rescheduling", "terminated"])]
     pub(crate) state: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog rename trip 'A week in Ghent'")]
-pub(crate) struct Rename {
+pub(crate) struct RenameArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -90,7 +90,7 @@ Examples:
   sessionlog tag trip team=travel budget=none     set two
   sessionlog tag trip budget=                     remove one
   sessionlog sessions --tag team=travel           list those with it")]
-pub(crate) struct Tag {
+pub(crate) struct TagArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -103,7 +103,7 @@ pub(crate) struct Tag {
 #[command(after_help = "\
 On a terminal it asks first; without one --yes is required. Exported files and backups keep their
 copies.")]
-pub(crate) struct Erase {
+pub(crate) struct EraseArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids(), required_unless_present = "notebook")]
     pub(crate) session: Option<SessionId>,
@@ -119,7 +119,7 @@ pub(crate) struct Erase {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct ShowArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -129,7 +129,7 @@ pub(crate) struct Show {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct OneSession {
+pub(crate) struct SessionArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -142,7 +142,7 @@ its grace period ends (setting grace) `sessionlog restore` brings it back; then 
 removed, and its id can be used again.
 With --now its bytes are removed at once, which frees disk space, also on a full disk. An expired
 session and a deleted one take it too.")]
-pub(crate) struct Delete {
+pub(crate) struct DeleteArgs {
     /// Remove its bytes at once: it cannot be restored
     #[arg(long)]
     pub(crate) now: bool,
@@ -155,7 +155,7 @@ pub(crate) struct Delete {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Hold {
+pub(crate) struct HoldArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -171,7 +171,7 @@ Examples:
   sessionlog retention                             expire what is due now
 The owner also does this periodically. The limits are the settings ttl, retention and grace, and a
 session's own ttl_seconds.")]
-pub(crate) struct Retention {
+pub(crate) struct RetentionArgs {
     /// Show what would expire; change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

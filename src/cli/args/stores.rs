@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::{
     super::{common::session, complete::ids},
-    values::{Order, grant, point, receipt},
+    values::{SortOrder, grant, point, receipt},
 };
 use crate::{access::Grant, event::SessionId};
 
@@ -15,7 +15,7 @@ use crate::{access::Grant, event::SessionId};
 #[command(after_help = "\
 The file is the setting tokens_file. A server reloads it when it changes; a revoked token is refused
 from the next request on.")]
-pub(crate) struct Tokens {
+pub(crate) struct TokensArgs {
     #[command(subcommand)]
     pub(crate) verb: TokensVerb,
 }
@@ -23,11 +23,11 @@ pub(crate) struct Tokens {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokensVerb {
     /// Create a token and print it once
-    Create(NewToken),
+    Create(NewTokenArgs),
     /// List the tokens without their secrets
     List,
     /// Revoke a token
-    Revoke(OneToken),
+    Revoke(RevokeArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -35,7 +35,7 @@ pub(crate) enum TokensVerb {
 Example: sessionlog tokens create --tokens-file tokens.json --tenant acme --user ada --expires 90d
 Scopes: read, write, delete, admin (the three before, and the tenant's administration) and operator
 (administration of the server: metrics, reports).")]
-pub(crate) struct NewToken {
+pub(crate) struct NewTokenArgs {
     /// Tenant of the token
     #[arg(long, value_name = "T", default_value = "default")]
     pub(crate) tenant: String,
@@ -54,7 +54,7 @@ pub(crate) struct NewToken {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct OneToken {
+pub(crate) struct RevokeArgs {
     /// Token id, as `list` shows it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
@@ -66,7 +66,7 @@ To change the master key: set the new key as SESSIONLOG_KEY and the old one as
 SESSIONLOG_KEY_PREVIOUS (or as the first and second line of the key file or of the key command's
 output), restart the server, run `sessionlog keys rotate`, and remove the old key when it says so.
 Events are not re-encrypted. An interrupted rotation continues with the next run.")]
-pub(crate) struct Keys {
+pub(crate) struct KeysArgs {
     #[command(subcommand)]
     pub(crate) verb: KeysVerb,
 }
@@ -80,7 +80,7 @@ pub(crate) enum KeysVerb {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Audit {
+pub(crate) struct AuditArgs {
     /// First position
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
@@ -89,7 +89,7 @@ pub(crate) struct Audit {
     pub(crate) limit: Option<u64>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "asc")]
-    pub(crate) order: Order,
+    pub(crate) order: SortOrder,
 }
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ Examples:
   sessionlog backup restore /backups/monday --data-dir ./restored
 A backup is as large and as confidential as the data directory. A backup of an encrypted store stays
 encrypted and needs its key. It is consistent and contains everything acknowledged before it began.")]
-pub(crate) struct Backup {
+pub(crate) struct BackupArgs {
     #[command(subcommand)]
     pub(crate) verb: BackupVerb,
 }
@@ -107,20 +107,20 @@ pub(crate) struct Backup {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackupVerb {
     /// Copy the store into an empty or new directory and verify the copy
-    Create(BackupTo),
+    Create(BackupCreateArgs),
     /// Restore a backup into the data directory, which must be empty or new
-    Restore(BackupFrom),
+    Restore(BackupRestoreArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct BackupTo {
+pub(crate) struct BackupCreateArgs {
     /// Directory of the backup
     #[arg(value_name = "DIR")]
     pub(crate) to: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct BackupFrom {
+pub(crate) struct BackupRestoreArgs {
     /// Directory of the backup
     #[arg(value_name = "DIR")]
     pub(crate) from: PathBuf,
@@ -134,7 +134,7 @@ Examples:
 A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`. Keep the newest
 one where writers of the data directory cannot change it. Exit code 3: something is damaged, or the
 receipt does not hold.")]
-pub(crate) struct Verify {
+pub(crate) struct VerifyArgs {
     /// Only this session: its id, or a unique prefix
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: Option<SessionId>,
@@ -151,7 +151,7 @@ Examples:
   sessionlog repair --store --accept-loss
 Without --accept-loss nothing is changed; exit code 3 means that something is damaged. Accepted loss
 stays a gap permanently; the damaged bytes are first copied to quarantine/.")]
-pub(crate) struct Repair {
+pub(crate) struct RepairArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, required_unless_present = "store")]
     pub(crate) session: Option<SessionId>,
@@ -176,7 +176,7 @@ Examples:
   sessionlog inspect ~/.local/share/sessionlog/journal/0
 It reads without the lock, so a directory in use shows a snapshot. Exit code 3: something is
 damaged.")]
-pub(crate) struct Inspect {
+pub(crate) struct InspectArgs {
     /// A data directory, or a journal file or segment in one
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,

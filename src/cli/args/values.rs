@@ -11,20 +11,16 @@ use crate::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Order {
+pub(crate) enum SortOrder {
     /// Oldest first
     Asc,
     /// Newest first
     Desc,
 }
 
-impl Order {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Asc => "asc",
-            Self::Desc => "desc",
-        }
-    }
+/// The name of a value, as it is typed and as HTTP takes it.
+pub(crate) fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 pub(crate) fn event(text: &str) -> Result<EventId, String> {

@@ -14,7 +14,7 @@ use crate::event::SessionId;
 Examples:
   sessionlog rewind trip --to step:3               what was known then
   sessionlog rewind trip --to -10 --fork           continue from there in a new session")]
-pub(crate) struct Rewind {
+pub(crate) struct RewindArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -31,7 +31,7 @@ pub(crate) struct Rewind {
 Examples:
   sessionlog fork trip --at end
   sessionlog fork trip --at event:e42 --id trip-2 --title 'Another way'")]
-pub(crate) struct Fork {
+pub(crate) struct ForkArgs {
     /// Id of the parent session, or a unique prefix of it
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -53,7 +53,7 @@ Examples:
   sessionlog diff trip 0 -5
   sessionlog diff trip -40 end --tokens-max 4000    what left and entered a model's window
 The points may be given in either order. `sessionlog events trip --from P --to P` prints the events.")]
-pub(crate) struct Diff {
+pub(crate) struct DiffArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -97,7 +97,7 @@ Examples:
 Transforms, applied in the order they are named:
   compress[:whitespace,comments,elide,keep=N,tokens=N], filter[:types=A|B,drop=A|B,duplicates],
   reorder[:slack=PERCENT], annotate[:times]")]
-pub(crate) struct View {
+pub(crate) struct ViewArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -169,17 +169,7 @@ pub(crate) enum Recall {
     None,
 }
 
-impl Recall {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Workspace => "workspace",
-            Self::None => "none",
-        }
-    }
-}
-
-/// What a window is made of.
+/// Form of what a window is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WindowFormat {
     /// Events as stored (default)
@@ -188,14 +178,4 @@ pub(crate) enum WindowFormat {
     Anthropic,
     /// Messages of OpenAI's chat API
     Openai,
-}
-
-impl WindowFormat {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Anthropic => "anthropic",
-            Self::Openai => "openai",
-        }
-    }
 }

@@ -18,7 +18,7 @@ Examples:
   sessionlog checkpoints trip --create --label 'tests pass' --state state.json
   sessionlog checkpoints trip --show 'tests pass'  with its state
   sessionlog checkpoints trip --resume chk_…       continue from it; nothing is removed")]
-pub(crate) struct Checkpoints {
+pub(crate) struct CheckpointsArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -70,7 +70,7 @@ Examples:
   sessionlog cursors trip --put me --at end
   sessionlog events trip --from cursor:me          events it has not read
   sessionlog cursors trip --delete me")]
-pub(crate) struct Cursors {
+pub(crate) struct CursorsArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -94,7 +94,7 @@ Examples:
   sessionlog wake trip --release 1
 If another harness holds the lease, wait until it expires or take it with --steal. Later writes of
 the other harness are refused.")]
-pub(crate) struct Wake {
+pub(crate) struct WakeArgs {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
@@ -113,7 +113,7 @@ pub(crate) struct Wake {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct History {
+pub(crate) struct HistoryArgs {
     /// Only sessions of this workspace: a directory of it, or another name; default: that of the
     /// working directory, where it has sessions
     #[arg(value_name = "W")]

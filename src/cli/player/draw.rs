@@ -20,8 +20,8 @@ use super::{
         times::{elapsed, took},
     },
     pane::Pane,
-    rows::{Link, Row},
-    state::{Enlarged, Player, Prompt, Shown},
+    rows::{CallLink, EventRow},
+    state::{Enlarged, Player, Prompt, ShownView},
 };
 
 const HELP: &[(&str, &str)] = &[
@@ -45,7 +45,7 @@ const HELP: &[(&str, &str)] = &[
 const WIDE_COLUMNS: u16 = 90;
 
 /// Draws the player.
-pub(super) fn draw(player: &mut Player, frame: &mut Frame<'_>) {
+pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
             .areas(frame.area());
@@ -163,7 +163,7 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(block, area);
     let digits = player.to.to_string().len().max(3);
     let positions = positions(player, u64::from(inner.height));
-    let clock = |row: &Row| row.since(player.start).map(elapsed).unwrap_or_default();
+    let clock = |row: &EventRow| row.since(player.start).map(elapsed).unwrap_or_default();
     let rows = positions.iter().filter_map(|position| player.row(*position));
     let clock_columns = rows.map(|row| clock(row).len()).max().unwrap_or_default();
     let shown = positions.iter().map(|position| {
@@ -205,11 +205,11 @@ fn positions(player: &Player, lines: u64) -> Vec<u64> {
 /// Columns of an event's type.
 const KIND_COLUMNS: usize = 18;
 
-fn row_line(row: &Row, place: String, width: u16) -> Line<'static> {
+fn row_line(row: &EventRow, place: String, width: u16) -> Line<'static> {
     let kind = one_line(&row.kind, KIND_COLUMNS);
     let before = columns(&place) + KIND_COLUMNS + 1;
     let mark = match &row.link {
-        Some(Link::Result(_)) => "↳ ",
+        Some(CallLink::Result(_)) => "↳ ",
         _ => "",
     };
     let text = row.text.split_whitespace().take(WORDS_MAX).collect::<Vec<_>>().join(" ");
@@ -278,8 +278,8 @@ fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// Lines above an event's own text: the call that a result answers.
-fn event_above(player: &Player, row: &Row, width: usize) -> Vec<(Tone, String)> {
-    let Some(Link::Result(_)) = &row.link else { return Vec::new() };
+fn event_above(player: &Player, row: &EventRow, width: usize) -> Vec<(Tone, String)> {
+    let Some(CallLink::Result(_)) = &row.link else { return Vec::new() };
     let mut paper = Paper::new(width, player.times.clone());
     match player.rows.pair(row) {
         Some(call) => {
@@ -294,14 +294,14 @@ fn event_above(player: &Player, row: &Row, width: usize) -> Vec<(Tone, String)> 
 }
 
 /// Duration of a call; empty where the times are equal, as those of an import.
-fn took_since(result: &Row, call: &Row) -> String {
+fn took_since(result: &EventRow, call: &EventRow) -> String {
     let micros = result.since(call.time).filter(|micros| *micros > 0);
     micros.map(|micros| format!(", took {}", took(micros))).unwrap_or_default()
 }
 
 /// Draws below an event's own text the result of a call.
-fn event_below(player: &Player, row: &Row, paper: &mut Paper) {
-    let Some(Link::Call(_)) = &row.link else { return };
+fn event_below(player: &Player, row: &EventRow, paper: &mut Paper) {
+    let Some(CallLink::Call(_)) = &row.link else { return };
     match player.rows.pair(row) {
         Some(result) => {
             paper.heading(&format!("Result at {}{}", result.position, took_since(result, row)));
@@ -320,11 +320,11 @@ fn event_below(player: &Player, row: &Row, paper: &mut Paper) {
 
 fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     let name = match player.shown {
-        Shown::Index => "the session",
-        Shown::Continuation => "how to continue",
-        Shown::Window => "what a model sees",
-        Shown::Compactions => "what compactions took",
-        Shown::Usage => "how full the context is",
+        ShownView::Index => "the session",
+        ShownView::Continuation => "how to continue",
+        ShownView::Window => "what a model sees",
+        ShownView::Compactions => "what compactions took",
+        ShownView::Usage => "how full the context is",
     };
     let parts = [format!("{name} as of {}", player.at + 1)];
     let width = usize::from(area.width);

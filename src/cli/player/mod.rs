@@ -8,7 +8,7 @@ mod rows;
 mod search;
 mod state;
 
-use std::{io, time::Duration};
+use std::{io, ops::Range, time::Duration};
 
 use ratatui::{
     DefaultTerminal,
@@ -21,18 +21,22 @@ use super::{
     answer::moment,
     args,
     failure::Outcome,
-    page::{LostRange, Pages, Query},
+    page::{Pages, Query, gap_sentence},
     readable::words,
     times::Times,
     view,
 };
 use crate::{
+    api::events::Gap,
     client::{Client, Tail, TailItem},
     event::{SessionId, kinds},
     wire::json,
 };
-use rows::{Link, PAGE_EVENTS, Row};
-use state::{Hit, Hunt, Key, News, Player, Shown, Want};
+pub use draw::draw;
+pub use rows::{CallLink, EventRow, PAGE_EVENTS, PAGES_MAX, Rows};
+pub use state::{
+    Hunt, News, PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, Prompt, SearchEnd, ShownView, Want, pause,
+};
 
 /// Interval of drawing the screen while no key is pressed.
 const TICK: Duration = Duration::from_millis(50);
@@ -40,7 +44,7 @@ const TICK: Duration = Duration::from_millis(50);
 const WINDOW_TOKENS: u64 = 4_000;
 
 /// Plays a session until its reader leaves.
-pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
+pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome {
     let session = &wanted.session;
     let to = position(client, session, wanted.range.to.as_deref().unwrap_or("end")).await?;
     let from = match &wanted.range.from {
@@ -52,10 +56,10 @@ pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
     player.message = past.map(|from| format!("no event from {from} on; the last is {}", to - 1));
     player.start = first(client, session).await?.and_then(|row| row.time);
     if wanted.follow {
-        player.key(Key::Char('f'));
+        player.key(PlayerKey::Char('f'));
         // A session that is being written opens at its end, except for playback.
         if wanted.speed.is_none() && wanted.range.from.is_none() {
-            player.key(Key::End);
+            player.key(PlayerKey::End);
         }
     }
     let mut terminal = ratatui::try_init()?;
@@ -74,7 +78,7 @@ async fn run(
     let mut errand = None;
     let mut news_of_tail = None;
     while !player.done {
-        terminal.draw(|frame| draw::draw(player, frame))?;
+        terminal.draw(|frame| draw(player, frame))?;
         if errand.is_none() {
             errand = player.want().map(|want| Box::pin(fetch(client, session, want)));
         }
@@ -133,7 +137,7 @@ async fn follow(
     session: &SessionId,
     tail: Option<Tail>,
     from: u64,
-) -> Outcome<(Tail, Vec<Row>)> {
+) -> Outcome<(Tail, Vec<EventRow>)> {
     let mut tail = match tail {
         Some(tail) => tail,
         None => client.tail(session, Some(&from.to_string()), &[]).await?,
@@ -141,16 +145,15 @@ async fn follow(
     let rows = match tail.next().await? {
         TailItem::Event(event) => row(&event).into_iter().collect(),
         TailItem::Gap(gap) => {
-            let gap: LostRange = serde_json::from_str(&gap).unwrap_or_default();
-            let from = gap.from.max(gap.to.saturating_sub(LOST_ROWS_MAX));
-            (from..gap.to).map(|position| lost_row(position, gap.sentence())).collect()
+            let gap: Option<Gap> = serde_json::from_str(&gap).ok();
+            gap.map(|gap| lost_rows(&gap, 0..u64::MAX)).unwrap_or_default()
         }
     };
     Ok((tail, rows))
 }
 
 /// The next key that means something; `None` when a tick went by without.
-fn next_input() -> std::io::Result<Option<Key>> {
+fn next_input() -> std::io::Result<Option<PlayerKey>> {
     if !event::poll(TICK)? {
         return Ok(None);
     }
@@ -160,19 +163,21 @@ fn next_input() -> std::io::Result<Option<Key>> {
     }
 }
 
-fn key_of(key: KeyEvent) -> Option<Key> {
+fn key_of(key: KeyEvent) -> Option<PlayerKey> {
     Some(match key.code {
-        KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Leave,
-        KeyCode::Char(c) => Key::Char(c),
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Esc => Key::Escape,
+        KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            PlayerKey::Leave
+        }
+        KeyCode::Char(c) => PlayerKey::Char(c),
+        KeyCode::Up => PlayerKey::Up,
+        KeyCode::Down => PlayerKey::Down,
+        KeyCode::PageUp => PlayerKey::PageUp,
+        KeyCode::PageDown => PlayerKey::PageDown,
+        KeyCode::Home => PlayerKey::Home,
+        KeyCode::End => PlayerKey::End,
+        KeyCode::Enter => PlayerKey::Enter,
+        KeyCode::Backspace => PlayerKey::Backspace,
+        KeyCode::Esc => PlayerKey::Escape,
         _ => return None,
     })
 }
@@ -199,7 +204,7 @@ fn query(from: u64, to: u64) -> Query {
     }
 }
 
-async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Row>> {
+async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<EventRow>> {
     let query = query(page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
     let mut pages = Pages::new(client, session, query);
     let mut rows = Vec::new();
@@ -207,30 +212,35 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ro
     while let Some(page) = pages.next().await? {
         rows.extend(page.events.iter().filter_map(|event| row(event.get())));
         for gap in &page.gaps {
-            let lost = gap.from.max(shown.start)..gap.to.min(shown.end);
-            rows.extend(lost.map(|position| lost_row(position, gap.sentence())));
+            rows.extend(lost_rows(gap, shown.clone()));
         }
     }
     rows.sort_by_key(|row| row.position);
     Ok(rows)
 }
 
-/// Row for a lost event.
-fn lost_row(position: u64, text: String) -> Row {
-    Row { position, kind: "gap".to_owned(), text, ..Row::default() }
+/// Rows for the lost events of a range, the newest.
+fn lost_rows(gap: &Gap, shown: Range<u64>) -> Vec<EventRow> {
+    let to = gap.to.0.min(shown.end);
+    let from = gap.from.0.max(shown.start).max(to.saturating_sub(LOST_ROWS_MAX));
+    let row = |position| {
+        let (kind, text) = ("gap".to_owned(), gap_sentence(gap));
+        EventRow { position, kind, text, ..EventRow::default() }
+    };
+    (from..to).map(row).collect()
 }
 
-fn row(event: &str) -> Option<Row> {
+fn row(event: &str) -> Option<EventRow> {
     let event: Value = json::shown(event.as_bytes()).ok()?;
     let kind = words::word(&event, "type").to_owned();
     let own = words::word(&event, "id").to_owned();
     let id = event.as_object().and_then(words::call_id).map(str::to_owned);
     let link = match kind.as_str() {
-        kind if kinds::is_call(kind) => Some(Link::Call(id.unwrap_or(own))),
-        kind if kinds::is_result(kind) => id.map(Link::Result),
+        kind if kinds::is_call(kind) => Some(CallLink::Call(id.unwrap_or(own))),
+        kind if kinds::is_result(kind) => id.map(CallLink::Result),
         _ => None,
     };
-    Some(Row {
+    Some(EventRow {
         position: words::figure(&event, "position")?,
         text: words::event(&event),
         origin: words::word(&event, "origin").to_owned(),
@@ -241,11 +251,11 @@ fn row(event: &str) -> Option<Row> {
 }
 
 /// A view of the session as of a position.
-async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Outcome<Value> {
+async fn seen(client: &Client, session: &SessionId, shown: ShownView, at: u64) -> Outcome<Value> {
     let view = view::fetch(client, shown.which(), session, None, |request| {
         let request = request.query("at", at);
         match shown {
-            Shown::Window => {
+            ShownView::Window => {
                 request.query("tokens_max", WINDOW_TOKENS).query("format", "anthropic")
             }
             _ => request,
@@ -260,7 +270,7 @@ async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Ou
 }
 
 /// The first event of a session.
-async fn first(client: &Client, session: &SessionId) -> Outcome<Option<Row>> {
+async fn first(client: &Client, session: &SessionId) -> Outcome<Option<EventRow>> {
     let query = Query { limit: Some(1), allow_gaps: true, ..Query::default() };
     let page = Pages::new(client, session, query).next().await?;
     Ok(page.and_then(|page| row(page.events.first()?.get())))
@@ -281,33 +291,30 @@ async fn position(client: &Client, session: &SessionId, point: &str) -> Outcome<
 }
 
 /// The nearest event that holds a text, around the end when it must be.
-async fn search(client: &Client, session: &SessionId, hunt: &Hunt) -> Outcome<Option<Hit>> {
+async fn search(client: &Client, session: &SessionId, hunt: &Hunt) -> Outcome<Option<SearchEnd>> {
     let Hunt { needle, at, forward, from, to } = hunt;
     let needle = needle.to_lowercase();
     let (behind, before) = match forward {
         true => ((*at + 1, *to), (*from, *at + 1)),
         false => ((*from, *at), (*at, *to)),
     };
-    let order = if *forward { args::Order::Asc } else { args::Order::Desc };
+    let order = if *forward { args::SortOrder::Asc } else { args::SortOrder::Desc };
     for ((from, to), wrapped) in [(behind, false), (before, true)] {
         if from >= to {
             continue;
         }
-        let query = Query { order: Some(order), ..query(from, to) };
+        let query = Query { order: Some(args::name_of(order)), ..query(from, to) };
         let mut pages = Pages::new(client, session, query);
         while let Some(page) = pages.next().await? {
             let rows = page.events.iter().filter_map(|event| row(event.get()));
-            let holds = |row: &Row| {
+            let holds = |row: &EventRow| {
                 row.text.to_lowercase().contains(&needle)
                     || row.kind.to_lowercase().contains(&needle)
             };
             if let Some(found) = rows.into_iter().find(holds) {
-                return Ok(Some(Hit { at: found.position, wrapped }));
+                return Ok(Some(SearchEnd { at: found.position, wrapped }));
             }
         }
     }
     Ok(None)
 }
-
-#[cfg(test)]
-mod tests;

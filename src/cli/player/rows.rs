@@ -6,30 +6,37 @@ use std::collections::BTreeMap;
 use crate::event::Timestamp;
 
 /// Events of a page.
-pub(super) const PAGE_EVENTS: u64 = 200;
+pub const PAGE_EVENTS: u64 = 200;
 /// Pages kept; the ones farthest from the reader are dropped first.
-pub(super) const PAGES_MAX: usize = 12;
+pub const PAGES_MAX: usize = 12;
 
 /// An event as the player shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) position: u64,
-    pub(super) kind: String,
-    pub(super) origin: String,
-    pub(super) time: Option<Timestamp>,
+pub struct EventRow {
+    /// Its position.
+    pub position: u64,
+    /// Its type.
+    pub kind: String,
+    /// Its origin; empty where it is not known.
+    pub origin: String,
+    /// When it happened.
+    pub time: Option<Timestamp>,
     /// Its text, in full.
-    pub(super) text: String,
-    pub(super) link: Option<Link>,
+    pub text: String,
+    /// The call that it makes or answers.
+    pub link: Option<CallLink>,
 }
 
 /// The call that an event makes or answers, by its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub enum CallLink {
+    /// It makes the call.
     Call(String),
+    /// It answers the call.
     Result(String),
 }
 
-impl Row {
+impl EventRow {
     /// Microseconds since another event.
     pub(super) fn since(&self, before: Option<Timestamp>) -> Option<i64> {
         Some(self.time?.0.saturating_sub(before?.0))
@@ -38,13 +45,13 @@ impl Row {
 
 /// Pages of events.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    pages: BTreeMap<u64, Vec<Row>>,
+pub struct Rows {
+    pages: BTreeMap<u64, Vec<EventRow>>,
 }
 
 impl Rows {
     /// The event at a position, once it came.
-    pub(super) fn get(&self, position: u64) -> Option<&Row> {
+    pub(super) fn get(&self, position: u64) -> Option<&EventRow> {
         let page = self.pages.get(&(position / PAGE_EVENTS))?;
         // Within a damaged session some positions have no event.
         page.binary_search_by_key(&position, |row| row.position).ok().and_then(|at| page.get(at))
@@ -58,7 +65,7 @@ impl Rows {
     }
 
     /// Takes a page and drops those that are far from the reader.
-    pub(super) fn insert(&mut self, page: u64, rows: Vec<Row>, at: u64) {
+    pub(super) fn insert(&mut self, page: u64, rows: Vec<EventRow>, at: u64) {
         self.pages.insert(page, rows);
         let here = at / PAGE_EVENTS;
         while self.pages() > PAGES_MAX {
@@ -70,13 +77,13 @@ impl Rows {
 
     /// Adds an event after the last one. When the events before it are not loaded, it is
     /// fetched with its page.
-    pub(super) fn push(&mut self, row: Row, at: u64) {
+    pub(super) fn push(&mut self, row: EventRow, at: u64) {
         let page = row.position / PAGE_EVENTS;
         if row.position.is_multiple_of(PAGE_EVENTS) {
             return self.insert(page, vec![row], at);
         }
         let rows = self.pages.get_mut(&page);
-        let follows = |rows: &&mut Vec<Row>| {
+        let follows = |rows: &&mut Vec<EventRow>| {
             rows.last().is_some_and(|last| last.position + 1 == row.position)
         };
         if let Some(rows) = rows.filter(follows) {
@@ -85,23 +92,26 @@ impl Rows {
     }
 
     /// Number of pages loaded.
-    pub(super) fn pages(&self) -> usize {
+    #[must_use]
+    pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
     /// The result of a call, or the call of a result, when it is among the events that are here.
-    pub(super) fn pair(&self, row: &Row) -> Option<&Row> {
+    pub(super) fn pair(&self, row: &EventRow) -> Option<&EventRow> {
         let page = row.position / PAGE_EVENTS;
         match row.link.as_ref()? {
-            Link::Call(id) => {
+            CallLink::Call(id) => {
                 let rows = self.pages.range(page..).flat_map(|(_, rows)| rows);
-                let answers = |one: &&Row| matches!(&one.link, Some(Link::Result(of)) if of == id);
+                let answers =
+                    |one: &&EventRow| matches!(&one.link, Some(CallLink::Result(of)) if of == id);
                 rows.filter(|one| one.position > row.position).find(answers)
             }
-            Link::Result(id) => {
+            CallLink::Result(id) => {
                 let rows = self.pages.range(..=page).rev();
                 let rows = rows.flat_map(|(_, rows)| rows.iter().rev());
-                let makes = |one: &&Row| matches!(&one.link, Some(Link::Call(of)) if of == id);
+                let makes =
+                    |one: &&EventRow| matches!(&one.link, Some(CallLink::Call(of)) if of == id);
                 rows.filter(|one| one.position < row.position).find(makes)
             }
         }

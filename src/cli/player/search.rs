@@ -2,8 +2,8 @@
 //! event to the next. It must not read events: it says what it wants.
 
 use super::{
-    rows::{PAGE_EVENTS, Row},
-    state::{Hit, Hunt, Player, Want},
+    rows::{EventRow, PAGE_EVENTS},
+    state::{Hunt, Player, SearchEnd, Want},
 };
 
 impl Player {
@@ -44,7 +44,7 @@ impl Player {
     }
 
     /// True if the filter shows an event.
-    pub(super) fn passes(&self, row: &Row) -> bool {
+    pub(super) fn passes(&self, row: &EventRow) -> bool {
         self.only.as_ref().is_none_or(|text| row.kind.to_lowercase().contains(text))
     }
 
@@ -149,10 +149,10 @@ impl Player {
         matches.get(hit).copied()
     }
 
-    pub(super) fn found(&mut self, hit: Option<Hit>, asked: Option<Want>) {
+    pub(super) fn found(&mut self, hit: Option<SearchEnd>, asked: Option<Want>) {
         let needle = self.needle.clone().unwrap_or_default();
         let forward = !matches!(asked, Some(Want::Search(Hunt { forward: false, .. })));
-        let Some(Hit { at, wrapped }) = hit else {
+        let Some(SearchEnd { at, wrapped }) = hit else {
             self.message = Some(format!("{needle:?} is in no event"));
             return;
         };

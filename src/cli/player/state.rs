@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     pane::Pane,
-    rows::{PAGE_EVENTS, Row, Rows},
+    rows::{EventRow, PAGE_EVENTS, Rows},
 };
 use crate::{
     cli::{args::WhichView, times::Times},
@@ -17,9 +17,9 @@ use crate::{
 /// Events that a page key passes.
 const PAGE_STEP: u64 = 15;
 /// While it plays it waits no longer than this between two events, whatever lay between them.
-pub(super) const PAUSE_MAX: Duration = Duration::from_secs(3);
+pub const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// At speed 1 it waits no shorter than this: the events of an import have equal times.
-pub(super) const PAUSE_MIN: Duration = Duration::from_millis(400);
+pub const PAUSE_MIN: Duration = Duration::from_millis(400);
 /// Bounds of the speed.
 const SPEED_MAX: f64 = 1_024.0;
 const SPEED_MIN: f64 = 1.0 / 16.0;
@@ -28,47 +28,62 @@ const TYPED_CHARS_MAX: usize = 200;
 
 /// A key, whatever terminal it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub enum PlayerKey {
+    /// One event back.
     Up,
+    /// One event on.
     Down,
+    /// Fifteen back.
     PageUp,
+    /// Fifteen on.
     PageDown,
+    /// The first event.
     Home,
+    /// The last event.
     End,
+    /// The end of what is typed.
     Enter,
+    /// Without the last character typed.
     Backspace,
+    /// Closes a prompt; all panes and events again.
     Escape,
     /// Away, whatever is being typed.
     Leave,
+    /// A character, which is a command where nothing is typed.
     Char(char),
 }
 
 /// A search from a position on, over the others and around the end to that position itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hunt {
-    pub(super) needle: String,
-    pub(super) at: u64,
-    pub(super) forward: bool,
-    /// The positions that are searched, half-open.
-    pub(super) from: u64,
-    pub(super) to: u64,
+pub struct Hunt {
+    /// The text searched for.
+    pub needle: String,
+    /// The position that it begins at.
+    pub at: u64,
+    /// True towards the end.
+    pub forward: bool,
+    /// First of the positions that are searched.
+    pub from: u64,
+    /// The position after the last.
+    pub to: u64,
 }
 
 /// Place where a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
-    pub(super) at: u64,
+pub struct SearchEnd {
+    /// The position of the event.
+    pub at: u64,
     /// True if it was found past the end, from the start again.
-    pub(super) wrapped: bool,
+    pub wrapped: bool,
 }
 
 /// Next request of the player.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub enum Want {
     /// Events of a page, of a session that is that long.
     Page(u64, u64),
     /// That view of the session as of that position.
-    View(Shown, u64),
+    View(ShownView, u64),
     /// The position of a point.
     Point(String),
     /// The nearest event that holds a text.
@@ -77,15 +92,20 @@ pub(super) enum Want {
 
 /// View of the session that is shown next to the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub enum ShownView {
+    /// The overview.
     Index,
+    /// What is needed to continue.
     Continuation,
+    /// What a model sees.
     Window,
+    /// What compactions took.
     Compactions,
+    /// How full the context is.
     Usage,
 }
 
-impl Shown {
+impl ShownView {
     /// The view on the command line.
     pub(super) fn which(self) -> WhichView {
         match self {
@@ -111,20 +131,27 @@ impl Shown {
 
 /// The answer to a want.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    Page(u64, Vec<Row>),
-    View(Shown, u64, Value),
+pub enum News {
+    /// The events of a page.
+    Page(u64, Vec<EventRow>),
+    /// A view as of a position.
+    View(ShownView, u64, Value),
+    /// The position of a point.
     Point(u64),
-    Found(Option<Hit>),
+    /// The end of a search; none where no event has the text.
+    Found(Option<SearchEnd>),
     /// It could not be had, and why.
     Failed(String),
 }
 
 /// Kind of the text being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prompt {
+pub enum Prompt {
+    /// A point to go to.
     Jump,
+    /// A text to search for.
     Search,
+    /// A part of the types to show.
     Filter,
 }
 
@@ -137,19 +164,22 @@ pub(super) enum Enlarged {
 
 /// The player of one session.
 #[derive(Debug)]
-pub(super) struct Player {
+pub struct Player {
     pub(super) session: String,
-    /// Positions to be shown, half-open.
+    /// First of the positions to be shown.
     pub(super) from: u64,
-    pub(super) to: u64,
+    /// The position after the last of them.
+    pub to: u64,
     /// Position of the reader.
-    pub(super) at: u64,
-    pub(super) rows: Rows,
+    pub at: u64,
+    /// The events that came.
+    pub rows: Rows,
     /// When its first event happened.
-    pub(super) start: Option<Timestamp>,
+    pub start: Option<Timestamp>,
     /// Format of instants.
     pub(super) times: Times,
-    pub(super) prompt: Option<(Prompt, String)>,
+    /// The prompt that is open, and what was typed there.
+    pub prompt: Option<(Prompt, String)>,
     pub(super) needle: Option<String>,
     /// Text that the types of shown events contain.
     pub(super) only: Option<String>,
@@ -159,20 +189,23 @@ pub(super) struct Player {
     /// Scroll to the current match at the next drawing.
     pub(super) reveals: bool,
     /// Show new events as they come.
-    pub(super) follows: bool,
-    pub(super) playing: bool,
+    pub follows: bool,
+    /// True while it plays.
+    pub playing: bool,
     pub(super) speed: f64,
     /// Time for which it has stood here while playing.
     stood: Duration,
     /// View that is shown.
-    pub(super) shown: Shown,
+    pub shown: ShownView,
     /// A view, and as of which position it is.
-    pub(super) view: Option<(Shown, u64, Value)>,
+    pub view: Option<(ShownView, u64, Value)>,
     pub(super) view_pane: Pane,
     pub(super) event_pane: Pane,
-    pub(super) message: Option<String>,
+    /// The message at the foot.
+    pub message: Option<String>,
     pub(super) help: bool,
-    pub(super) done: bool,
+    /// True once its reader leaves.
+    pub done: bool,
     /// Request without an answer yet.
     asked: Option<Want>,
     pub(super) next: Option<Want>,
@@ -184,7 +217,8 @@ pub(super) struct Player {
 
 impl Player {
     /// A player that stands at the first of the positions.
-    pub(super) fn new(session: String, (from, to): (u64, u64), speed: Option<f64>) -> Self {
+    #[must_use]
+    pub fn new(session: String, (from, to): (u64, u64), speed: Option<f64>) -> Self {
         Self {
             session,
             from,
@@ -203,7 +237,7 @@ impl Player {
             playing: speed.is_some(),
             speed: speed.unwrap_or(1.0).clamp(SPEED_MIN, SPEED_MAX),
             stood: Duration::ZERO,
-            shown: Shown::Index,
+            shown: ShownView::Index,
             view: None,
             view_pane: Pane::default(),
             event_pane: Pane::default(),
@@ -218,14 +252,16 @@ impl Player {
     }
 
     /// The event at a position, once it came.
-    pub(super) fn row(&self, position: u64) -> Option<&Row> {
+    #[must_use]
+    pub fn row(&self, position: u64) -> Option<&EventRow> {
         self.rows.get(position)
     }
 
-    pub(super) fn key(&mut self, key: Key) {
+    /// Takes a key.
+    pub fn key(&mut self, key: PlayerKey) {
         self.message = None;
         self.stamp += 1;
-        if key == Key::Leave {
+        if key == PlayerKey::Leave {
             self.done = true;
             return;
         }
@@ -237,27 +273,27 @@ impl Player {
             return;
         }
         match key {
-            Key::Up | Key::Char('k') => self.step(1, false),
-            Key::Down | Key::Char('j') => self.step(1, true),
-            Key::PageUp => self.step(PAGE_STEP, false),
-            Key::PageDown => self.step(PAGE_STEP, true),
-            Key::Home | Key::Char('g') => self.move_to(self.from),
-            Key::End | Key::Char('G') => self.move_to(self.to),
-            Key::Char(' ') => {
+            PlayerKey::Up | PlayerKey::Char('k') => self.step(1, false),
+            PlayerKey::Down | PlayerKey::Char('j') => self.step(1, true),
+            PlayerKey::PageUp => self.step(PAGE_STEP, false),
+            PlayerKey::PageDown => self.step(PAGE_STEP, true),
+            PlayerKey::Home | PlayerKey::Char('g') => self.move_to(self.from),
+            PlayerKey::End | PlayerKey::Char('G') => self.move_to(self.to),
+            PlayerKey::Char(' ') => {
                 self.playing = !self.playing;
                 self.stood = Duration::ZERO;
             }
-            Key::Char('+' | '=') => self.speed = (self.speed * 2.0).min(SPEED_MAX),
-            Key::Char('-') => self.speed = (self.speed / 2.0).max(SPEED_MIN),
-            Key::Char(']') => self.event_pane.down(),
-            Key::Char('[') => self.event_pane.up(),
-            Key::Char('}') => self.view_pane.down(),
-            Key::Char('{') => self.view_pane.up(),
-            Key::Char('v') => {
+            PlayerKey::Char('+' | '=') => self.speed = (self.speed * 2.0).min(SPEED_MAX),
+            PlayerKey::Char('-') => self.speed = (self.speed / 2.0).max(SPEED_MIN),
+            PlayerKey::Char(']') => self.event_pane.down(),
+            PlayerKey::Char('[') => self.event_pane.up(),
+            PlayerKey::Char('}') => self.view_pane.down(),
+            PlayerKey::Char('{') => self.view_pane.up(),
+            PlayerKey::Char('v') => {
                 self.shown = self.shown.next();
                 self.view_pane.top();
             }
-            Key::Char('f') => {
+            PlayerKey::Char('f') => {
                 self.follows = !self.follows;
                 let told = if self.follows {
                     "new events are shown as they come"
@@ -266,34 +302,34 @@ impl Player {
                 };
                 self.message = Some(told.to_owned());
             }
-            Key::Char(':') => self.prompt = Some((Prompt::Jump, String::new())),
-            Key::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
-            Key::Char('t') => self.prompt = Some((Prompt::Filter, String::new())),
-            Key::Char('z') => {
+            PlayerKey::Char(':') => self.prompt = Some((Prompt::Jump, String::new())),
+            PlayerKey::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
+            PlayerKey::Char('t') => self.prompt = Some((Prompt::Filter, String::new())),
+            PlayerKey::Char('z') => {
                 self.enlarged = match self.enlarged {
                     None => Some(Enlarged::Event),
                     Some(Enlarged::Event) => Some(Enlarged::View),
                     Some(Enlarged::View) => None,
                 }
             }
-            Key::Escape => (self.enlarged, self.only) = (None, None),
-            Key::Char('n') => self.search_on(true),
-            Key::Char('N') => self.search_on(false),
-            Key::Char('?') => self.help = true,
-            Key::Char('q') => self.done = true,
+            PlayerKey::Escape => (self.enlarged, self.only) = (None, None),
+            PlayerKey::Char('n') => self.search_on(true),
+            PlayerKey::Char('N') => self.search_on(false),
+            PlayerKey::Char('?') => self.help = true,
+            PlayerKey::Char('q') => self.done = true,
             _ => {}
         }
     }
 
-    fn type_key(&mut self, key: Key) {
+    fn type_key(&mut self, key: PlayerKey) {
         let Some((prompt, typed)) = &mut self.prompt else { return };
         match key {
-            Key::Escape => self.prompt = None,
-            Key::Backspace => {
+            PlayerKey::Escape => self.prompt = None,
+            PlayerKey::Backspace => {
                 typed.pop();
             }
-            Key::Char(c) if typed.chars().count() < TYPED_CHARS_MAX => typed.push(c),
-            Key::Enter => {
+            PlayerKey::Char(c) if typed.chars().count() < TYPED_CHARS_MAX => typed.push(c),
+            PlayerKey::Enter => {
                 let (prompt, typed) = (*prompt, std::mem::take(typed));
                 self.prompt = None;
                 match prompt {
@@ -319,7 +355,7 @@ impl Player {
     }
 
     /// So much time went by.
-    pub(super) fn tick(&mut self, elapsed: Duration) {
+    pub fn tick(&mut self, elapsed: Duration) {
         if !self.playing || self.prompt.is_some() || self.to == self.from {
             return;
         }
@@ -352,7 +388,7 @@ impl Player {
     }
 
     /// Next request; `None` while one is unanswered.
-    pub(super) fn want(&mut self) -> Option<Want> {
+    pub fn want(&mut self) -> Option<Want> {
         if self.asked.is_some() || self.done {
             return None;
         }
@@ -385,12 +421,14 @@ impl Player {
     }
 
     /// True if the loaded view is the one shown, as of the reader's position.
-    pub(super) fn is_fresh(&self) -> bool {
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
         let has = self.view.as_ref().map(|(shown, at, _)| (*shown, *at));
         has == Some((self.shown, self.at + 1))
     }
 
-    pub(super) fn receive(&mut self, news: News) {
+    /// Takes the answer to its last request.
+    pub fn receive(&mut self, news: News) {
         self.stamp += 1;
         let asked = self.asked.take();
         match news {
@@ -418,7 +456,7 @@ impl Player {
     }
 
     /// Adds events after the last one. A reader at the last one stays at the last one.
-    pub(super) fn arrived(&mut self, rows: Vec<Row>) {
+    pub fn arrived(&mut self, rows: Vec<EventRow>) {
         self.stamp += 1;
         let at_end = self.at + 1 >= self.to && !self.playing;
         for row in rows {
@@ -436,7 +474,8 @@ impl Player {
 }
 
 /// Pause between two events at that speed: their distance in time, within bounds.
-pub(super) fn pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
+#[must_use]
+pub fn pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
     let lay = before.zip(after).map_or(0, |(before, after)| after.0.saturating_sub(before.0));
     let micros = u64::try_from(lay).unwrap_or(0);
     let real = Duration::try_from_secs_f64(micros as f64 / 1e6 / speed).unwrap_or(PAUSE_MAX);

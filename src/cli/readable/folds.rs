@@ -4,13 +4,12 @@
 use serde_json::Value;
 
 use super::{
-    super::{
-        answer::text,
-        screen::{Tone, one_line},
-    },
+    super::screen::{Tone, one_line},
     paper::Paper,
     without_goal,
-    words::{self, figure, grouped, list, many, named, of_limit, ranges, span, with_note, word},
+    words::{
+        self, figure, grouped, is_true, list, many, named, of_limit, ranges, span, with_note, word,
+    },
 };
 
 /// A window: its size, each message with its role or each event with its type, and what it does
@@ -60,7 +59,7 @@ fn part(part: &Value, paper: &mut Paper) {
     let is_call = part.get("name").is_some();
     match word(part, "type") {
         "tool_result" => {
-            let failed = part.get("is_error").and_then(Value::as_bool) == Some(true);
+            let failed = is_true(part, "is_error");
             let lead = if failed { "  ← error: " } else { "  ← " };
             paper.say(Tone::Plain, lead, &words::content(part.get("content").unwrap_or(part)));
         }
@@ -203,7 +202,7 @@ pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
         let about = [word(one, "trigger").to_owned(), paper.times.when(word(one, "at"))];
         let about: Vec<String> = about.into_iter().filter(|text| !text.is_empty()).collect();
         paper.say(Tone::Plain, &format!("  [{at}] "), &about.join(", "));
-        let told = one.get("is_reported").and_then(Value::as_bool) == Some(true);
+        let told = is_true(one, "is_reported");
         let assumed = match (told, list(one, "kept").is_empty()) {
             (true, _) => "",
             (false, false) => "; the client said what it kept",
@@ -258,8 +257,8 @@ pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
     }
     if let Some(start) = told.get("start_from").filter(|start| !start.is_null()) {
         paper.heading("Start from");
-        let session = text(start, "session");
-        checkpoint(&session, start.get("checkpoint").unwrap_or(&Value::Null), paper);
+        let session = word(start, "session");
+        checkpoint(session, start.get("checkpoint").unwrap_or(&Value::Null), paper);
     }
 }
 
@@ -272,12 +271,12 @@ fn past_session(one: &Value, paper: &mut Paper) {
     if count("gaps_open") > 0 {
         about.push(many(count("gaps_open"), "open question"));
     }
-    if one.get("complete").and_then(Value::as_bool) == Some(true) {
+    if is_true(one, "complete") {
         about.push("complete".to_owned());
     }
     about.retain(|text| !text.is_empty());
     let (goal, title) = (word(one, "goal"), word(one, "title"));
-    paper.text(&with_note(&text(one, "id"), &about.join(", ")));
+    paper.text(&with_note(word(one, "id"), &about.join(", ")));
     // A title is often the beginning of the goal.
     if !title.is_empty() && !goal.starts_with(title) {
         paper.say(Tone::Plain, "    ", title);
@@ -302,12 +301,12 @@ fn past_session(one: &Value, paper: &mut Paper) {
 
 fn unfinished(one: &Value, paper: &mut Paper) {
     let mut about = vec![paper.times.when(word(one, "updated_at"))];
-    if one.get("leased").and_then(Value::as_bool) == Some(true) {
+    if is_true(one, "leased") {
         about.push("a harness holds it".to_owned());
     }
     about.retain(|text| !text.is_empty());
-    let id = text(one, "id");
-    paper.text(&with_note(&id, &about.join(", ")));
+    let id = word(one, "id");
+    paper.text(&with_note(id, &about.join(", ")));
     let since = one.pointer("/last_checkpoint/position").and_then(Value::as_u64);
     let tail = figure(one, "tail").unwrap_or_default();
     if let Some(since) = since.filter(|since| *since < tail) {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::words::{call, content, event, figure, many, word};
+use super::words::{call, content, event, figure, is_true, many, word};
 use crate::{
     cli::{screen::one_line, times::Times},
     event::kinds,
@@ -27,7 +27,7 @@ const SILENT: [&str; 4] = [
 ];
 
 /// A document as it grows.
-pub(in crate::cli) struct Document {
+pub(in crate::cli) struct MarkdownDocument {
     times: Times,
     bytes: usize,
     /// Events that there was no room for, and those that say nothing.
@@ -35,7 +35,7 @@ pub(in crate::cli) struct Document {
     silent: u64,
 }
 
-impl Document {
+impl MarkdownDocument {
     pub(in crate::cli) fn new(times: Times) -> Self {
         Self { times, bytes: 0, left_out: 0, silent: 0 }
     }
@@ -86,7 +86,7 @@ impl Document {
             quote::block(&shortened(&text, MESSAGE_CHARS))
         };
         let about = format!("*{at} · {}*", quote::inline(&time));
-        let error = one.get("is_error").and_then(Value::as_bool) == Some(true);
+        let error = is_true(one, "is_error");
         match kind {
             kinds::USER_MESSAGE => format!("\n---\n\n## User\n\n{about}\n\n{}", said()),
             kinds::AGENT_MESSAGE => format!("\n## Agent\n\n{about}\n\n{}", said()),
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn no_text_ends_the_fence_that_it_is_in_and_a_long_one_loses_its_middle() {
-        let mut document = Document::new(Times::default());
+        let mut document = MarkdownDocument::new(Times::default());
         let result = json!({
             "type": "agent.tool_result", "position": 3, "content": "```\n````\nout",
             "created_at": "2026-11-20T09:00:00Z",
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_document_is_bounded_and_says_what_it_leaves_out() {
-        let mut document = Document::new(Times::default());
+        let mut document = MarkdownDocument::new(Times::default());
         assert_eq!(document.end(), None);
         let long = json!({ "type": "user.message", "content": "x".repeat(30_000) });
         let shown = (0..2_000).filter(|_| document.event(&long).is_some()).count();

@@ -10,17 +10,41 @@ pub(in crate::cli) mod paper;
 mod steps;
 pub(in crate::cli) mod words;
 
+use clap::ValueEnum as _;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::{
-    answer::text,
     args::WhichView,
     screen::{Tone, one_line},
+    times::Times,
 };
+use crate::event::Timestamp;
 pub(super) use change::difference;
 pub(super) use folds::history;
 pub(super) use paper::Paper;
-use words::{figure, grouped, list, many, named, source, span, with_note, word};
+use words::{figure, grouped, is_true, list, many, named, source, span, with_note, word};
+
+/// The text of an answer on a terminal of so many columns, at that time and in UTC: of a view by its
+/// name on the command line, of `diff`, `history` or `session`; `None` for another name.
+#[must_use]
+pub fn answer_text(
+    name: &str,
+    session: &str,
+    answer: &Value,
+    columns: usize,
+    now: Timestamp,
+) -> Option<String> {
+    let mut paper = Paper::new(columns, Times::at(now, TimeZone::UTC));
+    match name {
+        "diff" => difference(session, answer, &mut paper),
+        "history" => history(answer, &mut paper),
+        "session" => self::session(answer, &mut paper),
+        name => view(WhichView::from_str(name, false).ok()?, session, answer, &mut paper),
+    }
+    let lines: Vec<String> = paper.lines().into_iter().map(|(_, text)| text).collect();
+    Some(lines.join("\n"))
+}
 
 /// A view of that kind, of that session.
 pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Paper) {
@@ -194,7 +218,7 @@ fn status(session: &str, view: &Value, times: &super::times::Times) -> String {
     parts.extend(figure(view, "position").map(|at| format!("{session} as of position {at}")));
     let steps = figure(view, "steps_total").filter(|steps| *steps > 0);
     parts.extend(steps.map(|steps| many(steps, "step")));
-    if view.get("is_complete").and_then(Value::as_bool) == Some(true) {
+    if is_true(view, "is_complete") {
         parts.push("complete".to_owned());
     }
     for (name, label) in [("started_at", "started"), ("updated_at", "last event")] {
@@ -206,7 +230,7 @@ fn status(session: &str, view: &Value, times: &super::times::Times) -> String {
     if let (Some(tokens), Some(most)) = (figure(view, "tokens"), figure(view, "tokens_max")) {
         parts.push(format!("{} of {} tokens", grouped(tokens), grouped(most)));
     }
-    if view.get("truncated").and_then(Value::as_bool) == Some(true) {
+    if is_true(view, "truncated") {
         parts.push("shortened to fit".to_owned());
     }
     parts.join(" · ")
@@ -230,7 +254,7 @@ fn placed(indent: &str, value: &Value, paper: &mut Paper) {
     if text.is_empty() {
         return paper.say(Tone::Plain, indent, &words::members(value, &[]).join("\n"));
     }
-    let cut = value.get("truncated").and_then(Value::as_bool) == Some(true);
+    let cut = is_true(value, "truncated");
     let text = if cut { format!("{text} (shortened)") } else { text.to_owned() };
     paper.say(Tone::Plain, &format!("{indent}{}", place(value)), &text);
 }
@@ -254,7 +278,7 @@ fn items(value: &Value, paper: &mut Paper) {
                 let kind = word(item, "type");
                 let text = words::line(kind, said(item));
                 let kind = if kind.is_empty() { String::new() } else { format!("{kind}  ") };
-                let cut = item.get("truncated").and_then(Value::as_bool) == Some(true);
+                let cut = is_true(item, "truncated");
                 let cut = cut.then(|| "shortened".to_owned());
                 let step = figure(item, "step").map(|step| format!("step {step}"));
                 let about: Vec<String> = step.into_iter().chain(cut).collect();
@@ -281,7 +305,7 @@ fn results(heading: &str, value: &Value, paper: &mut Paper) {
         let tool = Some(word(one, "tool")).filter(|name| !name.is_empty()).unwrap_or("(no name)");
         let given = one.get("input").unwrap_or(&Value::Null);
         let call = words::arguments(tool, given);
-        let failed = one.get("failed").and_then(Value::as_bool) == Some(true);
+        let failed = is_true(one, "failed");
         let call = if failed { format!("{call}  (failed)") } else { call };
         let call = match one.get("changed_at").and_then(Value::as_u64) {
             Some(at) => format!("{call}  (old: the file was changed at {at})"),
@@ -353,7 +377,7 @@ fn phases(heading: &str, value: &Value, paper: &mut Paper) {
 /// Prints the passages found, the best first: class, place and text; and the amount searched.
 fn found(view: &Value, paper: &mut Paper) {
     let all = view.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let count = super::screen::counted(all.len(), "passage");
+    let count = super::screen::counted(all.len() as u64, "passage");
     let searched = match figure(view, "searched_from").unwrap_or_default() {
         0 => "the whole session".to_owned(),
         from => format!("the events from {from} on"),
@@ -410,16 +434,16 @@ fn why(heading: &str, value: &Value, paper: &mut Paper) {
 
 /// Prints the properties of a session, one fact a line.
 pub(super) fn session(session: &Value, paper: &mut Paper) {
-    let when = |name: &str| paper.times.both(&text(session, name));
+    let when = |name: &str| paper.times.both(word(session, name));
     let own = super::screen::size(figure(session, "bytes").unwrap_or_default());
     let is_fork = session.get("forked_from").is_some_and(Value::is_object);
     let mut facts = vec![
-        ("session", text(session, "id")),
-        ("title", one_line(&text(session, "title"), 200)),
-        ("status", text(session, "status")),
+        ("session", word(session, "id").to_owned()),
+        ("title", one_line(word(session, "title"), 200)),
+        ("status", word(session, "status").to_owned()),
         ("events", grouped(figure(session, "tail").unwrap_or_default())),
         ("size", if is_fork { format!("{own} of its own") } else { own }),
-        ("workspace", one_line(&text(session, "workspace"), 200)),
+        ("workspace", one_line(word(session, "workspace"), 200)),
         ("created", when("created_at")),
         ("last written", when("updated_at")),
         ("archived", when("archived_at")),
@@ -443,6 +467,3 @@ pub(super) fn session(session: &Value, paper: &mut Paper) {
         paper.say(Tone::Plain, &format!("{name:<13} "), value);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,13 @@
 //! Lines of text within a width: headings, paragraphs and items with hanging indents. It must not
 //! know what the text is about.
 
+use std::io;
+
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::cli::{
     columns::columns,
-    screen::{Tone, printable},
+    screen::{Screen, Tone, printable},
     times::Times,
 };
 
@@ -26,6 +28,16 @@ impl Paper {
     /// Empty paper of so many columns.
     pub(in crate::cli) fn new(columns: usize, times: Times) -> Self {
         Self { columns, times, lines: Vec::new() }
+    }
+
+    /// Prints what `fill` writes on paper as wide as the screen.
+    pub(in crate::cli) fn print(
+        screen: &mut Screen,
+        fill: impl FnOnce(&mut Self),
+    ) -> io::Result<()> {
+        let mut paper = Self::new(screen.columns(), screen.times());
+        fill(&mut paper);
+        screen.lines(paper.lines())
     }
 
     /// The lines, none longer than the columns but for commands.

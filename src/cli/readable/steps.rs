@@ -7,7 +7,7 @@ use super::{
     items,
     paper::Paper,
     said, unknown,
-    words::{about_step, figure, list, many, plan_step, tick, with_note, word},
+    words::{about_step, figure, is_true, list, many, plan_step, tick, with_note, word},
 };
 
 pub(super) fn plan(value: &Value, paper: &mut Paper) {
@@ -63,7 +63,7 @@ fn whole_step(step: &Value, paper: &mut Paper) {
     about.extend(figure(step, "position").map(|at| format!("position {at}")));
     about.push(paper.times.when(word(step, "at")));
     about.retain(|text| !text.is_empty());
-    let cut = step.get("truncated").and_then(Value::as_bool) == Some(true);
+    let cut = is_true(step, "truncated");
     about.extend(cut.then(|| "shortened".to_owned()));
     paper.text(&with_note(&format!("Step {number}"), &about.join(", ")));
     paper.say(Tone::Plain, "    ", word(step, "description"));

@@ -43,7 +43,8 @@ pub(in crate::cli) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn is_true(value: &Value, name: &str) -> bool {
+/// True if a member is true.
+pub(in crate::cli) fn is_true(value: &Value, name: &str) -> bool {
     value.get(name).and_then(Value::as_bool) == Some(true)
 }
 

@@ -93,38 +93,3 @@ fn name(head: &str) -> &str {
         _ => head.trim_matches(['@', ' ']),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_that_are_alike_are_shown_once() {
-        let one = |name: &str| format!("+  \"{name}\": [\n+    {{ \"a\": 1 }}\n+  ],\n");
-        let last = one("C").replace("],", "]");
-        let diff = format!("@@ line 1 @@\n+{{\n{}{}{last}+}}\n", one("A"), one("B"));
-        let expected =
-            format!("@@ line 1 @@\n+{{\n{}  (the same in 2 more: B, C)\n+}}\n", one("A"));
-        assert_eq!(folded(&diff), expected);
-        let place = |line: usize| format!("@@ line {line} @@\n-a\n+b\n");
-        let diff = format!("{}{}@@ line 9 @@\n-c\n", place(1), place(5));
-        let expected = format!("{}  (the same in 1 more: line 5)\n@@ line 9 @@\n-c\n", place(1));
-        assert_eq!(folded(&diff), expected);
-    }
-
-    #[test]
-    fn a_person_sees_what_goes_and_what_comes() {
-        assert_eq!(diff("a\nb\n", "a\nb\n"), "");
-        assert_eq!(diff("", "a\n"), "@@ line 1 @@\n+a\n");
-        let before = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
-        let after = "1\n2\n3\n4\nnew\n5\n6\n7\n8\nother\n";
-        let shown = diff(before, after);
-        assert_eq!(shown, "@@ line 2 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n 8\n-9\n+other\n");
-        // The parts must add up to either text; the first line of both is not shown.
-        let side = |mark: char| -> String {
-            let of = shown.lines().filter_map(|line| line.strip_prefix([' ', mark]));
-            std::iter::once("1").chain(of).map(|line| format!("{line}\n")).collect()
-        };
-        assert_eq!((side('-'), side('+')), (before.to_owned(), after.to_owned()));
-    }
-}

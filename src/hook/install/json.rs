@@ -15,7 +15,7 @@ use super::PlanError;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A text whose root is an object. A path names members of objects, and numbers entries of lists.
-pub(super) struct Document {
+pub(super) struct JsonDocument {
     /// Without its byte order mark.
     text: String,
     /// True if the text began with a byte order mark.
@@ -53,7 +53,7 @@ impl Container {
     }
 }
 
-impl Document {
+impl JsonDocument {
     /// Reads a text; an empty one is an empty object.
     pub(super) fn parse(text: &str) -> Result<Self, PlanError> {
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -284,8 +284,8 @@ mod tests {
 
     const OTHERS: &str = "{\n    \"env\": {\"A\": 1.0e3}, // why\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"afplay x\"}]}\n        ]\n    }\n}\n";
 
-    fn with(text: &str) -> Document {
-        let mut document = Document::parse(text).expect("JSON");
+    fn with(text: &str) -> JsonDocument {
+        let mut document = JsonDocument::parse(text).expect("JSON");
         for event in ["Stop", "Start"] {
             let path = ["hooks", event];
             document.put_into_list(&path, &json!({ "ours": [1, { "a": 2 }] })).expect("put");
@@ -337,24 +337,24 @@ mod tests {
             ("{\"x\": 2, \"a\": 1}", "{\"a\": 1}"),
             ("{ \"x\": 2 }", "{}"),
         ] {
-            let mut document = Document::parse(text).expect("JSON");
+            let mut document = JsonDocument::parse(text).expect("JSON");
             document.take(&["x"]);
             assert_eq!(document.text, expected);
-            assert!(Document::parse(&document.text).is_ok());
+            assert!(JsonDocument::parse(&document.text).is_ok());
         }
     }
 
     #[test]
     fn a_value_is_read_and_changed_whatever_comments_are_in_it() {
         let text = "{\"a\": [{/* c */ \"b\": 1, // d\n \"c\": [2,],}]}";
-        let mut document = Document::parse(text).expect("JSON");
+        let mut document = JsonDocument::parse(text).expect("JSON");
         assert_eq!(document.entries(&["a"]), [json!({ "b": 1, "c": [2] })]);
         document.put(&["a", "0", "b"], &json!("x")).expect("put");
         assert_eq!(document.text, text.replace("\"b\": 1", "\"b\": \"x\""));
     }
 
     #[test]
-    fn it_looks_as_if_the_owner_had_written_it() {
+    fn an_added_entry_has_the_indentation_of_its_file() {
         let text = with(OTHERS).text;
         assert!(
             text.contains("\n            },\n") || text.contains("]},\n            {\n"),
@@ -370,13 +370,13 @@ mod tests {
     #[test]
     fn a_document_that_is_no_object_or_has_another_type_there_is_refused() {
         for text in ["[]", "{", "{\"a\" 1}", "{} x", "nope", "{\"a\": nope}", "{\"a\": \"b}"] {
-            assert!(Document::parse(text).is_err(), "{text}");
+            assert!(JsonDocument::parse(text).is_err(), "{text}");
         }
         for text in ["{\"hooks\": 7}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": []}"] {
-            let mut document = Document::parse(text).expect("JSON");
+            let mut document = JsonDocument::parse(text).expect("JSON");
             assert!(document.put_into_list(&["hooks", "Stop"], &json!(1)).is_err(), "{text}");
         }
         let deep = "[".repeat(10_000);
-        assert!(Document::parse(&format!("{{\"a\":{deep}")).is_err());
+        assert!(JsonDocument::parse(&format!("{{\"a\":{deep}")).is_err());
     }
 }

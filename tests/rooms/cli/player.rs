@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use ratatui::{Terminal, backend::TestBackend};
 use serde_json::json;
-
-use super::{
-    draw::draw,
-    rows::{Link, PAGE_EVENTS, PAGES_MAX, Row},
-    state::{Hit, Hunt, Key, News, PAUSE_MAX, PAUSE_MIN, Player, Prompt, Shown, Want, pause},
+use sessionlog::{
+    cli::player::{
+        CallLink, EventRow, Hunt, News, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, PAUSE_MIN, Player,
+        PlayerKey, Prompt, SearchEnd, ShownView, Want, draw, pause,
+    },
+    event::Timestamp,
 };
-use crate::event::Timestamp;
 
 /// Events a second apart, of three types.
-fn rows(page: u64, to: u64) -> Vec<Row> {
+fn rows(page: u64, to: u64) -> Vec<EventRow> {
     (page * PAGE_EVENTS..((page + 1) * PAGE_EVENTS).min(to)).map(event).collect()
 }
 
-fn event(position: u64) -> Row {
+fn event(position: u64) -> EventRow {
     let kinds = ["user.message", "agent.message", "agent.tool_use"];
-    Row {
+    EventRow {
         position,
         kind: kinds[position as usize % 3].to_owned(),
         origin: "user".to_owned(),
@@ -57,9 +57,9 @@ fn feed(player: &mut Player) {
 }
 
 /// Result of a search among events that say their numbers.
-fn searched(hunt: &Hunt) -> Option<Hit> {
+fn searched(hunt: &Hunt) -> Option<SearchEnd> {
     let holds = |at: &u64| format!("event number {at}").contains(&hunt.needle);
-    let found = |wrapped| move |at| Hit { at, wrapped };
+    let found = |wrapped| move |at| SearchEnd { at, wrapped };
     let Hunt { at, from, to, .. } = *hunt;
     match hunt.forward {
         true => (at + 1..to)
@@ -76,7 +76,7 @@ fn searched(hunt: &Hunt) -> Option<Hit> {
 
 fn typed(player: &mut Player, text: &str) {
     for c in text.chars() {
-        player.key(if c == '\n' { Key::Enter } else { Key::Char(c) });
+        player.key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
     }
     feed(player);
 }
@@ -107,11 +107,11 @@ fn keys_move_the_reader_and_never_past_the_ends() {
         assert!(player.row(at).is_some(), "{keys:?}: the event is there");
         assert_eq!(player.view.as_ref().map(|view| view.1), Some(at + 1), "{keys:?}");
     }
-    player.key(Key::PageDown);
-    player.key(Key::PageUp);
-    player.key(Key::Home);
+    player.key(PlayerKey::PageDown);
+    player.key(PlayerKey::PageUp);
+    player.key(PlayerKey::Home);
     assert_eq!(player.at, 0);
-    player.key(Key::End);
+    player.key(PlayerKey::End);
     assert_eq!(player.at, 999);
 }
 
@@ -120,14 +120,14 @@ fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
     let mut player = player(100);
     typed(&mut player, ":41\n");
     let all = [
-        (Shown::Continuation, "how to continue as of 42"),
-        (Shown::Window, "what a model sees as of 42"),
-        (Shown::Compactions, "what compactions took as of 42"),
-        (Shown::Usage, "how full the context is as of 42"),
-        (Shown::Index, "the session as of 42"),
+        (ShownView::Continuation, "how to continue as of 42"),
+        (ShownView::Window, "what a model sees as of 42"),
+        (ShownView::Compactions, "what compactions took as of 42"),
+        (ShownView::Usage, "how full the context is as of 42"),
+        (ShownView::Index, "the session as of 42"),
     ];
     for (shown, title) in all {
-        player.key(Key::Char('v'));
+        player.key(PlayerKey::Char('v'));
         let frame_before = frame(&mut player, 120, 30).join("\n");
         assert!(!frame_before.contains("42 steps"), "another view's lines: {frame_before}");
         feed(&mut player);
@@ -138,8 +138,8 @@ fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
     }
 }
 
-fn is_selection(shown: Shown) -> bool {
-    matches!(shown, Shown::Index | Shown::Continuation)
+fn is_selection(shown: ShownView) -> bool {
+    matches!(shown, ShownView::Index | ShownView::Continuation)
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn keys_typed_into_a_prompt_are_text_and_no_command() {
     let mut player = player(10);
     typed(&mut player, "/quit");
     assert_eq!(player.prompt, Some((Prompt::Search, "quit".to_owned())));
-    player.key(Key::Backspace);
+    player.key(PlayerKey::Backspace);
     assert!(!player.done);
-    player.key(Key::Escape);
+    player.key(PlayerKey::Escape);
     assert!(player.prompt.is_none() && !player.done);
     typed(&mut player, "/zebra\n");
     assert!(player.message.as_deref().is_some_and(|told| told.contains("zebra")));
@@ -182,7 +182,7 @@ fn it_plays_at_the_speed_of_the_events_and_stops_at_the_last() {
 }
 
 #[test]
-fn a_night_between_two_events_is_not_waited_for() {
+fn a_pause_between_two_events_is_bounded_at_every_speed() {
     let at = |seconds: i64| Some(Timestamp(seconds * 1_000_000));
     for (before, after, speed, expected) in [
         (at(0), at(2), 4.0, Duration::from_millis(500)),
@@ -200,7 +200,7 @@ fn a_night_between_two_events_is_not_waited_for() {
 fn of_a_long_session_only_the_pages_near_the_reader_are_kept() {
     let mut player = player(1_000_000);
     for at in (0..1_000_000).step_by(10_007) {
-        player.key(Key::Char(':'));
+        player.key(PlayerKey::Char(':'));
         typed(&mut player, &format!("{at}\n"));
         assert!(player.row(at).is_some());
     }
@@ -237,7 +237,7 @@ fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
 fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
     let mut player = player(1_000);
     player.start = Some(Timestamp(0));
-    player.key(Key::Down);
+    player.key(PlayerKey::Down);
     feed(&mut player);
     let frame = frame(&mut player, 100, 14);
     let all = frame.join("\n");
@@ -259,7 +259,7 @@ fn a_narrow_frame_has_them_below_each_other_and_a_tiny_one_does_not_panic() {
     let all = frame(&mut player, 60, 20).join("\n");
     assert!(all.contains("timeline") && all.contains("event number 0"), "{all}");
     assert!(all.contains("the session as of 1"), "{all}");
-    player.key(Key::Char('?'));
+    player.key(PlayerKey::Char('?'));
     assert!(frame(&mut player, 60, 20).join("\n").contains("fifteen"));
     for (width, height) in [(1, 1), (10, 3), (3, 40), (200, 2)] {
         let _ = frame(&mut player, width, height);
@@ -270,14 +270,14 @@ fn a_narrow_frame_has_them_below_each_other_and_a_tiny_one_does_not_panic() {
 fn a_prompt_and_an_error_are_shown_at_the_foot() {
     let mut player = player(30);
     for c in ":ste".chars() {
-        player.key(Key::Char(c));
+        player.key(PlayerKey::Char(c));
     }
     assert_eq!(frame(&mut player, 100, 10)[9], ":ste▏");
-    player.key(Key::Enter);
+    player.key(PlayerKey::Enter);
     feed(&mut player);
     assert_eq!(frame(&mut player, 100, 10)[9], "ste not found (tail is 3)");
     for c in " ++".chars() {
-        player.key(Key::Char(c));
+        player.key(PlayerKey::Char(c));
     }
     assert!(frame(&mut player, 100, 10)[0].contains("▶ 4x"));
 }
@@ -285,7 +285,7 @@ fn a_prompt_and_an_error_are_shown_at_the_foot() {
 #[test]
 fn the_last_events_fill_the_timeline_to_its_end() {
     let mut player = player(500);
-    player.key(Key::End);
+    player.key(PlayerKey::End);
     feed(&mut player);
     let frame = frame(&mut player, 100, 12);
     assert!(frame[10].contains(" 499 "), "{}", frame.join("\n"));
@@ -297,11 +297,11 @@ fn escape_closes_a_message_and_never_leaves_the_player() {
     let mut player = player(30);
     typed(&mut player, ":99\n");
     assert_eq!(player.message.as_deref(), Some("99 is past the last event, 29"));
-    player.key(Key::Escape);
+    player.key(PlayerKey::Escape);
     assert!(player.message.is_none() && player.prompt.is_none() && !player.done);
     typed(&mut player, ":nowhere\n");
-    player.key(Key::Escape);
-    player.key(Key::Escape);
+    player.key(PlayerKey::Escape);
+    player.key(PlayerKey::Escape);
     assert!(player.message.is_none() && !player.done);
     typed(&mut player, "q");
     assert!(player.done);
@@ -339,7 +339,7 @@ fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
     let mut told = Vec::new();
     for key in ["/needle\n", "n", "n", "n", "n", "n", "N", "N"] {
         for c in key.chars() {
-            player.key(if c == '\n' { Key::Enter } else { Key::Char(c) });
+            player.key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
         }
         while let Some(want) = player.want() {
             let Want::Search(Hunt { at, forward, .. }) = want else { panic!("{want:?}") };
@@ -349,7 +349,7 @@ fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
                 (30, false) => (5, false),
                 _ => (30, true),
             };
-            player.receive(News::Found(Some(Hit { at, wrapped })));
+            player.receive(News::Found(Some(SearchEnd { at, wrapped })));
             player.view = Some((player.shown, player.at + 1, json!({})));
         }
         told.push((player.at, player.message.clone().unwrap_or_default()));
@@ -387,18 +387,18 @@ fn a_call_and_its_result_are_shown_with_each_other() {
     let mut player = player(3);
     player.start = Some(Timestamp(0));
     let mut page = rows(0, 3);
-    let link = |id: &str| Some(Link::Call(id.to_owned()));
+    let link = |id: &str| Some(CallLink::Call(id.to_owned()));
     (page[0].text, page[0].link) = ("find  to: Ghent".to_owned(), link("c"));
     (page[1].text, page[1].link) = ("lost call".to_owned(), link("d"));
     page[2].text = "two trains".to_owned();
-    page[2].link = Some(Link::Result("c".to_owned()));
+    page[2].link = Some(CallLink::Result("c".to_owned()));
     player.receive(News::Page(0, page));
     let call = frame(&mut player, 120, 24).join("\n");
     assert!(call.contains("Result at 2, took 2.0 s") && call.contains("↳ two trains"), "{call}");
-    player.key(Key::Down);
+    player.key(PlayerKey::Down);
     let lost = frame(&mut player, 120, 24).join("\n");
     assert!(lost.contains("no result was recorded"), "{lost}");
-    player.key(Key::Down);
+    player.key(PlayerKey::Down);
     let result = frame(&mut player, 120, 24).join("\n");
     assert!(result.contains("answers the call at 0, took 2.0 s"), "{result}");
     assert_eq!(result.matches("find  to: Ghent").count(), 1, "below the head: {result}");
@@ -427,7 +427,7 @@ fn new_events_are_shown_as_they_come_and_play_continues() {
     (0..9).for_each(|_| player.tick(Duration::from_secs(1)));
     assert_eq!((player.at, player.playing), (205, true));
     let mut empty = Player::new("trip".to_owned(), (0, 0), None);
-    empty.key(Key::Char('f'));
+    empty.key(PlayerKey::Char('f'));
     assert!(frame(&mut empty, 80, 20).join("\n").contains("waiting for the first event"));
     empty.arrived(vec![event(0)]);
     feed(&mut empty);
@@ -443,16 +443,16 @@ fn events_that_come_while_their_page_is_fetched_are_not_lost() {
     assert_eq!(player.want(), Some(Want::Page(0, 5)), "the page is asked for again");
     player.receive(News::Page(0, rows(0, 4)));
     let wants: Vec<Option<Want>> = (0..2).map(|_| player.want()).collect();
-    assert_eq!(wants, [Some(Want::View(Shown::Index, 1)), None], "a short page is given up");
+    assert_eq!(wants, [Some(Want::View(ShownView::Index, 1)), None], "a short page is given up");
 }
 
 #[test]
 fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
     let bad = "a\u{9b}31m\u{202e}\u{1b}[2J\tb";
     let mut player = Player::new("trip".to_owned(), (0, 1), None);
-    let row = Row { text: bad.to_owned(), kind: bad.to_owned(), ..event(0) };
+    let row = EventRow { text: bad.to_owned(), kind: bad.to_owned(), ..event(0) };
     player.receive(News::Page(0, vec![row]));
-    player.receive(News::View(Shown::Index, 1, json!({"goal": bad, "next": [bad]})));
+    player.receive(News::View(ShownView::Index, 1, json!({"goal": bad, "next": [bad]})));
     player.message = Some(bad.to_owned());
     let all = frame(&mut player, 160, 40).join("\n");
     let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
@@ -463,26 +463,19 @@ fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
 #[test]
 fn a_pane_is_enlarged_and_made_small_again() {
     let mut player = player(9);
-    let frame = |player: &mut Player| {
-        let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");
-        terminal.draw(|frame| draw(player, frame)).expect("drawn");
-        let buffer = terminal.backend().buffer().clone();
-        let rows =
-            buffer.content.chunks(80).map(|row| row.iter().map(|cell| cell.symbol()).collect());
-        rows.collect::<Vec<String>>().join("\n")
-    };
+    let frame = |player: &mut Player| frame(player, 80, 24).join("\n");
     assert!(frame(&mut player).contains("timeline"));
     for (key, shown, gone) in [
         ('z', "event number 0", "timeline"),
         ('z', "the session as of 1", "event number 0"),
         ('z', "timeline", "nothing"),
     ] {
-        player.key(Key::Char(key));
+        player.key(PlayerKey::Char(key));
         let text = frame(&mut player);
         assert!(text.contains(shown) && !text.contains(gone), "{text}");
     }
-    player.key(Key::Char('z'));
-    player.key(Key::Escape);
+    player.key(PlayerKey::Char('z'));
+    player.key(PlayerKey::Escape);
     assert!(frame(&mut player).contains("timeline"));
 }
 
@@ -491,27 +484,24 @@ fn only_the_events_of_a_type_are_shown_and_stepped_through() {
     let mut player = player(450);
     typed(&mut player, "ttool\n");
     assert_eq!(player.at, 2, "the first of that type");
-    player.key(Key::Down);
+    player.key(PlayerKey::Down);
     assert_eq!(player.at, 5);
-    player.key(Key::PageDown);
+    player.key(PlayerKey::PageDown);
     assert_eq!(player.at, 50);
-    let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");
-    terminal.draw(|frame| draw(&mut player, frame)).expect("drawn");
-    let buffer = terminal.backend().buffer().clone();
-    let text: String = buffer.content.iter().map(|cell| cell.symbol()).collect();
+    let text = frame(&mut player, 80, 24).join("\n");
     assert!(text.contains("only tool") && text.contains("agent.tool_use"), "{text}");
     assert!(!text.contains("user.message") && !text.contains("agent.message"), "{text}");
-    player.key(Key::Up);
+    player.key(PlayerKey::Up);
     assert_eq!(player.at, 47);
     // Past what is loaded it continues once that has come.
     for _ in 0..60 {
-        player.key(Key::PageDown);
+        player.key(PlayerKey::PageDown);
         feed(&mut player);
     }
     assert_eq!(player.at, 449);
-    player.key(Key::Down);
+    player.key(PlayerKey::Down);
     assert!(player.message.as_deref().is_some_and(|text| text.contains("no event of type tool")));
-    player.key(Key::Escape);
-    player.key(Key::Up);
+    player.key(PlayerKey::Escape);
+    player.key(PlayerKey::Up);
     assert_eq!(player.at, 448);
 }

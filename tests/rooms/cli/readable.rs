@@ -2,26 +2,17 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use sessionlog::{cli::answer_text, event::Timestamp};
 
-use super::*;
-use crate::{cli::times::Times, event::Timestamp};
-
-/// The lines of a page of 60 columns, at noon.
-fn lines(fill: impl FnOnce(&mut Paper)) -> String {
+/// The text of an answer on 60 columns, at noon.
+fn shown(name: &str, answer: &Value) -> String {
     let now = Timestamp::parse("2026-11-23T12:00:00Z").unwrap();
-    let mut paper = Paper::new(60, Times::at(now, jiff::tz::TimeZone::UTC));
-    fill(&mut paper);
-    let lines: Vec<String> = paper.lines().into_iter().map(|(_, text)| text).collect();
+    let text = answer_text(name, "trip", answer, 60, now).unwrap();
     assert!(
-        lines
-            .iter()
-            .all(|line| crate::cli::columns::columns(line) <= 60 || line.contains("sessionlog "))
+        text.lines().all(|line| line.chars().count() <= 60 || line.contains("sessionlog ")),
+        "{text}"
     );
-    lines.join("\n")
-}
-
-fn shown(which: WhichView, value: &Value) -> String {
-    lines(|paper| view(which, "trip", value, paper))
+    text
 }
 
 #[test]
@@ -49,7 +40,7 @@ fn an_index_has_its_sections_in_order_and_no_empty_one() {
         "left_out": {"sources": 12, "gaps": 1}, "cursors": {"sources": "c9"},
         "surprise": {"a_b": 1}, "odd": [{"x": 1, "y": "z"}],
     });
-    assert_snapshot!(shown(WhichView::Index, &index));
+    assert_snapshot!(shown("index", &index));
 }
 
 #[test]
@@ -82,7 +73,7 @@ fn a_continuation_has_the_plan_as_boxes_and_results_with_their_calls() {
         "why": [{"class": "finding", "position": 12, "form": "line", "score": 43210,
                  "why": "rare words"}],
     });
-    assert_snapshot!(shown(WhichView::Continuation, &view));
+    assert_snapshot!(shown("continuation", &view));
 }
 
 #[test]
@@ -91,7 +82,7 @@ fn a_step_says_how_its_text_continues() {
         "number": 7, "description": "long", "rejected": [], "branch_id": "b", "position": 3,
         "at": "2026-11-23T11:59:59Z", "truncated": true, "is_final": false,
     }, "next_cursor": "abc"});
-    assert_snapshot!(shown(WhichView::Step, &step));
+    assert_snapshot!(shown("step", &step));
 }
 
 #[test]
@@ -104,7 +95,7 @@ fn a_window_of_events_and_of_messages_is_read_as_a_conversation() {
     let of = |member: &str, value: Value| {
         let mut view = size.clone();
         view[member] = value;
-        shown(WhichView::Window, &view)
+        shown("window", &view)
     };
     let events = of(
         "events",
@@ -150,10 +141,10 @@ fn usage_is_printed_in_figures_and_compactions_in_ranges() {
         "remaining": 175900, "level": "none", "requests": 12, "input_tokens": 240000,
         "cached_tokens": 1000, "output_tokens": 999,
     });
-    assert_snapshot!("usage", shown(WhichView::Usage, &usage));
+    assert_snapshot!("usage", shown("usage", &usage));
     let none = json!({"tokens": null, "limit": 200000, "threshold": 150000, "level": "none",
         "requests": 0});
-    assert_snapshot!("usage_of_none", shown(WhichView::Usage, &none));
+    assert_snapshot!("usage_of_none", shown("usage", &none));
     let compactions = json!({
         "position": 80, "count": 3, "compactions": [
             {"position": 64, "at": "2026-11-20T08:00:00Z", "trigger": "auto", "is_reported": false,
@@ -162,8 +153,8 @@ fn usage_is_printed_in_figures_and_compactions_in_ranges() {
         ],
         "lost": [{"from": 10, "to": 64}, {"from": 70, "to": 71}], "lost_events": 55,
     });
-    assert_snapshot!("compactions", shown(WhichView::Compactions, &compactions));
-    assert_eq!(shown(WhichView::Compactions, &json!({"count": 0})), "No compaction was recorded");
+    assert_snapshot!("compactions", shown("compactions", &compactions));
+    assert_eq!(shown("compactions", &json!({"count": 0})), "No compaction was recorded");
 }
 
 #[test]
@@ -190,9 +181,9 @@ fn a_difference_is_printed_in_sentences() {
             "shortened": {"data": [], "events": 0},
         },
     });
-    assert_snapshot!(lines(|paper| difference("trip", &found, paper)));
+    assert_snapshot!(shown("diff", &found));
     let nothing = json!({"from": 3, "to": 3, "events": {"count": 0}});
-    let said = lines(|paper| difference("trip", &nothing, paper));
+    let said = shown("diff", &nothing);
     assert_eq!(said, "There are no events between 3 and 3.");
 }
 
@@ -213,8 +204,8 @@ fn a_history_says_what_was_left_and_what_to_start_from() {
             "state": {"next": "go on", "seen": ["a", "b"]},
             "plan": {"steps": [{"text": "look", "state": "done"}, "paint"]}}},
     });
-    assert_snapshot!(lines(|paper| history(&told, paper)));
-    assert_eq!(lines(|paper| history(&json!({"data": []}), paper)), "No sessions yet.");
+    assert_snapshot!(shown("history", &told));
+    assert_eq!(shown("history", &json!({"data": []})), "No sessions yet.");
 }
 
 #[test]
@@ -227,7 +218,12 @@ fn a_session_says_what_is_its_own_and_what_is_damaged() {
         "damage": [{"from": 3, "to": 5, "reason": "checksum"},
                    {"from": 9, "to": 10, "reason": "lost", "accepted_at": "2026-11-23T11:00:00Z"}],
     });
-    assert_snapshot!(lines(|paper| session(&told, paper)));
+    assert_snapshot!(shown("session", &told));
+}
+
+#[test]
+fn an_answer_of_another_name_has_no_text() {
+    assert_eq!(answer_text("nothing", "trip", &json!({}), 60, Timestamp(0)), None);
 }
 
 #[test]
@@ -243,6 +239,7 @@ fn a_line_of_json_that_a_view_made_is_printed_in_words() {
         ("agent.tool_use", r#"look {"where": "he…"#, r#"look {"where": "he…"#),
         ("user.message", "say {what}", "say {what}"),
     ] {
-        assert_eq!(words::line(kind, line), expected, "{line}");
+        let text = shown("index", &json!({ "recent": [{ "type": kind, "text": line }] }));
+        assert_eq!(text, format!("\n\nRecent\n  - {kind}  {expected}"), "{line}");
     }
 }

@@ -1,0 +1,105 @@
+//! The gate before every recorder: what a glob excludes, and what a pause keeps out.
+
+use serde_json::json;
+use sessionlog::{
+    event::Timestamp,
+    hook::{Admission, Gate, Who},
+};
+
+/// Pauses that are kept.
+const PAUSES_MAX: usize = 256;
+
+fn gate(exclude: &str) -> Gate {
+    Gate::new(true, exclude, Some("/home/ada".into()), None).expect("globs")
+}
+
+/// True if nothing that is done in a directory is recorded.
+fn excludes(gate: &Gate, directory: &str) -> bool {
+    gate.withholds(Some(&json!({})), Some(directory))
+}
+
+#[test]
+fn a_glob_excludes_what_it_matches_and_all_below() {
+    for (glob, path, expected) in [
+        ("~/secret", "/home/ada/secret", true),
+        ("~/secret/**", "/home/ada/secret", true),
+        ("~/secret", "/home/ada/secret/a/b.txt", true),
+        ("~/secret", "/home/ada/secrets", false),
+        ("~/secret", "/home/bob/secret", false),
+        ("~", "/home/ada/x", true),
+        ("/srv/*/keys", "/srv/a/keys/k", true),
+        ("/srv/*/keys", "/srv/a/b/keys", false),
+        ("/srv/**/keys", "/srv/keys", true),
+        ("/srv/**/keys", "/srv/a/b/keys", true),
+        ("*.pem", "/home/ada/a/x.pem", true),
+        ("*.pem", "/home/ada/a/x.pem.txt", false),
+        ("client-?", "/w/client-a/src", true),
+        ("client-?", "/w/client-ab/src", false),
+        ("/a, ~/b", "/home/ada/b", true),
+        ("a.b", "/x/a-b", false),
+        ("", "/x", false),
+    ] {
+        assert_eq!(excludes(&gate(glob), path), expected, "{glob} {path}");
+    }
+    assert!(Gate::new(true, "~/x", None, None).is_err());
+}
+
+#[test]
+fn a_call_that_names_an_excluded_path_is_withheld() {
+    let gate = gate("~/secret, *.pem");
+    for (input, directory, expected) in [
+        (json!({ "file_path": "/home/ada/secret/a" }), "/w", true),
+        (json!({ "file_path": "~/secret/a" }), "/w", true),
+        (json!({ "file_path": "../secret/a" }), "/home/ada/p", true),
+        (json!({ "file_path": "key.pem" }), "/w", true),
+        (json!({ "file_path": "a" }), "/home/ada/secret", true),
+        (json!({ "paths": ["/a", "file:///home/ada/secret"] }), "/w", true),
+        (json!({ "file_path": "/w/a", "content": "see ~/secret/a" }), "/w", false),
+        (json!({ "command": "cat ~/secret/a | wc" }), "/w", true),
+        (json!({ "command": "cat<$HOME/secret/a" }), "/w", true),
+        (json!({ "command": ["sh", "-c", "tar cf x --file='${HOME}/secret'"] }), "/w", true),
+        (json!({ "command": "cat 'my key.pem'" }), "/w", true),
+        (json!({ "command": "cd .. && ls secrets" }), "/home/ada/p", false),
+        (json!({ "command": "cat ../secret/a" }), "/home/ada/p", true),
+        (json!({}), "/w", false),
+    ] {
+        assert_eq!(gate.withholds(Some(&input), Some(directory)), expected, "{input} {directory}");
+    }
+}
+
+#[test]
+fn a_session_is_admitted_again_with_its_gap_once() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("state/paused.json");
+    let gate = Gate::new(true, "", None, Some(file.clone())).expect("no glob");
+    let (who, other) = (Who::new("s", ["/w/a"]), Who::new("t", ["/w/ab"]));
+    let at = Timestamp;
+    assert_eq!(gate.admit(&who, at(5)), Admission::Admitted(None));
+    gate.pause(Some("/w/a".into()), at(10), Some(at(40))).expect("paused");
+    assert_eq!(gate.admit(&other, at(20)), Admission::Admitted(None));
+    assert_eq!(gate.admit(&who, at(20)), Admission::Refused);
+    assert_eq!(gate.unpause(None, at(30)).expect("ended"), 1);
+    let Admission::Admitted(Some(gap)) = gate.admit(&who, at(35)) else { panic!("no gap") };
+    assert_eq!((gap.from(), gap.to()), (at(10), Some(at(30))));
+    assert_eq!(gate.admit(&who, at(36)), Admission::Admitted(None));
+    let past = gate.past(&who);
+    let read = [9, 10, 25, 32, 35].map(|micros| past(Some(at(micros)), None));
+    assert_eq!(read, [true, false, false, true, true]);
+    assert!(!past(None, None) && gate.past(&other)(None, None));
+    std::fs::write(&file, "[").expect("written");
+    assert_eq!(gate.admit(&other, at(50)), Admission::Refused, "it cannot tell");
+}
+
+#[test]
+fn the_list_of_pauses_is_bounded_and_keeps_those_that_last() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("paused.json");
+    let gate = Gate::new(false, "", None, Some(file)).expect("no glob");
+    gate.pause(Some("/w".into()), Timestamp(0), None).expect("paused");
+    for session in 0..PAUSES_MAX + 5 {
+        let who = Who::new(&session.to_string(), []);
+        assert_eq!(gate.admit(&who, Timestamp(1)), Admission::Refused);
+    }
+    assert_eq!(gate.pauses().expect("a list").len(), PAUSES_MAX);
+    assert_eq!(gate.lasting(Timestamp(9)).expect("a list").len(), 1);
+}

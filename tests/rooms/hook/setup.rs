@@ -1,0 +1,148 @@
+//! The files of agents' programs with and without our entries, and the change as a person sees it.
+
+use serde_json::{Value, json};
+use sessionlog::hook::install::{
+    AgentProgram, Command, Holds, PlanError, diff, folded, with_us, without_us,
+};
+
+fn command(program: &str, arguments: &[&str]) -> Command {
+    let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+    Command { program: program.to_owned(), arguments, allows_reads: false }
+}
+
+#[test]
+fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
+    let with = |text: &str, program: &str| {
+        with_us(Some(text), Holds::Hooks, AgentProgram::ClaudeCode, &command(program, &[]))
+            .expect("JSON")
+    };
+    let stop = |text: &str| {
+        let read: Value = serde_json::from_str(&text.replace("// c\n", "")).expect("JSON");
+        read["hooks"].get("Stop").cloned().unwrap_or_else(|| json!([]))
+    };
+    let ours = |program: &str| {
+        let line = format!("{program} hook");
+        json!({ "type": "command", "command": line, "timeout": 10 })
+    };
+    for (written, after, left) in [
+        // With a matcher: the user's own, whatever it runs.
+        (
+            r#"[{"matcher":"Bash","hooks":[{"command":"/a/sessionlog hook"}]}]"#,
+            json!([
+                { "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] },
+                { "hooks": [ours("/b/sessionlog")] },
+            ]),
+            json!([{ "matcher": "Bash", "hooks": [{ "command": "/a/sessionlog hook" }] }]),
+        ),
+        // Among others, with a timeout that the user set.
+        (
+            r#"[{"hooks":[{"command":"afplay x"},{"command":"/a/sessionlog hook","timeout":3}]}]"#,
+            json!([{ "hooks": [
+                { "command": "afplay x" }, { "command": "/b/sessionlog hook", "timeout": 3 },
+            ] }]),
+            json!([{ "hooks": [{ "command": "afplay x" }] }]),
+        ),
+        // As an older version of ours wrote it, with a comment in it.
+        (
+            "[{\"hooks\":[{\"type\":\"command\",// c\n\"command\":\"sessionlog hook\",\"timeout\":10}]}]",
+            json!([{ "hooks": [ours("/b/sessionlog")] }]),
+            json!([]),
+        ),
+    ] {
+        let text = format!("{{\"hooks\": {{\"Stop\": {written}}}, \"x\": 1}}");
+        let made = with(&text, "/b/sessionlog");
+        assert_eq!(stop(&made), after, "{made}");
+        assert_eq!(with(&made, "/b/sessionlog"), made, "twice is once");
+        let moved = with(&made, "/c/sessionlog");
+        assert_eq!(with(&moved, "/b/sessionlog"), made);
+        let gone = without_us(&made, Holds::Hooks).expect("JSON");
+        assert_eq!(stop(&gone), left, "{gone}");
+        assert!(gone.ends_with("\"x\": 1}") && !gone.contains("SessionStart"), "{gone}");
+    }
+}
+
+#[test]
+fn our_server_entry_keeps_members_that_a_user_added() {
+    let command = command("/b/sessionlog", &[]);
+    let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
+    let made =
+        with_us(Some(text), Holds::Servers, AgentProgram::ClaudeCode, &command).expect("JSON");
+    let read: Value = serde_json::from_str(&made).expect("JSON");
+    let server = &read["mcpServers"]["sessionlog"];
+    assert_eq!((&server["command"], &server["env"]["A"]), (&json!("/b/sessionlog"), &json!("1")));
+    assert_eq!(with_us(Some(&made), Holds::Servers, AgentProgram::ClaudeCode, &command), Ok(made));
+}
+
+/// Adds our server to a text in TOML.
+fn set_server(text: &str, program: &str, words: &[&str]) -> Result<String, PlanError> {
+    with_us(Some(text), Holds::ServersToml, AgentProgram::Codex, &command(program, words))
+}
+
+fn remove_server(text: &str) -> Result<String, PlanError> {
+    without_us(text, Holds::ServersToml)
+}
+
+#[test]
+fn a_server_in_toml_is_named_once_and_taken_out_again_to_the_byte() {
+    let words = ["--data-dir", "/a b"];
+    for text in [
+        "",
+        "# mine\nmodel = \"x\" # why\n\n[mcp_servers.other]\ncommand = 'y'\n",
+        "[profiles.a]\nmodel='m'\n\n\n[tui]\nnotifications = true\n",
+        "a = 1",
+        "\u{feff}a = 1\r\n\r\n[b]\r\nc = \"\"\"\r\nd\"\"\"\r\n",
+        "[b]\n\tc = [ 1, ] # why\n",
+        "# without sessionlog\na = 1\n",
+    ] {
+        let made = set_server(text, "/opt/sessionlog", &words).expect("TOML");
+        assert!(made.starts_with(text.trim_end()), "{made}");
+        let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        assert!(made.contains(&format!("[mcp_servers.sessionlog]{line}")), "{made}");
+        assert_eq!(made.matches('\n').count(), made.matches(line).count(), "{made}");
+        assert_eq!(set_server(&made, "/opt/sessionlog", &words).as_deref(), Ok(&*made));
+        let back = remove_server(&made).expect("TOML");
+        assert_eq!(back.trim_end(), text.trim_end());
+        assert_eq!(remove_server(&back).as_deref(), Ok(&*back));
+    }
+    let old = "[mcp_servers.sessionlog]\ncommand = \"old\"\nenv = { A = \"1\" }\n";
+    let moved = set_server(old, "new", &words).expect("TOML");
+    assert!(moved.contains("command = \"new\"") && moved.contains("A = \"1\""), "{moved}");
+    // Comments stay, where they are or at the end.
+    for text in ["a = 1\n# the end\n", "# mine\n[mcp_servers.sessionlog]\ncommand = \"x\"\n[b]\n"] {
+        let made = set_server(text, "/opt/sessionlog", &words).expect("TOML");
+        let back = remove_server(&made).expect("TOML");
+        assert!(made.contains('#') && back.contains('#'), "{made}{back}");
+    }
+    for wrong in ["a = 1\na = 2\n", "mcp_servers = 7", "[a\n"] {
+        assert!(set_server(wrong, "p", &words).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn blocks_that_are_alike_are_shown_once() {
+    let one = |name: &str| format!("+  \"{name}\": [\n+    {{ \"a\": 1 }}\n+  ],\n");
+    let last = one("C").replace("],", "]");
+    let diff = format!("@@ line 1 @@\n+{{\n{}{}{last}+}}\n", one("A"), one("B"));
+    let expected = format!("@@ line 1 @@\n+{{\n{}  (the same in 2 more: B, C)\n+}}\n", one("A"));
+    assert_eq!(folded(&diff), expected);
+    let place = |line: usize| format!("@@ line {line} @@\n-a\n+b\n");
+    let diff = format!("{}{}@@ line 9 @@\n-c\n", place(1), place(5));
+    let expected = format!("{}  (the same in 1 more: line 5)\n@@ line 9 @@\n-c\n", place(1));
+    assert_eq!(folded(&diff), expected);
+}
+
+#[test]
+fn a_diff_has_removed_and_added_lines_with_context() {
+    assert_eq!(diff("a\nb\n", "a\nb\n"), "");
+    assert_eq!(diff("", "a\n"), "@@ line 1 @@\n+a\n");
+    let before = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+    let after = "1\n2\n3\n4\nnew\n5\n6\n7\n8\nother\n";
+    let shown = diff(before, after);
+    assert_eq!(shown, "@@ line 2 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n 8\n-9\n+other\n");
+    // The parts must add up to either text; the first line of both is not shown.
+    let side = |mark: char| -> String {
+        let of = shown.lines().filter_map(|line| line.strip_prefix([' ', mark]));
+        std::iter::once("1").chain(of).map(|line| format!("{line}\n")).collect()
+    };
+    assert_eq!((side('-'), side('+')), (before.to_owned(), after.to_owned()));
+}
