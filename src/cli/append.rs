@@ -7,7 +7,6 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -18,11 +17,10 @@ use super::{
     failure::{Failure, Outcome},
     names,
     screen::{Screen, printable},
-    work::FENCING_TOKEN,
 };
 use crate::{
     api::sessions::CreateSession,
-    client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
+    client::{BatchParts, BatchRoom, Client, ClientError, SessionWriter, WrittenBatch},
     event::limits,
     import::Members,
     verbs::{InSession, NoQuery, Nowhere, sessions},
@@ -32,12 +30,10 @@ use crate::{
 const LINES_AHEAD: usize = limits::BATCH_EVENTS_MAX;
 /// Bytes of them at most.
 const BYTES_AHEAD: u32 = 16 << 20;
-/// Room in a request for what is around the events.
-const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 /// Bytes of one line at most: an event's body, and room for what `events` prints around it.
 const LINE_BYTES_MAX: u64 = limits::EVENT_BYTES_MAX as u64 + (64 << 10);
 
-struct Line {
+struct InputLine {
     number: u64,
     text: io::Result<Vec<u8>>,
     /// Its part of [`BYTES_AHEAD`], until it is in a batch.
@@ -46,7 +42,7 @@ struct Line {
 
 /// Counts of acknowledged batches and events.
 #[derive(Default)]
-struct Done {
+struct AppendCounts {
     batches: u64,
     events: u64,
     /// Events that were there before.
@@ -61,10 +57,10 @@ struct Done {
 
 pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut Screen) -> Outcome {
     let mut lines = read_lines();
-    let mut done = Done::default();
+    let mut done = AppendCounts::default();
     let mut waiting = None;
     loop {
-        let Batch { events, wrong } = collect(&mut lines, &mut waiting, &wanted).await;
+        let LineBatch { events, wrong } = collect(&mut lines, &mut waiting, &wanted).await;
         let ended = events.is_empty();
         if !ended {
             let sent = send(client, &wanted, &events, &mut done, screen).await;
@@ -104,7 +100,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
 }
 
 /// Reads standard input on its own thread: it may block without end.
-fn read_lines() -> mpsc::Receiver<Line> {
+fn read_lines() -> mpsc::Receiver<InputLine> {
     let (sender, receiver) = mpsc::channel(LINES_AHEAD);
     let (room, runtime) = (Arc::new(Semaphore::new(BYTES_AHEAD as usize)), Handle::current());
     std::thread::spawn(move || {
@@ -125,7 +121,7 @@ fn read_lines() -> mpsc::Receiver<Line> {
             let bytes = text.as_ref().map_or(0, Vec::len);
             let wanted = u32::try_from(bytes).unwrap_or(BYTES_AHEAD).min(BYTES_AHEAD);
             let room = runtime.block_on(Arc::clone(&room).acquire_many_owned(wanted)).ok();
-            if sender.blocking_send(Line { number, text, _room: room }).is_err() || ended {
+            if sender.blocking_send(InputLine { number, text, _room: room }).is_err() || ended {
                 return;
             }
         }
@@ -141,13 +137,13 @@ struct Numbered {
 }
 
 /// A line that is no event.
-struct Wrong {
+struct WrongLine {
     line: u64,
     problem: String,
 }
 
-impl Wrong {
-    fn into_failure(self, done: &Done) -> Failure {
+impl WrongLine {
+    fn into_failure(self, done: &AppendCounts) -> Failure {
         Failure::Refused {
             code: "invalid_json",
             message: format!("line {}: {}{}", self.line, self.problem, appended_before(done)),
@@ -157,21 +153,21 @@ impl Wrong {
 }
 
 /// Events to send together, and why nothing comes after them.
-struct Batch {
+struct LineBatch {
     events: Vec<Numbered>,
-    wrong: Option<Wrong>,
+    wrong: Option<WrongLine>,
 }
 
 /// The lines that have arrived, up to the limits of a batch; waits for the first. A batch with a
 /// key of the caller waits for all lines, so that a retry cuts its input alike. A line with the id
 /// of an earlier one begins the next batch, where it is known or differs.
 async fn collect(
-    lines: &mut mpsc::Receiver<Line>,
+    lines: &mut mpsc::Receiver<InputLine>,
     waiting: &mut Option<Numbered>,
     wanted: &args::Append,
-) -> Batch {
-    let mut batch = Batch { events: Vec::new(), wrong: None };
-    let mut bytes = 0;
+) -> LineBatch {
+    let mut batch = LineBatch { events: Vec::new(), wrong: None };
+    let mut room = BatchRoom::default();
     let mut ids = HashSet::new();
     loop {
         let event = match waiting.take() {
@@ -192,10 +188,8 @@ async fn collect(
                 }
             }
         };
-        bytes += event.text.len() + 1;
-        let full = batch.events.len() == limits::BATCH_EVENTS_MAX || bytes > BATCH_BYTES;
         let again = event.id.as_ref().is_some_and(|id| !ids.insert(id.clone()));
-        if again || (full && !batch.events.is_empty()) {
+        if again || !room.take(event.text.len()) {
             *waiting = Some(event);
             return batch;
         }
@@ -204,8 +198,8 @@ async fn collect(
 }
 
 /// One line as an event; `None` for an empty line.
-fn event(line: Line) -> Result<Option<Numbered>, Wrong> {
-    let wrong = |problem: String| Wrong { line: line.number, problem };
+fn event(line: InputLine) -> Result<Option<Numbered>, WrongLine> {
+    let wrong = |problem: String| WrongLine { line: line.number, problem };
     let bytes = line.text.map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
     let text = text.trim();
@@ -218,86 +212,67 @@ fn event(line: Line) -> Result<Option<Numbered>, Wrong> {
     Ok(Some(Numbered { line: line.number, text: text.to_owned(), id }))
 }
 
-/// Sends one batch. When it is refused because a part of it is known, its events are sent one by
-/// one: each alone is known or new, and one that differs is reported by its line.
+/// Sends one batch. Where it is refused because a part of it is known, it is divided until each part
+/// is known or new, and an event that differs is reported by its line.
 async fn send(
     client: &Client,
     wanted: &args::Append,
     events: &[Numbered],
-    done: &mut Done,
+    done: &mut AppendCounts,
     screen: &mut Screen,
 ) -> Outcome {
+    let writer = SessionWriter {
+        fencing_token: wanted.fencing_token,
+        creates: wanted.create,
+        ..SessionWriter::new(client, &wanted.session)
+    };
     done.batches += 1;
-    let key = match &wanted.idempotency_key {
-        Some(key) if done.batches == 1 => key.clone(),
-        Some(key) => format!("{key}-{}", done.batches),
-        None => client.mint_key(),
-    };
-    let refused = match post(client, wanted, events, &key, done, screen).await {
-        Ok(()) => return Ok(()),
-        Err(failure) => failure,
-    };
-    let apart = events.len() > 1 && events.iter().all(|event| event.id.is_some());
-    if refused.code() != "idempotency_conflict" || !apart {
-        return Err(refused);
-    }
-    for event in events {
-        let event = std::slice::from_ref(event);
-        post(client, wanted, event, &client.mint_key(), done, screen).await?;
+    let mut key_of_batch = wanted.idempotency_key.as_ref().map(|key| match done.batches {
+        1 => key.clone(),
+        batches => format!("{key}-{batches}"),
+    });
+    let is_divisible = events.iter().all(|event| event.id.is_some());
+    let mut parts = BatchParts::new(events, |event| event.text.len());
+    while let Some(part) = parts.next() {
+        let key = key_of_batch.take().unwrap_or_else(|| client.mint_key());
+        // From the second batch on, the precondition excludes other writers.
+        let at = wanted.if_position.map(|first| done.next.unwrap_or(first));
+        match writer.append(part.iter().map(|event| &event.text), at, Some(&key)).await {
+            Ok(appended) => done.add(part.len() as u64, &appended, screen)?,
+            Err(error)
+                if error.code() == "idempotency_conflict" && is_divisible && parts.divide(part) => {
+            }
+            Err(error) => return Err(at_lines(error, part, &key, done)),
+        }
     }
     Ok(())
 }
 
-async fn post(
-    client: &Client,
-    wanted: &args::Append,
-    events: &[Numbered],
-    key: &str,
-    done: &mut Done,
-    screen: &mut Screen,
-) -> Outcome {
-    let texts: Vec<&str> = events.iter().map(|event| event.text.as_str()).collect();
-    let body = format!("{{\"events\":[{}]}}", texts.join(","));
-    let path = session_path(&wanted.session, "/events");
-    let mut request = Request::post(path).header(IDEMPOTENCY_KEY, key);
-    if let Some(token) = wanted.fencing_token {
-        request = request.header(FENCING_TOKEN, token.to_string());
+impl AppendCounts {
+    /// Counts and shows an answer.
+    fn add(&mut self, count: u64, appended: &WrittenBatch, screen: &mut Screen) -> Outcome {
+        if appended.repeated {
+            self.known += count;
+        } else {
+            let first = appended.first_position;
+            self.events += count;
+            self.first = self.first.or(first);
+            self.end = first.map_or(self.end, |first| first + count);
+        }
+        self.next = appended.next_position.or(self.next);
+        for notice in &appended.notices {
+            screen.note(printable(notice));
+        }
+        if screen.json {
+            screen.answer(&appended.body)?;
+            screen.flush()?;
+        }
+        Ok(())
     }
-    if wanted.create {
-        request = request.query("create", "true");
-    }
-    // From the second batch on, the precondition excludes other writers.
-    let expected = wanted.if_position.map(|first| done.next.unwrap_or(first));
-    if let Some(position) = expected {
-        request = request.header("If-Position", position.to_string());
-    }
-    let answer = client.send(request.body(body, "application/json")).await;
-    let body = answer.map_err(|error| at_lines(error, events, key, done))?.body;
-    let value: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let number = |name: &str| value.get(name).and_then(Value::as_u64);
-    let count = events.len() as u64;
-    if value.get("repeated").and_then(Value::as_bool).unwrap_or_default() {
-        done.known += count;
-    } else {
-        let first = number("first_position");
-        done.events += count;
-        done.first = done.first.or(first);
-        done.end = first.map_or(done.end, |first| first + count);
-    }
-    done.next = number("next_position").or(done.next);
-    let notices = value.get("notices").and_then(Value::as_array).into_iter().flatten();
-    for notice in notices.filter_map(Value::as_str) {
-        screen.note(printable(notice));
-    }
-    if screen.json {
-        screen.answer(&body)?;
-        screen.flush()?;
-    }
-    Ok(())
 }
 
 /// Number of events that were appended before, in brackets.
-fn appended_before(done: &Done) -> String {
+fn appended_before(done: &AppendCounts) -> String {
     match done.events {
         0 => String::new(),
         1 => " (1 event before was appended)".to_owned(),
@@ -306,7 +281,12 @@ fn appended_before(done: &Done) -> String {
 }
 
 /// Says which lines a refusal is about and how many went in before it.
-fn at_lines(mut error: ClientError, events: &[Numbered], key: &str, done: &Done) -> Failure {
+fn at_lines(
+    mut error: ClientError,
+    events: &[Numbered],
+    key: &str,
+    done: &AppendCounts,
+) -> Failure {
     let lines = match events {
         [] => String::new(),
         [one] => format!("line {}", one.line),

@@ -16,7 +16,7 @@ use super::{
     values::Environment,
 };
 use crate::{
-    client::{Client, OwnerTarget, Start, Target},
+    client::{Client, OwnerStart, OwnerTarget, Target},
     env::{
         Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project,
         short_of,
@@ -124,7 +124,7 @@ pub(super) fn unfinished(config: &Config) -> Failure {
 
 /// The owner of the data directory; starts one when none answers.
 fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
-    let start = Start {
+    let start = OwnerStart {
         program: program()?,
         name: OsString::from("sessionlog"),
         arguments: arguments(config),
@@ -160,7 +160,7 @@ pub(super) fn has_owner(config: &Config) -> bool {
 }
 
 /// The owner of the data directory, as it is.
-pub(super) fn owner_target(config: &Config, start: Option<Start>) -> Outcome<OwnerTarget> {
+pub(super) fn owner_target(config: &Config, start: Option<OwnerStart>) -> Outcome<OwnerTarget> {
     let socket = socket(config)?;
     Ok(OwnerTarget {
         socket: socket.path,

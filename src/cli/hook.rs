@@ -133,11 +133,11 @@ where
                 |at, directory: Option<&str>| past.as_ref().is_some_and(|past| past(at, directory));
             let read = match ask {
                 tail::Ask::Copy => match lines::end_of_copy(&mut file)? {
-                    Some(place) => lines::Tail { place, ..lines::Tail::default() },
-                    None => return Ok(tail::Tail::default()),
+                    Some(place) => lines::NewLines { place, ..lines::NewLines::default() },
+                    None => return Ok(tail::TranscriptTail::default()),
                 },
                 tail::Ask::End => {
-                    lines::Tail { place: lines::end(&mut file)?, ..lines::Tail::default() }
+                    lines::NewLines { place: lines::end(&mut file)?, ..lines::NewLines::default() }
                 }
                 tail::Ask::After(place) => {
                     // A note of another version is no place.
@@ -155,7 +155,7 @@ where
             let withholds =
                 |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
             tail::withhold(&mut events, &withholds);
-            Ok(tail::Tail { place, branch, events, prompts })
+            Ok(tail::TranscriptTail { place, branch, events, prompts })
         })))
     })
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     access::{Access, AccessOptions, Certificates, JwtRules, Limits, PerTenant},
-    client::Shown,
+    client::Credentials,
     env::{clock::SystemClock, files},
     service::Quotas,
 };
@@ -142,8 +142,8 @@ impl Interfaces {
     }
 
     /// Credentials that a client sends to a server, and the authority it trusts.
-    pub(super) fn shown(&self) -> Outcome<Shown> {
-        let mut shown = Shown { token: self.token.clone().map(|token| token.0), ca: None };
+    pub(super) fn shown(&self) -> Outcome<Credentials> {
+        let mut shown = Credentials { token: self.token.clone().map(|token| token.0), ca: None };
         if let (None, Some(path)) = (&shown.token, &self.token_file) {
             let found = files::look(path).map_err(Failure::file(path))?;
             if found.is_some_and(|found| found.mode & 0o077 != 0) {

@@ -23,7 +23,7 @@ use crate::{
     env::{files, project::Project, sync::Mutex},
     event::{SessionId, Timestamp, json::paired},
     hook::{Gate, Who},
-    import::{self, Around, Chat, Members, Program, Report, Source, TranscriptLines},
+    import::{self, Around, Chat, ImportReport, Members, Program, Source, TranscriptLines},
     secrets::{Recogniser, Report as Taken},
     verbs::{InSession, NoQuery, sessions},
     wire::json::shown,
@@ -98,7 +98,7 @@ pub(super) async fn import(
             results: Box::new(|named| result_beside(path, named)),
             around: Some(&here),
         };
-        let mut progress = |now: import::Progress| {
+        let mut progress = |now: import::ImportProgress| {
             bar.set_position(now.bytes);
             bar.set_message(format!("{} events", now.events));
         };
@@ -171,7 +171,7 @@ fn stem(path: &Path) -> String {
     }
 }
 
-fn print_report(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
+fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outcome {
     if screen.json {
         let left_out = [report.bad.named(), report.skipped.named()].concat();
         let bad = left_out.iter().map(|bad| {
@@ -199,7 +199,7 @@ fn print_report(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         }))?;
         return Ok(());
     }
-    let Report { sessions, records, added, known, .. } = report;
+    let ImportReport { sessions, records, added, known, .. } = report;
     let name = path.display();
     let names = sessions.named().iter().take(NAMES_MAX).map(SessionId::as_str);
     let names = names.collect::<Vec<_>>();
@@ -227,7 +227,7 @@ fn print_report(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
 }
 
 /// Notes the parts of a file that were not imported as they are.
-fn notes(path: &Path, report: &Report, screen: &Screen) {
+fn notes(path: &Path, report: &ImportReport, screen: &Screen) {
     let name = path.display();
     // Whole conversations come last, after every file.
     for bad in report.bad.named().iter().take(BAD_MAX) {

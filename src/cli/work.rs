@@ -21,7 +21,7 @@ use crate::{
         Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
         WakeRequest,
     },
-    client::{Client, Request},
+    client::{Client, FENCING_TOKEN, Request},
     event::{Range, limits},
     verbs::{
         InCheckpoint, InCursor, InSession, NoQuery, Nowhere,
@@ -33,8 +33,6 @@ use crate::{
     },
 };
 
-/// The header that shows a lease's token.
-pub(super) const FENCING_TOKEN: &str = "fencing-token";
 /// Characters of a label or a title in a table.
 const TEXT_CHARS: usize = 40;
 /// Checkpoints of a listing by default, and of a page at most.

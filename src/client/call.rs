@@ -5,7 +5,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 
-use super::{Answer, Client, ClientError, Request, path_part};
+use super::{Client, ClientError, HttpAnswer, Request, path_part};
 use crate::verbs::{Asks, Method as Declared, PathParams as _, Verb, Written, write_query};
 
 impl Request {
@@ -71,7 +71,7 @@ impl Client {
         self.read::<V>(&answer).map(|_| answer.body)
     }
 
-    fn read<V: Verb>(&self, answer: &Answer) -> Result<V::Answer, ClientError> {
+    fn read<V: Verb>(&self, answer: &HttpAnswer) -> Result<V::Answer, ClientError> {
         let read = serde_json::from_slice(&answer.body);
         read.map_err(|error| self.unreadable(V::ROUTE.id, &error))
     }

@@ -45,7 +45,7 @@ pub struct HttpEmbedder {
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct EmbeddingsRequest<'a> {
     model: &'a str,
     input: &'a [&'a str],
     encoding_format: &'a str,
@@ -54,12 +54,12 @@ struct Asked<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answered {
-    data: Vec<One>,
+struct EmbeddingsAnswer {
+    data: Vec<IndexedVector>,
 }
 
 #[derive(Deserialize)]
-struct One {
+struct IndexedVector {
     index: usize,
     embedding: Vec<f32>,
 }
@@ -112,7 +112,7 @@ impl HttpEmbedder {
             if text.trim().is_empty() { "-" } else { text }
         }
         let texts: Vec<&str> = texts.iter().map(fitting).collect();
-        let asked = Asked {
+        let asked = EmbeddingsRequest {
             model: &self.options.model,
             input: &texts,
             encoding_format: "float",
@@ -132,12 +132,16 @@ impl HttpEmbedder {
             }
         }
         let wrong = |problem: &str| EmbedError::Wrong(problem.to_owned());
-        let read: Answered =
+        let read: EmbeddingsAnswer =
             serde_json::from_slice(&bytes).map_err(|_| wrong("its answer has no vectors"))?;
         self.vectors(read, texts.len())
     }
 
-    fn vectors(&self, mut read: Answered, count: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+    fn vectors(
+        &self,
+        mut read: EmbeddingsAnswer,
+        count: usize,
+    ) -> Result<Vec<Vec<f32>>, EmbedError> {
         read.data.sort_by_key(|one| one.index);
         if read.data.iter().map(|one| one.index).ne(0..count) {
             let problem = format!("it answered {} vectors for {count} texts", read.data.len());

@@ -108,6 +108,23 @@ impl StartReport {
     }
 }
 
+/// Part of an append that stands in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The store, or the way to it: the same append may succeed later.
+    Store,
+    /// The caller: its credential or its quota.
+    Caller,
+    /// The session, as it is now. Other sessions may be written to.
+    Session,
+    /// The session, for good.
+    Gone,
+    /// One of the events: the others may be appended without it.
+    Event,
+    /// The request: the session does not exist, or a precondition does not hold.
+    Request,
+}
+
 /// An error answer, as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -177,6 +194,22 @@ impl ClientError {
         }
     }
 
+    /// Reason for which an append failed with it.
+    #[must_use]
+    pub fn obstacle(&self) -> Obstacle {
+        let Self::Refused(refusal) = self else { return Obstacle::Store };
+        match (refusal.status, &*refusal.code) {
+            (_, "idempotency_conflict") | (400 | 413 | 422, _) => Obstacle::Event,
+            // A damaged session is repaired by a person.
+            (_, "lease_held" | "lease_lost") | (423, _) => Obstacle::Session,
+            (410, _) => Obstacle::Gone,
+            (429, _) if !self.retryable() => Obstacle::Caller,
+            (401 | 403, _) => Obstacle::Caller,
+            (429 | 500.., _) => Obstacle::Store,
+            _ => Obstacle::Request,
+        }
+    }
+
     /// The error as HTTP would answer it.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -192,5 +225,42 @@ impl ClientError {
             },
             "request_id": null,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_obstacle_of_an_append_follows_from_the_status_and_the_code_of_the_refusal() {
+        let refused = |status, code: &str, retryable: bool| {
+            let hint = json!({ "retryable": retryable });
+            let body = json!({ "error": { "recovery_hint": hint } });
+            let (code, message) = (code.to_owned(), String::new());
+            ClientError::Refused(Box::new(Refusal { status, code, message, body })).obstacle()
+        };
+        for (status, code, retryable, expected) in [
+            (400, "invalid_json", false, Obstacle::Event),
+            (413, "body_too_large", false, Obstacle::Event),
+            (422, "invalid_request", false, Obstacle::Event),
+            (409, "idempotency_conflict", false, Obstacle::Event),
+            (409, "lease_held", true, Obstacle::Session),
+            (409, "lease_lost", false, Obstacle::Session),
+            (423, "session_damaged", false, Obstacle::Session),
+            (410, "session_deleted", false, Obstacle::Gone),
+            (401, "unauthenticated", false, Obstacle::Caller),
+            (403, "forbidden", false, Obstacle::Caller),
+            (429, "quota_exceeded", false, Obstacle::Caller),
+            (429, "rate_limited", true, Obstacle::Store),
+            (500, "internal_error", true, Obstacle::Store),
+            (507, "disk_full", true, Obstacle::Store),
+            (404, "session_not_found", false, Obstacle::Request),
+            (409, "position_conflict", false, Obstacle::Request),
+            (409, "session_exists", false, Obstacle::Request),
+        ] {
+            assert_eq!(refused(status, code, retryable), expected, "{status} {code}");
+        }
+        assert_eq!(ClientError::Setup(String::new()).obstacle(), Obstacle::Store);
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! Every call may be repeated safely: a call that changes something carries an idempotency key,
 //! minted here unless the caller gave one. So an owner that crashes, steps down or is replaced in
-//! the middle of a call costs the caller time, not an answer.
+//! the middle of a call costs the caller time, not an answer. Events are appended through the
+//! [`SessionWriter`].
 
 mod call;
 mod embed;
@@ -12,6 +13,7 @@ mod error;
 mod owner;
 mod request;
 mod tail;
+mod writer;
 
 use std::{
     sync::{
@@ -28,10 +30,11 @@ use reqwest::{
 use url::Url;
 
 pub use embed::{EmbedderOptions, HttpEmbedder};
-pub use error::{ClientError, Refusal, StartReport};
-pub use owner::{OwnerReport, OwnerTarget, Start};
-pub use request::{Answer, Request, path_part, session_path};
+pub use error::{ClientError, Obstacle, Refusal, StartReport};
+pub use owner::{OwnerReport, OwnerStart, OwnerTarget};
+pub use request::{HttpAnswer, Request, path_part, session_path};
 pub use tail::{AnswerStream, SseEvent, Tail, TailItem};
+pub use writer::{BatchParts, BatchRoom, FENCING_TOKEN, SessionWriter, WrittenBatch};
 
 /// Header that names a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -58,14 +61,14 @@ pub enum Target {
 
 /// Credential that a client sends to a server, and certificates it trusts.
 #[derive(Clone, Default)]
-pub struct Shown {
+pub struct Credentials {
     /// The credential, sent with every call.
     pub token: Option<String>,
     /// Certificates to believe, in PEM, beside those the machine believes.
     pub ca: Option<Vec<u8>>,
 }
 
-impl Shown {
+impl Credentials {
     fn into(self, mut builder: reqwest::ClientBuilder) -> Result<ClientBuilder, ClientError> {
         if let Some(pem) = &self.ca {
             let certificates = reqwest::Certificate::from_pem_bundle(pem)
@@ -107,7 +110,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`] when the machine has no means for a connection.
     pub fn new(target: Target, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
-        Self::with_credentials(target, key_prefix, Shown::default())
+        Self::with_credentials(target, key_prefix, Credentials::default())
     }
 
     /// A client that shows a credential, to a server alone.
@@ -117,7 +120,7 @@ impl Client {
     pub fn with_credentials(
         target: Target,
         key_prefix: impl Into<String>,
-        shown: Shown,
+        shown: Credentials,
     ) -> Result<Self, ClientError> {
         // Asked for again it is as it was.
         let _ = rustls::crypto::ring::default_provider().install_default();

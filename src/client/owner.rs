@@ -38,13 +38,13 @@ pub struct OwnerTarget {
     /// The settings an owner must share with its front ends, `name=value`.
     pub config_digest: String,
     /// Command that starts one when no owner answers; `None` never starts one.
-    pub start: Option<Start>,
+    pub start: Option<OwnerStart>,
 }
 
 /// Command that starts an owner: a program that reports a [`StartReport`] or `{"ready":true}` as
 /// the one line of its standard output, takes the lock first and binds the socket after.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct OwnerStart {
     /// The program.
     pub program: PathBuf,
     /// Its name as it sees it.
@@ -179,7 +179,7 @@ fn unreachable(target: &OwnerTarget, reason: String) -> ClientError {
 
 /// Starts an owner and waits until it reports: ready, or why not. Returns why the owner may not be
 /// reachable yet, when it knows.
-async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<Option<String>, Failure> {
+async fn start_owner(start: &OwnerStart, target: &OwnerTarget) -> Result<Option<String>, Failure> {
     let unreachable = |reason: String| unreachable(target, reason);
     let mut command = tokio::process::Command::new(&start.program);
     command

@@ -133,7 +133,7 @@ impl Request {
 
 /// A successful answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The HTTP status, 2xx.
     pub status: u16,
     /// The body as it came.
@@ -183,7 +183,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn send(&self, mut request: Request) -> Result<Answer, ClientError> {
+    pub async fn send(&self, mut request: Request) -> Result<HttpAnswer, ClientError> {
         if request.changes && !request.has_key() {
             request = request.header(IDEMPOTENCY_KEY, self.mint_key());
         }
@@ -246,7 +246,11 @@ impl Client {
         Backoff { next: BACKOFF_FIRST, patience, end: None }
     }
 
-    async fn attempt(&self, request: &Request, sent_before: &mut bool) -> Result<Answer, Failure> {
+    async fn attempt(
+        &self,
+        request: &Request,
+        sent_before: &mut bool,
+    ) -> Result<HttpAnswer, Failure> {
         self.find_owner().await?;
         let again = std::mem::replace(sent_before, true);
         match self.watched(request).await {
@@ -260,7 +264,7 @@ impl Client {
                     restorable_until: None,
                 });
                 let body = deleted.and_then(|deleted| serde_json::to_vec(&deleted).ok());
-                let answer = body.map(|body| Answer { status: 200, body: body.into() });
+                let answer = body.map(|body| HttpAnswer { status: 200, body: body.into() });
                 answer.ok_or(Failure::Final(ClientError::Refused(refusal)))
             }
             other => other,
@@ -269,7 +273,7 @@ impl Client {
 
     /// One attempt. When it takes long, the process is asked now and then who it is: a call may
     /// last, but a process that is stopped must not make its callers wait with it.
-    async fn watched(&self, request: &Request) -> Result<Answer, Failure> {
+    async fn watched(&self, request: &Request) -> Result<HttpAnswer, Failure> {
         let mut call = std::pin::pin!(self.send_once(request));
         loop {
             if let Ok(answer) = tokio::time::timeout(SILENCE, &mut call).await {
@@ -285,7 +289,7 @@ impl Client {
     }
 
     /// One attempt, without a look at the owner.
-    pub(super) async fn send_once(&self, request: &Request) -> Result<Answer, Failure> {
+    pub(super) async fn send_once(&self, request: &Request) -> Result<HttpAnswer, Failure> {
         let response = self.open(request).await?;
         let status = response.status().as_u16();
         let body = response.bytes().await.map_err(|error| self.lost(&error))?;
@@ -310,9 +314,9 @@ impl Client {
         builder.send().await.map_err(|error| self.lost(&error))
     }
 
-    pub(super) fn judge(&self, status: u16, body: Bytes) -> Result<Answer, Failure> {
+    pub(super) fn judge(&self, status: u16, body: Bytes) -> Result<HttpAnswer, Failure> {
         if (200..300).contains(&status) {
-            return Ok(Answer { status, body });
+            return Ok(HttpAnswer { status, body });
         }
         let Some(refusal) = Refusal::read(status, &body) else {
             let reason = format!("HTTP status {status} without an error we know");

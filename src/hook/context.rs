@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Client, ClientError, Request, session_path},
+    client::{Client, ClientError, Request, SessionWriter, session_path},
     event::{SessionId, kinds},
 };
 
@@ -183,10 +183,9 @@ impl Context {
             }
             paged
         });
-        let events: Vec<Value> = [event].into_iter().chain(paged_in).collect();
-        let request = Request::post(session_path(session, "/events"));
-        match client.json(request.json(&json!({ "events": events }))).await {
-            Ok(answer) => answer.get("repeated") != Some(&json!(true)),
+        let events = [event].into_iter().chain(paged_in).map(|event| event.to_string());
+        match SessionWriter::new(client, session).append(events, None, None).await {
+            Ok(appended) => !appended.repeated,
             Err(error) => error.code() != "idempotency_conflict",
         }
     }

@@ -3,19 +3,23 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::{Value, json};
 
 use super::{
-    delivery::{About, Delivery},
+    delivery::{Delivery, SessionHead},
     spool::{Spool, Unread},
 };
 use crate::{
     api::sessions::CreateSession,
-    client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
+    client::{
+        BatchParts, Client, ClientError, IDEMPOTENCY_KEY, Obstacle, Request, SessionWriter,
+        session_path,
+    },
     env::Clock,
     event::SessionId,
-    verbs::{NoQuery, Nowhere, sessions},
 };
+
+const NOT_FOUND: &str = "session_not_found";
 
 /// Reason for which an event is not in its session.
 #[derive(Debug)]
@@ -41,29 +45,11 @@ pub struct Drained {
 
 /// Records an event. The store recognises a retry by its ids.
 pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), Undelivered> {
-    let session = match SessionId::new(&delivery.session) {
-        Ok(session) => session,
-        // Only an editor writes such a file.
-        Err(_) => return Ok(()),
-    };
-    let behind = match append(client, &session, &delivery.events).await {
-        Err(error) if error.code() == "session_not_found" => match &delivery.about {
-            Some(about) => create(client, &session, about, delivery).await.map_err(judged)?,
-            None => return Ok(()),
-        },
-        Err(error) if error.code() == "idempotency_conflict" => {
-            // One of them is stored already, with another time.
-            for event in &delivery.events {
-                match append(client, &session, std::slice::from_ref(event)).await {
-                    Err(error) if error.code() != "idempotency_conflict" => {
-                        return Err(judged(error));
-                    }
-                    _ => {}
-                }
-            }
-            None
-        }
-        other => other.map_err(judged)?,
+    // Only an editor writes a file without one.
+    let Ok(session) = SessionId::new(&delivery.session) else { return Ok(()) };
+    let behind = match record(&SessionWriter::new(client, &session), delivery).await {
+        Err(error) if error.code() == NOT_FOUND && delivery.about.is_none() => return Ok(()),
+        behind => behind.map_err(judged)?,
     };
     let Some(mark) = &delivery.mark else { return Ok(()) };
     let mut body = json!({ "label": mark.label, "final": mark.done });
@@ -76,55 +62,55 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
     client.send(request).await.map(drop).map_err(judged)
 }
 
-/// Returns the position after the events.
-async fn append(
-    client: &Client,
-    session: &SessionId,
-    events: &[Value],
-) -> Result<Option<u64>, ClientError> {
-    let body = json!({ "events": events });
-    let request = Request::post(session_path(session, "/events"));
-    let answer = client.json(request.json(&body)).await?;
-    Ok(answer.get("next_position").and_then(Value::as_u64))
-}
-
-async fn create(
-    client: &Client,
-    session: &SessionId,
-    about: &About,
+/// Appends the events, to a new session where there is none. Returns the position after them,
+/// unless some were stored before.
+async fn record(
+    writer: &SessionWriter<'_>,
     delivery: &Delivery,
 ) -> Result<Option<u64>, ClientError> {
-    let About { title, workspace, client: program } = about;
-    let raw = |event: &Value| to_raw_value(event).expect("a tree is JSON");
-    let events = delivery.events.iter().map(raw);
-    // A session that a crash cut off is found by its last checkpoint.
-    let metadata = [("client", program.as_str()), ("checkpoints", "tool_calls")];
-    let new = CreateSession {
-        id: Some(session.to_string()),
-        title: Some(title.clone()),
-        workspace: workspace.clone(),
-        metadata: Some(metadata.map(|(name, text)| (name.to_owned(), text.to_owned())).into()),
-        initial_events: Some(events.collect()),
-        ..CreateSession::default()
-    };
-    match client.send(Request::from_verb::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new)).await
-    {
-        // Another event of the same session was first.
-        Err(error) if error.code() == "session_exists" => {
-            append(client, session, &delivery.events).await
+    let events: Vec<String> = delivery.events.iter().map(Value::to_string).collect();
+    match (append(writer, &events).await, &delivery.about) {
+        (Err(error), Some(about)) if error.code() == NOT_FOUND => {
+            let SessionHead { title, workspace, client } = about;
+            // A session that a crash cut off is found by its last checkpoint.
+            let metadata = [("client", client.as_str()), ("checkpoints", "tool_calls")];
+            let metadata = metadata.map(|(name, text)| (name.to_owned(), text.to_owned()));
+            let new = CreateSession {
+                title: Some(title.clone()),
+                workspace: workspace.clone(),
+                metadata: Some(metadata.into()),
+                ..CreateSession::default()
+            };
+            match writer.create(new, &events).await? {
+                true => Ok(Some(events.len() as u64)),
+                // Another event of the same session was first.
+                false => append(writer, &events).await,
+            }
         }
-        other => other.map(|_| Some(delivery.events.len() as u64)),
+        (appended, _) => appended,
     }
 }
 
-fn judged(error: ClientError) -> Undelivered {
-    let ClientError::Refused(refusal) = &error else { return Undelivered::Later(error) };
-    match (refusal.status, &*refusal.code) {
-        (410, "session_deleted") => Undelivered::Gone(error),
-        // A damaged session is repaired by a person.
-        (401 | 403 | 423 | 429, _) | (500.., _) | (_, "lease_held" | "lease_lost") => {
-            Undelivered::Later(error)
+async fn append(writer: &SessionWriter<'_>, events: &[String]) -> Result<Option<u64>, ClientError> {
+    let (mut parts, mut behind, mut is_whole) = (BatchParts::new(events, String::len), None, true);
+    while let Some(part) = parts.next() {
+        match writer.append(part, None, None).await {
+            Ok(appended) => behind = appended.next_position,
+            // One of them is stored already, with another time.
+            Err(error) if error.code() == "idempotency_conflict" => {
+                is_whole = false;
+                parts.divide(part);
+            }
+            Err(error) => return Err(error),
         }
+    }
+    Ok(behind.filter(|_| is_whole))
+}
+
+fn judged(error: ClientError) -> Undelivered {
+    match error.obstacle() {
+        Obstacle::Gone if error.code() == "session_deleted" => Undelivered::Gone(error),
+        Obstacle::Store | Obstacle::Caller | Obstacle::Session => Undelivered::Later(error),
         _ => Undelivered::Refused(error),
     }
 }
@@ -180,9 +166,7 @@ pub async fn drain(
             Err(Undelivered::Refused(_)) => {
                 spool.refuse(&delivery).map_err(std::io::Error::other)?;
             }
-            Err(Undelivered::Later(ClientError::Refused(refusal)))
-                if matches!(refusal.status, 409 | 423) =>
-            {
+            Err(Undelivered::Later(error)) if error.obstacle() == Obstacle::Session => {
                 held.insert(delivery.session);
                 continue;
             }

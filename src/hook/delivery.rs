@@ -11,16 +11,16 @@ pub struct Delivery {
     pub(super) session: String,
     /// Title and metadata of the session that this event may create; an event that only ends a
     /// session creates none.
-    pub(super) about: Option<About>,
+    pub(super) about: Option<SessionHead>,
     /// The events, each with an id.
     pub(super) events: Vec<Value>,
     /// A checkpoint after the events.
-    pub(super) mark: Option<Mark>,
+    pub(super) mark: Option<DeliveryMark>,
 }
 
 /// Title and metadata of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct SessionHead {
     pub(super) title: String,
     pub(super) workspace: Option<String>,
     pub(super) client: String,
@@ -28,7 +28,7 @@ pub(super) struct About {
 
 /// A checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Mark {
+pub(super) struct DeliveryMark {
     pub(super) label: String,
     /// True if the work is done there.
     pub(super) done: bool,

@@ -30,7 +30,7 @@ const UNREAD_MAX: usize = 8;
 
 /// Part of a transcript behind a place.
 #[derive(Clone, Debug, Default)]
-pub struct Tail {
+pub struct TranscriptTail {
     /// Place up to which it was read, for the next reading.
     pub place: Map<String, Value>,
     /// The branch of the repository.
@@ -54,7 +54,7 @@ pub enum Ask<'a> {
 }
 
 /// A transcript that was found.
-pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<Tail>>;
+pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<TranscriptTail>>;
 /// Finds the transcript at a path, of Codex or else of Claude Code; `None` where there is none.
 pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> + Send + Sync>;
 
@@ -100,9 +100,9 @@ pub(super) async fn add(
     let failed = |error: io::Error| format!("the transcript was not read: {error}");
     let is_codex = payload.agent() == Agent::Codex;
     let Some(transcript) = transcripts(path, is_codex).map_err(failed)? else { return Ok(()) };
-    let mut known = Known::read(client, payload.session(), EVENTS_FEW).await?;
+    let mut known = LoggedEvents::read(client, payload.session(), EVENTS_FEW).await?;
     if known.note.is_none() && !known.is_whole {
-        known = Known::read(client, payload.session(), EVENTS_MAX).await?;
+        known = LoggedEvents::read(client, payload.session(), EVENTS_MAX).await?;
     }
     let tail = match (reads, &known.note) {
         (Reads::Begin | Reads::Copy, Some(_)) => return Ok(()),
@@ -116,7 +116,7 @@ pub(super) async fn add(
     }
     let is_again = tail.place.contains_key("again");
     if is_again && !known.is_whole {
-        known = Known::read(client, payload.session(), EVENTS_MAX).await?;
+        known = LoggedEvents::read(client, payload.session(), EVENTS_MAX).await?;
     }
     let mut said = known.messages(is_again);
     let own = payload.text("last_assistant_message").filter(|_| payload.name() == "Stop");
@@ -174,7 +174,7 @@ async fn leave_calls(
     };
     events.retain(|event| !is_own(event));
     if events.iter().any(|event| of_call(event).is_some()) {
-        let calls = Calls::read(client, session).await?;
+        let calls = LoggedCalls::read(client, session).await?;
         events.retain_mut(|event| calls.is_new(event));
     }
     Ok(())
@@ -198,10 +198,10 @@ async fn rewound(
     unsent: u64,
 ) -> Result<Option<Value>, String> {
     const KINDS: [&str; 2] = [kinds::USER_MESSAGE, kinds::CONTEXT_REWOUND];
-    let found = match latest(client, session, &KINDS, 0, EVENTS_MAX).await {
-        Err(error) if error.code() == "session_not_found" => return Ok(None),
-        found => found.map_err(|error| error.to_string())?,
-    };
+    let found = logged(client, session, &KINDS, EVENTS_MAX).await?;
+    if found.is_empty() {
+        return Ok(None);
+    }
     let mut rewinds = found.iter().filter(|event| has_type(event, kinds::CONTEXT_REWOUND));
     let before = rewinds.next().and_then(|event| event.get("withdrawn")?.as_array());
     let mut ranges: Vec<Value> = before.cloned().unwrap_or_default();
@@ -211,7 +211,7 @@ async fn rewound(
         let words = typed_by_person(&to_raw_value(content).ok()?);
         Some((words, event.get("position")?.as_u64()?))
     });
-    let last = latest(client, session, &[], 0, 1).await.map_err(|error| error.to_string())?;
+    let last = logged(client, session, &[], 1).await?;
     let last = last.first().and_then(|event| event.get("position")?.as_u64());
     let end = last.map_or(0, |last| last + 1 + unsent);
     let (mut next, mut open): (Option<u64>, Option<(u64, u64)>) = (None, None);
@@ -244,6 +244,19 @@ async fn rewound(
         "id": format!("hook_rewound-{from}-{to}"), "type": kinds::CONTEXT_REWOUND,
         "withdrawn": ranges, "recorded_from": "transcript",
     })))
+}
+
+/// The latest events of some types, the newest first; none of a session that does not exist.
+async fn logged(
+    client: &Client,
+    session: &SessionId,
+    types: &[&str],
+    limit: usize,
+) -> Result<Vec<Value>, String> {
+    match latest(client, session, types, 0, limit).await {
+        Err(error) if error.code() == "session_not_found" => Ok(Vec::new()),
+        found => found.map_err(|error| error.to_string()),
+    }
 }
 
 /// Index of the recorded message that an event of the transcript repeats.
@@ -279,15 +292,12 @@ pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
 }
 
 /// The calls that the log has, and their results.
-struct Calls(Vec<Value>);
+struct LoggedCalls(Vec<Value>);
 
-impl Calls {
+impl LoggedCalls {
     async fn read(client: &Client, session: &SessionId) -> Result<Self, String> {
         const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
-        match latest(client, session, &KINDS, 0, CALLS_MAX).await {
-            Err(error) if error.code() == "session_not_found" => Ok(Self(Vec::new())),
-            known => known.map(Self).map_err(|error| error.to_string()),
-        }
+        logged(client, session, &KINDS, CALLS_MAX).await.map(Self)
     }
 
     /// True if an event is of no call, or of one that the log does not have. Of a call that was
@@ -306,7 +316,7 @@ impl Calls {
 }
 
 /// Events of the transcript that the log has.
-struct Known {
+struct LoggedEvents {
     /// The latest note.
     note: Option<Value>,
     /// Messages, the newest first, and whether each is older than the note.
@@ -315,7 +325,7 @@ struct Known {
     is_whole: bool,
 }
 
-impl Known {
+impl LoggedEvents {
     async fn read(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
         const KINDS: [&str; 7] = [
             kinds::AGENT_MESSAGE,
@@ -327,10 +337,7 @@ impl Known {
             kinds::TRANSCRIPT_ENTRY,
         ];
         let mut known = Self { note: None, events: Vec::new(), is_whole: true };
-        let newest = match latest(client, session, &KINDS, 0, limit).await {
-            Err(error) if error.code() == "session_not_found" => return Ok(known),
-            newest => newest.map_err(|error| error.to_string())?,
-        };
+        let newest = logged(client, session, &KINDS, limit).await?;
         known.is_whole = newest.len() < limit;
         for event in newest {
             let is_older = known.note.is_some();
@@ -345,7 +352,7 @@ impl Known {
     }
 
     /// True if another hook of the same stop recorded its message: nothing was said since.
-    fn is_repeat(&self, text: &str, tail: &Tail) -> bool {
+    fn is_repeat(&self, text: &str, tail: &TranscriptTail) -> bool {
         let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
         let read = self.note.as_ref().and_then(bytes);
         let mut latest = self.events.iter().map(|(event, _)| event);

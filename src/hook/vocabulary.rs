@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    delivery::{About, Delivery, Mark},
+    delivery::{Delivery, DeliveryMark, SessionHead},
     payload::Payload,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub(super) fn delivery(
     let begins = payload.name() != "SessionEnd";
     Delivery {
         session: payload.session().to_string(),
-        about: begins.then(|| About {
+        about: begins.then(|| SessionHead {
             title: title.chars().take(limits::TITLE_CHARS_MAX).collect(),
             workspace: workspace.map(str::to_owned),
             client: agent.as_str().to_owned(),
@@ -78,8 +78,8 @@ pub(super) fn delivery(
 }
 
 /// The table.
-fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
-    let mark = |label: &str, done| Some(Mark { label: label.to_owned(), done });
+fn drafts(payload: &Payload) -> (Vec<Draft>, Option<DeliveryMark>) {
+    let mark = |label: &str, done| Some(DeliveryMark { label: label.to_owned(), done });
     match payload.name() {
         "SessionStart" => (
             vec![(

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     members::{Members, Object, listed, quote},
-    speech::{self, Image, Part},
+    speech::{self, EventRole, Image},
 };
 use crate::event::kinds;
 
@@ -20,12 +20,15 @@ pub(super) fn message(message: &Members) -> Option<Bodies> {
     let role = message.text("role")?;
     let content = message.non_null("content")?;
     let blocks: Vec<Members> = listed(content)?;
-    blocks.iter().any(|block| Kind::from_block(block) != Kind::Said).then(|| bodies(&role, content))
+    blocks
+        .iter()
+        .any(|block| BlockKind::from_block(block) != BlockKind::Said)
+        .then(|| bodies(&role, content))
 }
 
 /// Kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     /// Part of a text: a text, an image, a document.
     Said,
     Thought,
@@ -33,7 +36,7 @@ enum Kind {
     Answer,
 }
 
-impl Kind {
+impl BlockKind {
     fn from_block(block: &Members) -> Self {
         match block.text("type").unwrap_or_default() {
             kind if kind.ends_with("tool_use") => Self::Call,
@@ -59,14 +62,14 @@ pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
     let mut said: Vec<&str> = Vec::new();
     for block in &blocks {
         let members = Members::read(block.get()).unwrap_or_default();
-        let body = match Kind::from_block(&members) {
-            Kind::Said => {
+        let body = match BlockKind::from_block(&members) {
+            BlockKind::Said => {
                 said.push(block.get());
                 continue;
             }
-            Kind::Thought => (kinds::AGENT_THINKING, thought(&members)),
-            Kind::Call => (kinds::AGENT_TOOL_USE, call(&members)),
-            Kind::Answer => (kinds::AGENT_TOOL_RESULT, answer(&members)),
+            BlockKind::Thought => (kinds::AGENT_THINKING, thought(&members)),
+            BlockKind::Call => (kinds::AGENT_TOOL_USE, call(&members)),
+            BlockKind::Answer => (kinds::AGENT_TOOL_RESULT, answer(&members)),
         };
         close(&mut said, kind, &mut bodies);
         bodies.push(body);
@@ -127,7 +130,7 @@ fn answer(block: &Members) -> Object {
 /// The messages of events: imported ones unchanged, the others built from their content; and the
 /// system text.
 pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
-    let mut made = Made::default();
+    let mut made = MadeMessages::default();
     for event in events {
         if speech::is_aside(event) {
             continue;
@@ -168,7 +171,7 @@ fn speaks_it(raw: &RawValue) -> bool {
 
 /// Messages being made.
 #[derive(Default)]
-struct Made {
+struct MadeMessages {
     messages: Vec<String>,
     system: Vec<String>,
     /// The role, and the blocks so far.
@@ -177,14 +180,14 @@ struct Made {
     chat: bool,
 }
 
-impl Made {
+impl MadeMessages {
     fn take(&mut self, event: &Members) {
         let content = || blocks(event.non_null("content"));
-        match Part::from_event(event) {
-            Part::System => self.system.extend(content()),
-            Part::User => self.push_blocks("user", content()),
-            Part::Agent => self.push_blocks("assistant", content()),
-            Part::Call => {
+        match EventRole::from_event(event) {
+            EventRole::System => self.system.extend(content()),
+            EventRole::User => self.push_blocks("user", content()),
+            EventRole::Agent => self.push_blocks("assistant", content()),
+            EventRole::Call => {
                 let mut block = Object::new();
                 block.add("type", "\"tool_use\"");
                 block.add("id", speech::call_id(event));
@@ -192,7 +195,7 @@ impl Made {
                 block.add("input", event.non_null("input").map_or("{}", RawValue::get));
                 self.push_blocks("assistant", vec![block.finish()]);
             }
-            Part::Answer => {
+            EventRole::Answer => {
                 let mut block = Object::new();
                 block.add("type", "\"tool_result\"");
                 block.add("tool_use_id", speech::call_id(event));
@@ -202,13 +205,13 @@ impl Made {
                 }
                 self.push_blocks("user", vec![block.finish()]);
             }
-            Part::Summary => {
+            EventRole::Summary => {
                 let summary = blocks(event.non_null("summary"));
                 if !summary.is_empty() {
                     self.push_blocks("user", summary);
                 }
             }
-            Part::Nothing => {}
+            EventRole::Nothing => {}
         }
     }
 
@@ -233,9 +236,9 @@ impl Made {
 
 /// A content as blocks under the names this API has for them.
 fn blocks(content: Option<&RawValue>) -> Vec<String> {
-    let block = |(block, raw): (speech::Block, String)| match block {
-        speech::Block::Text(text) => speech::text_block(&text),
-        speech::Block::Image(image) => {
+    let block = |(block, raw): (speech::ContentBlock, String)| match block {
+        speech::ContentBlock::Text(text) => speech::text_block(&text),
+        speech::ContentBlock::Image(image) => {
             let mut source = Object::new();
             match image {
                 Image::Url(url) => {
@@ -253,7 +256,7 @@ fn blocks(content: Option<&RawValue>) -> Vec<String> {
             block.add("source", &source.finish());
             block.finish()
         }
-        speech::Block::Other => raw,
+        speech::ContentBlock::Other => raw,
     };
     speech::blocks(content).into_iter().map(block).collect()
 }

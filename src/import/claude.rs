@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::{
     anthropic::{self, Bodies},
     members::{Members, Object, listed, quote},
-    queue::{self, Queue},
+    queue::{self, PromptQueue},
     refusal,
 };
 use crate::event::kinds;
@@ -22,7 +22,7 @@ pub(super) struct Claude {
     preserved: Vec<Preserved>,
     /// Positions of the lines that it keeps.
     kept: Vec<(u64, u64)>,
-    queue: Queue,
+    queue: PromptQueue,
     /// True if a later line has the words that leave the queue with the next one.
     repeated: bool,
 }

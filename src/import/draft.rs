@@ -19,19 +19,19 @@ pub struct Draft {
     /// The whole event as JSON.
     pub text: String,
     /// Input of the id.
-    pub named: Named,
+    pub named: NamedBy,
 }
 
 /// Name of the events made of one record.
 #[derive(Clone, Debug)]
-pub(super) struct Name {
+pub(super) struct RecordName {
     /// Kind of the name, as `line-`.
     pub(super) name: String,
     /// A hash of the record.
     pub(super) hash: String,
 }
 
-impl Name {
+impl RecordName {
     /// The id of one of them, with a sign before its number.
     pub(super) fn part(&self, sign: char, part: usize) -> String {
         let part = if part == 0 { String::new() } else { format!("{sign}{part}") };
@@ -41,11 +41,11 @@ impl Name {
 
 /// Input of the id of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedBy {
     /// The event and everything before it.
-    ByAllBefore,
+    AllBefore,
     /// Its content, and how often that occurred before.
-    ByItself,
+    Content,
     /// It came with the event.
     Given,
 }
@@ -126,7 +126,7 @@ pub(super) fn event(id: &str, kind: &str, body: &str) -> Draft {
         text.push(',');
         text.push_str(rest);
     }
-    Draft { id: id.to_owned(), text, named: Named::ByAllBefore }
+    Draft { id: id.to_owned(), text, named: NamedBy::AllBefore }
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
         }
         for (levels, fits) in [(120, true), (200, false)] {
             let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-            let draft = Draft { id: String::new(), text, named: Named::ByAllBefore };
+            let draft = Draft { id: String::new(), text, named: NamedBy::AllBefore };
             assert_eq!(draft.too_much().is_none(), fits, "{levels}");
         }
     }

@@ -9,7 +9,7 @@ use super::{
     Members,
     members::listed,
     openai::About,
-    records::{self, Next},
+    records::{self, NextRecord},
     responses,
     transcript::Program,
 };
@@ -83,7 +83,7 @@ impl<T, const MAX: usize> First<T, MAX> {
 }
 
 /// Item read from one line.
-pub(super) enum Item {
+pub(super) enum LineItem {
     Good(Content),
     Bad(BadLine),
     /// The last line ends in the middle.
@@ -102,7 +102,7 @@ pub(super) enum Content {
     Entry(Program, Members, Box<RawValue>, String),
 }
 
-pub(super) struct Lines<'a> {
+pub(super) struct SourceLines<'a> {
     reader: Box<dyn BufRead + Send + 'a>,
     name: String,
     /// The id of the only conversation, until it is used.
@@ -133,7 +133,7 @@ struct Rest {
     given: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> SourceLines<'a> {
     pub(super) fn new(
         reader: Box<dyn BufRead + Send + 'a>,
         name: String,
@@ -179,7 +179,7 @@ impl<'a> Lines<'a> {
         self.bytes
     }
 
-    pub(super) fn next(&mut self) -> std::io::Result<Option<Item>> {
+    pub(super) fn next(&mut self) -> std::io::Result<Option<LineItem>> {
         loop {
             let mut rest = match self.rest.take() {
                 Some(rest) => rest,
@@ -199,11 +199,11 @@ impl<'a> Lines<'a> {
             }
             let (item, used) = self.item(line, rest.whole);
             let item = match item {
-                Item::Good(Content::Entry(program, members, text, _)) => {
+                LineItem::Good(Content::Entry(program, members, text, _)) => {
                     self.keep(before);
                     let before = std::mem::take(&mut self.around);
                     rest.given = true;
-                    Item::Good(Content::Entry(program, members, text, before))
+                    LineItem::Good(Content::Entry(program, members, text, before))
                 }
                 other => other,
             };
@@ -259,23 +259,23 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn bad(&self, problem: String) -> Item {
-        Item::Bad(BadLine::new(self.line, problem, None))
+    fn bad(&self, problem: String) -> LineItem {
+        LineItem::Bad(BadLine::new(self.line, problem, None))
     }
 
     /// First item of a line, and its number of bytes.
-    fn item(&mut self, line: &[u8], whole: bool) -> (Item, usize) {
+    fn item(&mut self, line: &[u8], whole: bool) -> (LineItem, usize) {
         let (value, used) = match records::next(line) {
-            Next::Record(value, used) => (value, used),
-            Next::Bad(problem, used) => return (self.bad(problem), used),
-            Next::Cut if !whole => return (Item::Torn, line.len()),
-            Next::Cut => return (self.bad("it ends within a record".to_owned()), line.len()),
+            NextRecord::Record(value, used) => (value, used),
+            NextRecord::Bad(problem, used) => return (self.bad(problem), used),
+            NextRecord::Cut if !whole => return (LineItem::Torn, line.len()),
+            NextRecord::Cut => return (self.bad("it ends within a record".to_owned()), line.len()),
         };
         self.taken = Report::default();
         let clean = self.private.json(value.get(), &mut self.taken);
         let value = clean.and_then(|text| RawValue::from_string(text).ok()).unwrap_or(value);
         let item = match self.content(value) {
-            Ok(content) => Item::Good(content),
+            Ok(content) => LineItem::Good(content),
             Err(problem) => self.bad(problem),
         };
         (item, used)
@@ -373,9 +373,9 @@ pub(super) fn session_id(text: &str) -> (SessionId, bool) {
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> Vec<Item> {
+    fn lines(text: &str) -> Vec<LineItem> {
         let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
-        let mut lines = Lines::new(reader, "file".to_owned(), None);
+        let mut lines = SourceLines::new(reader, "file".to_owned(), None);
         std::iter::from_fn(|| lines.next().expect("memory is readable")).collect()
     }
 
@@ -383,14 +383,14 @@ mod tests {
         lines(text)
             .into_iter()
             .map(|item| match item {
-                Item::Good(Content::Conversation { session, messages, .. }) => {
+                LineItem::Good(Content::Conversation { session, messages, .. }) => {
                     format!("{session}:{}", messages.len())
                 }
-                Item::Good(Content::Message(_)) => "message".to_owned(),
-                Item::Good(Content::Event(_)) => "event".to_owned(),
-                Item::Good(Content::Entry(program, ..)) => program.as_str().to_owned(),
-                Item::Bad(bad) => format!("bad {}", bad.line),
-                Item::Torn => "torn".to_owned(),
+                LineItem::Good(Content::Message(_)) => "message".to_owned(),
+                LineItem::Good(Content::Event(_)) => "event".to_owned(),
+                LineItem::Good(Content::Entry(program, ..)) => program.as_str().to_owned(),
+                LineItem::Bad(bad) => format!("bad {}", bad.line),
+                LineItem::Torn => "torn".to_owned(),
             })
             .collect()
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Sent,
-    draft::{Draft, Name, Named, event},
+    draft::{Draft, NamedBy, RecordName, event},
     members::{Members, Object, text_of},
 };
 use crate::{
@@ -198,9 +198,9 @@ fn line_event(first: &Members, raw: &str, line: &[Sent]) -> Draft {
     body.add("raw", raw);
     let of = line.first().map(|(_, draft)| draft.id.as_str()).unwrap_or_default();
     let hash = blake3::hash(of.as_bytes()).to_hex().chars().take(24).collect();
-    let id = Name { name: "raw-".to_owned(), hash }.part('.', 0);
+    let id = RecordName { name: "raw-".to_owned(), hash }.part('.', 0);
     let draft = event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish());
-    Draft { named: Named::ByItself, ..draft }
+    Draft { named: NamedBy::Content, ..draft }
 }
 
 /// True for the type of a call, false for that of a result; `None` for any other.

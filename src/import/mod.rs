@@ -32,21 +32,21 @@ use std::{
 use serde_json::{Value, value::RawValue};
 
 pub use deliver::UNKNOWN_KEY;
-pub use draft::{Draft, Named};
+pub use draft::{Draft, NamedBy};
 pub use lines::{BadLine, First, LINE_BYTES_MAX};
 pub use members::Members;
 pub use openai::{Chat, Conversation, to_chat, to_messages};
 pub use transcript::{Program, Transcript, TranscriptLines};
 
 use crate::{
-    client::{Client, ClientError},
+    client::{Client, ClientError, Obstacle},
     event::{SessionId, Timestamp, kinds},
     secrets::Report as Taken,
 };
-use deliver::Delivery;
-use draft::{Name, event};
+use deliver::{Delivered, Delivery};
+use draft::{RecordName, event};
 use known::Understood;
-use lines::{Content, Item, Lines};
+use lines::{Content, LineItem, SourceLines};
 use members::Object;
 
 /// Reason for which an import stopped. Events acknowledged before are kept; importing again
@@ -75,7 +75,7 @@ impl ImportError {
         match self {
             Self::Taken { .. } => true,
             Self::Client(error) => {
-                deliver::is_about_content(error) || deliver::is_about_session(error)
+                matches!(error.obstacle(), Obstacle::Event | Obstacle::Session | Obstacle::Gone)
             }
             Self::Read(_) => false,
         }
@@ -88,7 +88,7 @@ const SESSIONS_NAMED_MAX: usize = 10_000;
 
 /// Result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ImportReport {
     /// Sessions written to or found complete.
     pub sessions: First<SessionId, SESSIONS_NAMED_MAX>,
     /// Messages and events read.
@@ -117,7 +117,7 @@ pub struct Report {
 
 /// Progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ImportProgress {
     /// Bytes read.
     pub bytes: u64,
     /// Events acknowledged now or earlier.
@@ -158,13 +158,12 @@ pub type Results<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 pub async fn import(
     client: &Client,
     source: Source<'_>,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Report, ImportError> {
-    let mut run = Run {
+    progress: &mut (dyn FnMut(ImportProgress) + Send),
+) -> Result<ImportReport, ImportError> {
+    let mut run = ImportRun {
         client,
         single: None,
-        report: Report::default(),
-        events: 0,
+        report: ImportReport::default(),
         taken: Taken::default(),
         held: VecDeque::new(),
         results: source.results,
@@ -172,19 +171,19 @@ pub async fn import(
         name: source.session.is_none().then(|| source.name.clone()),
         around: source.around,
     };
-    let mut lines = Lines::new(source.reader, source.name, source.session);
+    let mut lines = SourceLines::new(source.reader, source.name, source.session);
     while let Some(item) = lines.next()? {
         run.taken = lines.taken().clone();
-        if matches!(item, Item::Good(_)) {
+        if matches!(item, LineItem::Good(_)) {
             lines.take_mended().into_iter().for_each(|line| run.report.mended.push(line));
         }
         run.take(item, lines.line()).await?;
-        progress(Progress { bytes: lines.bytes(), events: run.events });
+        progress(run.progress(lines.bytes()));
     }
     run.advance(true).await?;
     run.end(lines.around()).await?;
     run.finish().await?;
-    progress(Progress { bytes: lines.bytes(), events: run.events });
+    progress(run.progress(lines.bytes()));
     Ok(run.report)
 }
 
@@ -195,7 +194,7 @@ const PART_BYTES: usize = 8 << 20;
 /// An event and its line.
 type Sent = (u64, Draft);
 
-struct Run<'a> {
+struct ImportRun<'a> {
     client: &'a Client,
     /// The conversation whose messages or events are lines of their own.
     single: Option<Single<'a>>,
@@ -203,17 +202,16 @@ struct Run<'a> {
     /// The source's name, when it may name the session of a transcript.
     name: Option<String>,
     around: Option<&'a dyn Around>,
-    report: Report,
-    events: u64,
+    report: ImportReport,
     /// Private parts of the line.
     taken: Taken,
     /// Lines that wait for a later one, which says what became of the first of them.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldLine>,
     results: Results<'a>,
 }
 
 /// A line of a transcript that was read and not taken yet.
-struct Held {
+struct HeldLine {
     number: u64,
     program: Program,
     line: Members,
@@ -245,12 +243,12 @@ struct Single<'a> {
     refused: bool,
 }
 
-impl<'a> Run<'a> {
-    async fn take(&mut self, item: Item, line: u64) -> Result<(), ImportError> {
+impl<'a> ImportRun<'a> {
+    async fn take(&mut self, item: LineItem, line: u64) -> Result<(), ImportError> {
         match item {
-            Item::Bad(bad) => self.report.bad.push(bad),
-            Item::Torn => self.report.torn = true,
-            Item::Good(Content::Conversation { session, about, messages }) => {
+            LineItem::Bad(bad) => self.report.bad.push(bad),
+            LineItem::Torn => self.report.torn = true,
+            LineItem::Good(Content::Conversation { session, about, messages }) => {
                 let mut delivery = Delivery::new(self.client, session);
                 let mut conversation = Conversation::new();
                 let mut drafts = about.drafts(&mut conversation);
@@ -290,7 +288,7 @@ impl<'a> Run<'a> {
                     self.report.sessions.push(delivery.session().clone());
                 }
             }
-            Item::Good(Content::Message(message)) => {
+            LineItem::Good(Content::Message(message)) => {
                 let members = Members::read(message.get()).unwrap_or_default();
                 let make = |conversation: &mut Conversation, understood: &mut Understood| {
                     let drafts = conversation.message(&message);
@@ -299,7 +297,7 @@ impl<'a> Run<'a> {
                 };
                 self.collect(line, make).await?;
             }
-            Item::Good(Content::Event(event)) => {
+            LineItem::Good(Content::Event(event)) => {
                 let make = |conversation: &mut Conversation, understood: &mut Understood| {
                     let draft = conversation.event(&event);
                     understood.event(&event, &draft);
@@ -307,9 +305,9 @@ impl<'a> Run<'a> {
                 };
                 self.collect(line, make).await?;
             }
-            Item::Good(Content::Entry(program, entry, text, before)) => {
+            LineItem::Good(Content::Entry(program, entry, text, before)) => {
                 let taken = std::mem::take(&mut self.taken);
-                let held = Held { number: line, program, line: entry, text, before, taken };
+                let held = HeldLine { number: line, program, line: entry, text, before, taken };
                 self.held.push_back(held);
                 self.advance(false).await?;
             }
@@ -339,8 +337,8 @@ impl<'a> Run<'a> {
 
     /// Takes one line of a program's transcript. None is dropped: a line without events, or too
     /// large for one event, is stored all the same.
-    async fn entry(&mut self, held: Held, is_repeated: bool) -> Result<(), ImportError> {
-        let Held { number, program, line, text, before, taken } = held;
+    async fn entry(&mut self, held: HeldLine, is_repeated: bool) -> Result<(), ImportError> {
+        let HeldLine { number, program, line, text, before, taken } = held;
         let (line, text) = (&line, text.get());
         self.taken = taken;
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
@@ -421,6 +419,10 @@ impl<'a> Run<'a> {
             may &= !single.withheld.contains(&call);
         }
         may
+    }
+
+    fn progress(&self, bytes: u64) -> ImportProgress {
+        ImportProgress { bytes, events: self.report.added + self.report.known }
     }
 
     fn bad(&mut self, line: u64, problem: String) {
@@ -587,15 +589,12 @@ impl<'a> Run<'a> {
         delivery: &mut Delivery<'_>,
         drafts: Vec<Sent>,
     ) -> Result<(), ImportError> {
-        let drafts = delivery.merged(drafts).await?;
-        for part in deliver::parts(&drafts) {
-            let done = delivery.deliver(part).await?;
-            self.report.added += done.added;
-            self.report.known += done.known;
-            done.bad.into_iter().for_each(|bad| self.report.bad.push(bad));
-            self.events += done.added + done.known;
-        }
-        Ok(())
+        let mut done = Delivered::default();
+        let sent = delivery.deliver(drafts, &mut done).await;
+        self.report.added += done.added;
+        self.report.known += done.known;
+        done.bad.into_iter().for_each(|bad| self.report.bad.push(bad));
+        sent
     }
 }
 
@@ -604,10 +603,10 @@ fn rewound_event(withdrawn: &[(u64, u64)]) -> Draft {
     let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
     let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
     let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();
-    let id = Name { name: "rewound-".to_owned(), hash }.part('.', 0);
+    let id = RecordName { name: "rewound-".to_owned(), hash }.part('.', 0);
     let mut body = Object::new();
     body.add("withdrawn", &ranges);
-    Draft { named: Named::ByItself, ..event(&id, kinds::CONTEXT_REWOUND, &body.finish()) }
+    Draft { named: NamedBy::Content, ..event(&id, kinds::CONTEXT_REWOUND, &body.finish()) }
 }
 
 /// The session of a transcript: from the file's name, where that is a session's id; else from a

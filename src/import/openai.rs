@@ -6,11 +6,11 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     anthropic,
-    draft::{Draft, Name, Named, event},
+    draft::{Draft, NamedBy, RecordName, event},
     fitting,
     members::{Members, Object, canonical_text, joined, listed, quote},
     responses,
-    speech::{self, Image, Part},
+    speech::{self, EventRole, Image},
     transcript::Program,
 };
 use crate::{
@@ -25,7 +25,7 @@ pub(super) const SHAPE_KEY: &str = "import.shape";
 
 /// The form of a conversation's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum SourceShape {
     /// An object with `messages`.
     Object,
     /// An array of messages.
@@ -36,7 +36,7 @@ pub(super) enum Shape {
     Transcript(Program),
 }
 
-impl Shape {
+impl SourceShape {
     fn as_str(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -50,7 +50,7 @@ impl Shape {
 /// The data of a conversation besides its messages.
 #[derive(Clone, Debug)]
 pub(super) struct About {
-    shape: Shape,
+    shape: SourceShape,
     /// JSON object: the members of the line except `messages`.
     fields: Option<String>,
     pub(super) title: Option<String>,
@@ -60,19 +60,23 @@ impl About {
     pub(super) fn object(line: &Members) -> Self {
         let fields = line.without(&["messages"]);
         let fields = Some(fields).filter(|fields| fields != "{}");
-        Self { shape: Shape::Object, fields, title: line.text("title").map(|title| cut(&title)) }
+        Self {
+            shape: SourceShape::Object,
+            fields,
+            title: line.text("title").map(|title| cut(&title)),
+        }
     }
 
     pub(super) fn array() -> Self {
-        Self { shape: Shape::Array, fields: None, title: None }
+        Self { shape: SourceShape::Array, fields: None, title: None }
     }
 
     pub(super) fn lines() -> Self {
-        Self { shape: Shape::Lines, fields: None, title: None }
+        Self { shape: SourceShape::Lines, fields: None, title: None }
     }
 
     pub(super) fn transcript(program: Program) -> Self {
-        Self { shape: Shape::Transcript(program), fields: None, title: None }
+        Self { shape: SourceShape::Transcript(program), fields: None, title: None }
     }
 
     /// The form of the conversation's lines, as metadata has it.
@@ -183,7 +187,7 @@ impl Conversation {
         let kind = members.text("type").unwrap_or_default();
         let body = members.without(&["id", "type", "position", "processed_at", "origin"]);
         match members.text("id") {
-            Some(id) => Draft { named: Named::Given, ..event(&id, &kind, &body) },
+            Some(id) => Draft { named: NamedBy::Given, ..event(&id, &kind, &body) },
             None => self.draft(&kind, &body, &body),
         }
     }
@@ -193,7 +197,7 @@ impl Conversation {
         event(&id, kind, body)
     }
 
-    fn name(&mut self, text: &str) -> Name {
+    fn name(&mut self, text: &str) -> RecordName {
         // Equivalent texts get the same id; an invalid one is hashed as it is.
         let meaning = canonical_text(text).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
@@ -206,7 +210,7 @@ impl Conversation {
         // Compared within one session and for one index, 64 bits suffice. They are the half of a
         // longer name that does not compress.
         let short: String = hash.to_hex().chars().take(16).collect();
-        Name { name: format!("im-{index:06}-"), hash: short }
+        RecordName { name: format!("im-{index:06}-"), hash: short }
     }
 }
 
@@ -309,7 +313,7 @@ pub fn to_chat(
     metadata: &dyn Fn(&str) -> Option<String>,
     events: &[Members],
 ) -> Vec<String> {
-    let (Written { fields, messages }, system) = written(chat, events);
+    let (WrittenMessages { fields, messages }, system) = written(chat, events);
     match metadata(SHAPE_KEY).as_deref() {
         Some("lines") => messages,
         Some("array") => vec![format!("[{}]", messages.join(","))],
@@ -328,18 +332,18 @@ pub fn to_chat(
 /// were too large for metadata.
 #[must_use]
 pub fn to_messages(chat: Chat, events: &[Members]) -> String {
-    let (Written { fields, messages }, system) = written(chat, events);
+    let (WrittenMessages { fields, messages }, system) = written(chat, events);
     object_with(&with_system(fields.unwrap_or_else(|| "{}".to_owned()), system), &messages)
 }
 
-fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
+fn written(chat: Chat, events: &[Members]) -> (WrittenMessages, Option<String>) {
     let events = &on_route(events);
     let made = write(events);
     match chat {
         Chat::Openai => (made, None),
         Chat::Anthropic => {
             let (messages, system) = anthropic::messages(events);
-            (Written { messages, ..made }, system)
+            (WrittenMessages { messages, ..made }, system)
         }
     }
 }
@@ -395,13 +399,13 @@ fn object_with(fields: &str, messages: &[String]) -> String {
 }
 
 /// Events in the chat format.
-struct Written {
+struct WrittenMessages {
     /// The other members of the line, where an event has them.
     fields: Option<String>,
     messages: Vec<String>,
 }
 
-fn write(events: &[Members]) -> Written {
+fn write(events: &[Members]) -> WrittenMessages {
     let (mut fields, mut messages) = (None, Vec::new());
     let mut open: Option<Assistant> = None;
     for event in events {
@@ -427,7 +431,7 @@ fn write(events: &[Members]) -> Written {
         }
     }
     Assistant::close(&mut open, &mut messages);
-    Written { fields, messages }
+    WrittenMessages { fields, messages }
 }
 
 /// An assistant message being put together from a text and the calls that follow it.
@@ -454,13 +458,13 @@ impl Assistant {
 fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
     let content = content_of(event.non_null("content"));
     let mut message = Object::new();
-    match Part::from_event(event) {
-        Part::Agent => {
+    match EventRole::from_event(event) {
+        EventRole::Agent => {
             Assistant::close(open, messages);
             *open = Some(Assistant { content: Some(content), calls: Vec::new() });
             return;
         }
-        Part::Call => {
+        EventRole::Call => {
             let mut function = Object::new();
             function.add("name", event.non_null("name").map_or("\"\"", RawValue::get));
             let input = event.non_null("input").map_or("{}", RawValue::get);
@@ -474,24 +478,24 @@ fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<Stri
             open.get_or_insert_default().calls.push(call.finish());
             return;
         }
-        Part::Answer => {
+        EventRole::Answer => {
             message.add("role", "\"tool\"");
             message.add("tool_call_id", speech::call_id(event));
             message.add("content", &content);
         }
-        Part::User => {
+        EventRole::User => {
             message.add("role", "\"user\"");
             message.add("content", &content);
         }
-        Part::System => {
+        EventRole::System => {
             message.add("role", "\"system\"");
             message.add("content", &content);
         }
-        Part::Summary if event.non_null("summary").is_some() => {
+        EventRole::Summary if event.non_null("summary").is_some() => {
             message.add("role", "\"user\"");
             message.add("content", &content_of(event.non_null("summary")));
         }
-        Part::Summary | Part::Nothing => return,
+        EventRole::Summary | EventRole::Nothing => return,
     }
     Assistant::close(open, messages);
     messages.push(message.finish());
@@ -502,9 +506,9 @@ fn content_of(content: Option<&RawValue>) -> String {
     if let Some(text) = content.filter(|content| content.get().starts_with('"')) {
         return text.get().to_owned();
     }
-    let part = |(block, raw): (speech::Block, String)| match block {
-        speech::Block::Text(text) => speech::text_block(&text),
-        speech::Block::Image(image) => {
+    let part = |(block, raw): (speech::ContentBlock, String)| match block {
+        speech::ContentBlock::Text(text) => speech::text_block(&text),
+        speech::ContentBlock::Image(image) => {
             let mut url = Object::new();
             url.add(
                 "url",
@@ -520,7 +524,7 @@ fn content_of(content: Option<&RawValue>) -> String {
             part.add("image_url", &url.finish());
             part.finish()
         }
-        speech::Block::Other => raw,
+        speech::ContentBlock::Other => raw,
     };
     let parts: Vec<String> = speech::blocks(content).into_iter().map(part).collect();
     if parts.is_empty() { "\"\"".to_owned() } else { format!("[{}]", parts.join(",")) }

@@ -14,13 +14,13 @@ const NOTICE: &str = "<task-notification";
 
 /// The queue of a transcript.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct PromptQueue {
     waiting: VecDeque<String>,
     /// Texts that lines with a place of their own delivered since the agent spoke last.
     delivered: Vec<String>,
 }
 
-impl Queue {
+impl PromptQueue {
     /// The words that leave the queue with a line, unless a line before it delivered them.
     pub(super) fn leaving(&self, line: &Members) -> Option<String> {
         let operation = line.text("operation")?;

@@ -12,7 +12,7 @@ const TRIES_MAX: usize = 10_000;
 const LENGTHS_MAX: usize = 8;
 
 /// First part of a line.
-pub(super) enum Next {
+pub(super) enum NextRecord {
     /// A whole record, and how many bytes it has.
     Record(Box<RawValue>, usize),
     /// Bytes that are no record, up to the next one or the end of the line, and why.
@@ -22,19 +22,19 @@ pub(super) enum Next {
 }
 
 /// Splits off the first part of a line, which begins without blanks.
-pub(super) fn next(line: &[u8]) -> Next {
+pub(super) fn next(line: &[u8]) -> NextRecord {
     let mut values = Deserializer::from_slice(line).into_iter::<Box<RawValue>>();
     let error = match values.next() {
         Some(Ok(value)) if value.get().starts_with(['{', '[']) => {
-            return Next::Record(value, values.byte_offset());
+            return NextRecord::Record(value, values.byte_offset());
         }
         Some(Err(error)) => error,
-        _ => return Next::Bad("it is neither an object nor an array".to_owned(), line.len()),
+        _ => return NextRecord::Bad("it is neither an object nor an array".to_owned(), line.len()),
     };
     match whole_behind(line) {
-        Some(at) => Next::Bad(format!("its first {at} bytes are no record: {error}"), at),
-        None if error.is_eof() => Next::Cut,
-        None => Next::Bad(format!("it is not JSON: {error}"), line.len()),
+        Some(at) => NextRecord::Bad(format!("its first {at} bytes are no record: {error}"), at),
+        None if error.is_eof() => NextRecord::Cut,
+        None => NextRecord::Bad(format!("it is not JSON: {error}"), line.len()),
     }
 }
 
@@ -96,9 +96,9 @@ mod tests {
             ("nonsense".to_owned(), "bad 8".to_owned()),
         ] {
             let found = match next(line.as_bytes()) {
-                Next::Record(_, bytes) => format!("record {bytes}"),
-                Next::Bad(_, bytes) => format!("bad {bytes}"),
-                Next::Cut => "cut".to_owned(),
+                NextRecord::Record(_, bytes) => format!("record {bytes}"),
+                NextRecord::Bad(_, bytes) => format!("bad {bytes}"),
+                NextRecord::Cut => "cut".to_owned(),
             };
             assert_eq!(found, expected, "{line}");
         }

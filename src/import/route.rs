@@ -36,14 +36,14 @@ struct Node {
 
 /// The lines of a transcript, each behind the one that it follows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Route {
+pub(super) struct LineTree {
     nodes: Vec<Node>,
     /// Lines by a hash of their names.
     named: HashMap<u64, usize>,
     session: Option<String>,
 }
 
-impl Route {
+impl LineTree {
     /// Takes the next line in.
     pub(super) fn take(&mut self, line: &Members, number: u64) {
         let Some(uuid) = line.text("uuid").filter(|_| !is_true(line, "isSidechain")) else {
@@ -205,7 +205,7 @@ mod tests {
 
     /// Lines as `uuid<parent kind`, of which those are withdrawn.
     fn withdrawn(lines: &str) -> Vec<u64> {
-        let mut route = Route::default();
+        let mut route = LineTree::default();
         let mut count = 0;
         for text in lines.split(", ") {
             count += 1;

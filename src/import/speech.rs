@@ -13,7 +13,7 @@ pub(super) fn is_aside(event: &Members) -> bool {
 
 /// Part of an event in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum EventRole {
     System,
     User,
     Agent,
@@ -23,7 +23,7 @@ pub(super) enum Part {
     Nothing,
 }
 
-impl Part {
+impl EventRole {
     /// The content of an event, under each of the names that clients use.
     pub(super) fn from_event(event: &Members) -> Self {
         if is_aside(event) {
@@ -55,7 +55,7 @@ pub(super) fn call_id(event: &Members) -> &str {
 }
 
 /// A block of content, apart from other formats' blocks.
-pub(super) enum Block {
+pub(super) enum ContentBlock {
     /// JSON text of the words.
     Text(String),
     /// An address, or the media type and the bytes in base64.
@@ -70,13 +70,13 @@ pub(super) enum Image {
 }
 
 /// The blocks of a content: a text, or a list of blocks in any format.
-pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(Block, String)> {
+pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(ContentBlock, String)> {
     let Some(content) = content else { return Vec::new() };
     match listed::<Box<RawValue>>(content) {
         Some(blocks) => {
             blocks.iter().map(|block| (block_of(block), block.get().to_owned())).collect()
         }
-        None => vec![(Block::Text(text_of(content)), content.get().to_owned())],
+        None => vec![(ContentBlock::Text(text_of(content)), content.get().to_owned())],
     }
 }
 
@@ -85,15 +85,17 @@ fn text_of(content: &RawValue) -> String {
     if content.get().starts_with('"') { content.get().to_owned() } else { quote(content.get()) }
 }
 
-fn block_of(block: &RawValue) -> Block {
-    let Ok(members) = Members::read(block.get()) else { return Block::Text(text_of(block)) };
+fn block_of(block: &RawValue) -> ContentBlock {
+    let Ok(members) = Members::read(block.get()) else { return ContentBlock::Text(text_of(block)) };
     match members.text("type").unwrap_or_default().as_str() {
         "text" | "input_text" | "output_text" => match members.non_null("text") {
-            Some(text) => Block::Text(text_of(text)),
-            None => Block::Other,
+            Some(text) => ContentBlock::Text(text_of(text)),
+            None => ContentBlock::Other,
         },
-        "image" | "image_url" | "input_image" => image(&members).map_or(Block::Other, Block::Image),
-        _ => Block::Other,
+        "image" | "image_url" | "input_image" => {
+            image(&members).map_or(ContentBlock::Other, ContentBlock::Image)
+        }
+        _ => ContentBlock::Other,
     }
 }
 

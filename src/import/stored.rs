@@ -71,7 +71,7 @@ impl Stored {
             let request = Request::get(session_path(session, "/events"));
             let request = request.query("from", from).query("limit", EVENTS);
             let answer = client.send(request).await?;
-            let page: Page = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let page: StoredPage = serde_json::from_slice(&answer.body).unwrap_or_default();
             self.next = None;
             for event in &page.data {
                 let Ok(event) = Members::read(event.get()) else { continue };
@@ -120,6 +120,6 @@ impl Stored {
 }
 
 #[derive(Default, serde::Deserialize)]
-struct Page {
+struct StoredPage {
     data: Vec<Box<RawValue>>,
 }

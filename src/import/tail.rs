@@ -18,9 +18,9 @@ use super::{
     lines::LINE_BYTES_MAX,
     members::{Members, Object, quote, text_of},
     queue,
-    records::{self, Next},
+    records::{self, NextRecord},
     requests::SYNTHETIC,
-    route::Route,
+    route::LineTree,
     transcript::{Program, head, name_of_line, report},
 };
 use crate::{
@@ -42,7 +42,7 @@ const ROUTE_BYTES: u64 = 16 << 20;
 
 /// Place up to which a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ReadPlace {
     /// The byte offset.
     pub bytes: u64,
     /// A hash of the times and names of lines before it.
@@ -70,9 +70,9 @@ pub enum Again {
 
 /// Lines behind a place.
 #[derive(Clone, Debug, Default)]
-pub struct Tail {
+pub struct NewLines {
     /// Place up to which it was read now.
-    pub place: Place,
+    pub place: ReadPlace,
     /// The branch of the repository, where the program notes it.
     pub branch: Option<Masked>,
     /// The texts of the events: words of the agent, prompts that waited, failed calls and their
@@ -88,16 +88,16 @@ pub struct Tail {
 ///
 /// # Errors
 /// The error of the source.
-pub fn end(source: &mut (impl Read + Seek)) -> io::Result<Place> {
+pub fn end(source: &mut (impl Read + Seek)) -> io::Result<ReadPlace> {
     let bytes = source.seek(SeekFrom::End(0))?;
-    Ok(Place { bytes, check: check(source, bytes)?, ..Place::default() })
+    Ok(ReadPlace { bytes, check: check(source, bytes)?, ..ReadPlace::default() })
 }
 
 /// The end of a transcript that begins with a copy of another session's, as a place.
 ///
 /// # Errors
 /// The error of the source.
-pub fn end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<Place>> {
+pub fn end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<ReadPlace>> {
     source.seek(SeekFrom::Start(0))?;
     let mut first = Vec::new();
     BufReader::new(source.take(TAIL_BYTES as u64)).read_until(b'\n', &mut first)?;
@@ -118,10 +118,10 @@ pub type MayRead<'a> = dyn Fn(Option<Timestamp>, Option<&str>) -> bool + 'a;
 pub fn since(
     source: &mut (impl Read + Seek),
     program: Program,
-    place: Option<&Place>,
+    place: Option<&ReadPlace>,
     may_read: &MayRead<'_>,
     secrets: &Recogniser,
-) -> io::Result<Tail> {
+) -> io::Result<NewLines> {
     let size = source.seek(SeekFrom::End(0))?;
     let again = match place {
         Some(place) if place.bytes > size => Some(Again::Shorter),
@@ -137,14 +137,14 @@ pub fn since(
     source.take(bytes_max as u64).read_to_end(&mut bytes)?;
     let private = Recogniser::of_private_spans();
     let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    let lines: Vec<(usize, Vec<Record>)> = whole
+    let lines: Vec<(usize, Vec<CleanRecord>)> = whole
         .map(|line| {
             let text = String::from_utf8_lossy(line);
             let records = records_of(text.as_bytes()).into_iter();
-            (line.len(), records.filter_map(|text| Record::read(text, &private)).collect())
+            (line.len(), records.filter_map(|text| CleanRecord::read(text, &private)).collect())
         })
         .collect();
-    let mut said = Said {
+    let mut said = TailReader {
         program,
         claude: Claude::default(),
         codex: Codex::default(),
@@ -186,9 +186,9 @@ pub fn since(
     let open = said.calls.values().map(|call| call.line);
     let open = open.filter(|open| bytes - open <= OPEN_BYTES).min();
     let open = open.filter(|_| program == Program::Codex);
-    let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, open, again };
+    let place = ReadPlace { bytes, check: check(source, bytes)?, leaf: said.leaf, open, again };
     let events = said.events.into_iter().map(|(_, event)| event).collect();
-    Ok(Tail { place, branch: said.branch, events, prompts })
+    Ok(NewLines { place, branch: said.branch, events, prompts })
 }
 
 /// The bytes of a line at an offset, which is longer than [`TAIL_BYTES`]; `None` while its end is
@@ -234,14 +234,14 @@ fn prompts(
     source.seek(SeekFrom::Start(from))?;
     let mut text = Vec::new();
     source.take(bytes - from).read_to_end(&mut text)?;
-    let (mut route, mut codex, mut prompts) = (Route::default(), Codex::default(), Vec::new());
+    let (mut route, mut codex, mut prompts) = (LineTree::default(), Codex::default(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         for text in records_of(line) {
             let Ok(line) = Members::read(&text) else { continue };
             let words = match program {
                 Program::ClaudeCode => {
                     route.take(&line, number);
-                    Route::prompt(&line)
+                    LineTree::prompt(&line)
                 }
                 Program::Codex => codex.prompt(&line, number),
             };
@@ -260,12 +260,12 @@ fn records_of(line: &[u8]) -> Vec<String> {
     let (mut records, mut rest) = (Vec::new(), line.trim_ascii());
     while !rest.is_empty() {
         let used = match records::next(rest) {
-            Next::Record(record, used) => {
+            NextRecord::Record(record, used) => {
                 records.push(record.get().to_owned());
                 used
             }
-            Next::Bad(_, used) => used,
-            Next::Cut => rest.len(),
+            NextRecord::Bad(_, used) => used,
+            NextRecord::Cut => rest.len(),
         };
         rest = rest.get(used..).unwrap_or_default().trim_ascii_start();
     }
@@ -291,13 +291,13 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
 }
 
 /// A record without what is private in it.
-struct Record {
+struct CleanRecord {
     line: Members,
     text: String,
     taken: Taken,
 }
 
-impl Record {
+impl CleanRecord {
     fn read(text: String, private: &Recogniser) -> Option<Self> {
         let mut taken = Taken::default();
         let text = private.json(&text, &mut taken).unwrap_or(text);
@@ -305,7 +305,7 @@ impl Record {
     }
 }
 
-struct Said<'a> {
+struct TailReader<'a> {
     program: Program,
     claude: Claude,
     codex: Codex,
@@ -332,10 +332,14 @@ struct OpenCall {
     event: (String, String),
 }
 
-impl Said<'_> {
+impl TailReader<'_> {
     /// Takes what a record says, in the order of the transcript; a subagent's says nothing.
-    fn record<'b>(&mut self, record: &Record, mut later: impl Iterator<Item = &'b Record>) {
-        let Record { line, text, taken } = record;
+    fn record<'b>(
+        &mut self,
+        record: &CleanRecord,
+        mut later: impl Iterator<Item = &'b CleanRecord>,
+    ) {
+        let CleanRecord { line, text, taken } = record;
         let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
         if !(self.may_read)(at, line.text("cwd").as_deref()) {
             return;
@@ -418,7 +422,7 @@ impl Said<'_> {
     /// Notes where a line of Claude Code stands; whether it may say something.
     fn follow(&mut self, line: &Members) -> bool {
         let is_known = self.leaf.is_some() && line.raw("parentUuid").is_some();
-        if is_known && Route::prompt(line).is_some() {
+        if is_known && LineTree::prompt(line).is_some() {
             self.is_branch |= line.text("parentUuid") != self.leaf;
         }
         self.leaf = line.text("uuid").or(self.leaf.take());

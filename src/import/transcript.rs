@@ -8,11 +8,11 @@ use std::collections::{HashMap, VecDeque};
 use super::{
     claude::Claude,
     codex::{self, Codex},
-    draft::{Draft, Name, Named, event},
+    draft::{Draft, NamedBy, RecordName, event},
     fitting,
     members::{Members, Object, canonical_text, joined, quote},
     requests,
-    route::Route,
+    route::LineTree,
 };
 use crate::event::{Timestamp, kinds};
 
@@ -83,7 +83,7 @@ pub struct Transcript {
     recent: VecDeque<Recent>,
     /// The id of the last line.
     last: Option<String>,
-    route: Route,
+    route: LineTree,
     /// Reports of requests, under their ids: of the lines of one, the last counts.
     requests: VecDeque<Draft>,
     titles: Titles,
@@ -122,7 +122,7 @@ impl Transcript {
             seen: HashMap::new(),
             recent: VecDeque::new(),
             last: None,
-            route: Route::default(),
+            route: LineTree::default(),
             requests: VecDeque::new(),
             titles: Titles::default(),
             apart: None,
@@ -248,7 +248,7 @@ impl Transcript {
         hasher.update(self.last.as_ref()?.as_bytes());
         hasher.update(after.as_bytes());
         let hash = hasher.finalize().to_hex().chars().take(24).collect();
-        let id = Name { name: "end-".to_owned(), hash }.part('.', 0);
+        let id = RecordName { name: "end-".to_owned(), hash }.part('.', 0);
         let mut body = Object::new();
         body.add("raw_format", &quote(self.program.as_str()));
         body.add("raw_after", &quote(after));
@@ -327,7 +327,7 @@ impl Transcript {
 
     /// The id of a line. The session in it does not count, because a program that resumes a session
     /// in another file may repeat the line there.
-    fn name(&mut self, line: &Members, text: &str) -> Name {
+    fn name(&mut self, line: &Members, text: &str) -> RecordName {
         let (short, mut name) = name_of_line(line, text);
         let times = self.seen.entry(short).or_default();
         *times += 1;
@@ -338,7 +338,7 @@ impl Transcript {
     }
 
     /// A line stored without events: whole, or as a text in pieces when it is too large.
-    fn entry(&self, line: &Members, text: &str, id: &Name, before: Before<'_>) -> Vec<Draft> {
+    fn entry(&self, line: &Members, text: &str, id: &RecordName, before: Before<'_>) -> Vec<Draft> {
         let head = || {
             let mut body = self.head(line);
             body.add("raw_format", &quote(self.program.as_str()));
@@ -382,7 +382,7 @@ impl Before<'_> {
 }
 
 fn named(draft: Draft) -> Draft {
-    Draft { named: Named::ByItself, ..draft }
+    Draft { named: NamedBy::Content, ..draft }
 }
 
 /// Usage of a request of the model, where a line reports it, under a name of the request.
@@ -395,12 +395,12 @@ pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
     whole.add("recorded_from", "\"transcript\"");
     members.iter().for_each(|(name, value)| whole.add(name, value));
     let hash = blake3::hash(request.as_bytes()).to_hex().chars().take(24).collect();
-    let id = Name { name: "usage-".to_owned(), hash }.part('.', 0);
+    let id = RecordName { name: "usage-".to_owned(), hash }.part('.', 0);
     Some(event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish()))
 }
 
 /// A short hash of a line, and its name by one. The session in the line does not count.
-pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], Name) {
+pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], RecordName) {
     let rest = line.without(&["sessionId"]);
     let meaning =
         canonical_text(&rest).unwrap_or_else(|| if rest == "{}" { text.to_owned() } else { rest });
@@ -408,7 +408,7 @@ pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], Name) {
     hasher.update(meaning.as_bytes());
     let hash = hasher.finalize();
     let short = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
-    (short, Name { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
+    (short, RecordName { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
 }
 
 /// Members of every event of a line: its time, and the line it follows.

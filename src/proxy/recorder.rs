@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -18,11 +18,10 @@ use tokio::{
 use super::{Options, recent::Recent};
 use crate::{
     api::sessions::CreateSession,
-    client::{Client, ClientError, Request, session_path},
+    client::{BatchParts, Client, ClientError, Obstacle, SessionWriter},
     env::sync::{Mutex, MutexGuard},
     event::{SessionId, Timestamp, kinds, limits},
     secrets::{Recogniser, Report},
-    verbs::{NoQuery, Nowhere, sessions},
 };
 
 /// Bytes that may wait in all, and for one session.
@@ -53,7 +52,7 @@ pub(super) struct Home {
 
 /// An event to be recorded.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct NewRecord {
     pub(super) home: Home,
     pub(super) kind: &'static str,
     pub(super) id: String,
@@ -63,7 +62,7 @@ pub(super) struct Entry {
     pub(super) members: Vec<(&'static str, String)>,
 }
 
-impl Entry {
+impl NewRecord {
     /// Puts a note of its size in the place of each part that is too long to be stored.
     fn cut(&mut self) {
         let mut truncated = false;
@@ -89,7 +88,7 @@ pub(super) fn too_long(bytes: u64) -> String {
 
 /// A queued event; a later one has a higher number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct QueuedRecord {
     pub(super) session: SessionId,
     pub(super) number: u64,
     /// True if it may be recorded.
@@ -99,7 +98,7 @@ pub(super) struct Record {
 /// Queue of one session; an entry stays until the store has it, or will not have it.
 #[derive(Default)]
 struct Lane {
-    queue: VecDeque<(u64, Entry)>,
+    queue: VecDeque<(u64, NewRecord)>,
     bytes: usize,
 }
 
@@ -147,33 +146,33 @@ impl Recorder {
     }
 
     /// Queues an event that may be recorded, and before it what tells of those that were not.
-    pub(super) fn push(&self, entry: Entry) -> Record {
+    pub(super) fn push(&self, entry: NewRecord) -> QueuedRecord {
         match self.shared.options.gate.admits(&entry.home.session) {
             Some(Some(error)) => {
                 let (kind, id) = (kinds::SESSION_ERROR, format!("{}-gap", entry.id));
                 let members = vec![("error", error.to_string())];
                 let (home, at) = (entry.home.clone(), entry.at);
-                self.queue(Entry { home, kind, id, at, members });
+                self.queue(NewRecord { home, kind, id, at, members });
             }
             Some(None) => {}
             None => {
                 let mut lanes = self.shared.lanes();
                 lanes.pushed += 1;
                 let (session, number) = (entry.home.session, lanes.pushed);
-                return Record { session, number, is_kept: false };
+                return QueuedRecord { session, number, is_kept: false };
             }
         }
         self.queue(entry)
     }
 
     /// Queues an event, without parts that are too long.
-    fn queue(&self, mut entry: Entry) -> Record {
+    fn queue(&self, mut entry: NewRecord) -> QueuedRecord {
         entry.cut();
         let (home, bytes) = (entry.home.clone(), entry.bytes());
         let mut lanes = self.shared.lanes();
         lanes.pushed += 1;
         let (session, number) = (home.session.clone(), lanes.pushed);
-        let record = Record { session, number, is_kept: true };
+        let record = QueuedRecord { session, number, is_kept: true };
         let ahead = lanes.waiting.get(&home.session);
         let fits = lanes.bytes + bytes <= QUEUE_BYTES_MAX
             && ahead.map_or(0, |lane| lane.bytes) + bytes <= LANE_BYTES_MAX;
@@ -195,8 +194,8 @@ impl Recorder {
 
     /// Waits until an event is durable, or for the time limit; true if it is durable, and false if
     /// it was lost.
-    pub(super) async fn durable(&self, record: &Record, patience: Duration) -> bool {
-        let Record { session, number, .. } = record;
+    pub(super) async fn durable(&self, record: &QueuedRecord, patience: Duration) -> bool {
+        let QueuedRecord { session, number, .. } = record;
         self.wait_until(patience, |lanes| {
             let first = lanes.waiting.get(session).and_then(|lane| lane.queue.front());
             first.is_none_or(|(first, _)| first > number)
@@ -206,7 +205,7 @@ impl Recorder {
 
     /// Waits until everything of a session is, for as long as that.
     pub(super) async fn settled(&self, session: &SessionId, patience: Duration) {
-        let all = Record { session: session.clone(), number: u64::MAX, is_kept: true };
+        let all = QueuedRecord { session: session.clone(), number: u64::MAX, is_kept: true };
         self.durable(&all, patience).await;
     }
 
@@ -252,17 +251,6 @@ impl Lanes {
     }
 }
 
-/// True if a retry may succeed.
-fn later(error: &ClientError) -> bool {
-    match error {
-        // A damaged session is repaired by a person.
-        ClientError::Refused(refusal) => {
-            error.retryable() || refusal.status >= 500 || refusal.status == 423
-        }
-        _ => true,
-    }
-}
-
 impl Shared {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         // Every change leaves the tables whole.
@@ -273,13 +261,13 @@ impl Shared {
     async fn empty(&self, home: &Home) {
         while let Some(events) = self.batch(home) {
             let count = events.len();
-            self.deliver(home, events).await;
+            self.deliver(home, &events).await;
             self.remove_sent(home, count);
         }
     }
 
     /// The next batch; `None` when there is none, and the lane is removed.
-    fn batch(&self, home: &Home) -> Option<Vec<Box<RawValue>>> {
+    fn batch(&self, home: &Home) -> Option<Vec<String>> {
         let mut lanes = self.lanes();
         let lane = lanes.waiting.get(&home.session).filter(|lane| !lane.queue.is_empty());
         let Some(lane) = lane else {
@@ -288,13 +276,13 @@ impl Shared {
             return None;
         };
         let mut bytes = 0;
-        let fits = |(_, entry): &&(u64, Entry)| {
+        let fits = |(_, entry): &&(u64, NewRecord)| {
             let first = bytes == 0;
             bytes += entry.bytes();
             first || bytes <= BATCH_BYTES
         };
         let batch = lane.queue.iter().take(BATCH_EVENTS).take_while(fits);
-        let entries: Vec<Entry> = batch.map(|(_, entry)| entry.clone()).collect();
+        let entries: Vec<NewRecord> = batch.map(|(_, entry)| entry.clone()).collect();
         drop(lanes);
         let secrets = &self.options.secrets;
         Some(entries.iter().map(|entry| event_text(entry, secrets)).collect())
@@ -311,26 +299,27 @@ impl Shared {
     }
 
     /// Sends events until the store has them, or will not have them.
-    async fn deliver(&self, home: &Home, events: Vec<Box<RawValue>>) {
+    async fn deliver(&self, home: &Home, events: &[String]) {
         let notify = &self.options.notify;
-        let (mut rest, mut pause) = (vec![events], AGAIN);
-        while let Some(events) = rest.pop() {
-            match self.try_deliver(home, &events).await {
-                Ok(()) => self.recovered(home, pause > AGAIN).await,
-                Err(error) if later(&error) => {
+        let (mut parts, mut pause) = (BatchParts::new(events, String::len), AGAIN);
+        while let Some(part) = parts.next() {
+            let Err(error) = self.try_deliver(home, part).await else {
+                self.recovered(home, pause > AGAIN).await;
+                continue;
+            };
+            match error.obstacle() {
+                Obstacle::Store | Obstacle::Session => {
                     if pause == AGAIN {
                         notify(&format!("recording is interrupted, calls continue: {error}"));
                     }
-                    rest.push(events);
+                    parts.put_back(part);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(AGAIN_MAX);
                 }
-                Err(_) if events.len() > 1 => {
-                    // One of them is refused: the others need not go with it.
-                    rest.extend(events.into_iter().rev().map(|event| vec![event]));
-                }
-                Err(error) => {
-                    if self.lanes().lose(&home.session, 1) {
+                // The others need not go with the one that is refused.
+                Obstacle::Event if parts.divide(part) => {}
+                _ => {
+                    if self.lanes().lose(&home.session, part.len() as u64) {
                         let session = &home.session;
                         notify(&format!("an event of {session} was not recorded: {error}"));
                     }
@@ -339,33 +328,22 @@ impl Shared {
         }
     }
 
-    async fn try_deliver(&self, home: &Home, events: &[Box<RawValue>]) -> Result<(), ClientError> {
+    async fn try_deliver(&self, home: &Home, events: &[String]) -> Result<(), ClientError> {
         // The semaphore is never closed.
         let _sent = self.sent.acquire().await;
+        let writer =
+            SessionWriter { creates: true, ..SessionWriter::new(&self.client, &home.session) };
         let made = self.lanes().made.contains(&home.session);
         if !made {
-            self.make(home).await?;
+            let new = CreateSession {
+                workspace: self.options.directory.clone(),
+                ttl_seconds: home.temporary.then_some(TEMPORARY_SECONDS),
+                ..CreateSession::default()
+            };
+            writer.create(new, [""; 0]).await?;
             self.lanes().made.insert(home.session.clone(), ());
         }
-        let texts: Vec<&str> = events.iter().map(|event| event.get()).collect();
-        let body = format!("{{\"events\":[{}]}}", texts.join(","));
-        let request = Request::post(session_path(&home.session, "/events")).query("create", true);
-        self.client.send(request.body(body, "application/json")).await?;
-        Ok(())
-    }
-
-    async fn make(&self, home: &Home) -> Result<(), ClientError> {
-        let new = CreateSession {
-            id: Some(home.session.to_string()),
-            workspace: self.options.directory.clone(),
-            ttl_seconds: home.temporary.then_some(TEMPORARY_SECONDS),
-            ..CreateSession::default()
-        };
-        let request = Request::from_verb::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new);
-        match self.client.send(request).await {
-            Err(ClientError::Refused(refusal)) if refusal.code == "session_exists" => Ok(()),
-            other => other.map(|_| ()),
-        }
+        writer.append(events, None, None).await.map(drop)
     }
 
     /// Reports, to the user and in the log, how many events were lost.
@@ -382,15 +360,14 @@ impl Shared {
         notify(&format!("recording continues; {said}"));
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
         let event = json!({ "type": kinds::SESSION_ERROR, "error": error }).to_string();
-        let events: Vec<_> = RawValue::from_string(event).into_iter().collect();
-        if self.try_deliver(home, &events).await.is_err() {
+        if self.try_deliver(home, &[event]).await.is_err() {
             self.lanes().lose(&home.session, lost);
         }
     }
 }
 
 /// The event as recorded: all of it is judged, and what was removed is counted.
-fn event_text(entry: &Entry, secrets: &Recogniser) -> Box<RawValue> {
+fn event_text(entry: &NewRecord, secrets: &Recogniser) -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     let at = text(&entry.at.to_string());
     let (id, kind) = (text(&entry.id), text(entry.kind));
@@ -399,8 +376,7 @@ fn event_text(entry: &Entry, secrets: &Recogniser) -> Box<RawValue> {
         event.push_str(&format!(",\"{member}\":{json}"));
     }
     event.push('}');
-    let event = secrets.masked(&event).into_event(&Report::default());
-    RawValue::from_string(event).expect("JSON members in an object are JSON")
+    secrets.masked(&event).into_event(&Report::default())
 }
 
 #[cfg(test)]
@@ -417,17 +393,17 @@ mod tests {
             ("content", content),
         ];
         let (kind, id) = ("agent.tool_use", "e".to_owned());
-        let entry = Entry { home, kind, id, at: Timestamp(1_767_225_600_000_000), members };
+        let entry = NewRecord { home, kind, id, at: Timestamp(1_767_225_600_000_000), members };
         let text = event_text(&entry, &Recogniser::default());
         assert_eq!(
-            text.get(),
+            text,
             r#"{"id":"e","type":"agent.tool_use","created_at":"2026-01-01T00:00:00.000000Z","name":"t","input":{"password": "[redacted:secret-member]", "n": 1.0},"content":[{"type":"text","text":"[redacted:github-token]"}],"redactions":{"github-token":1,"secret-member":1}}"#
         );
-        assert!(event_text(&entry, &Recogniser::of_private_spans()).get().contains("hunter2"));
+        assert!(event_text(&entry, &Recogniser::of_private_spans()).contains("hunter2"));
         let mut long =
-            Entry { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
+            NewRecord { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
         long.cut();
         let text = event_text(&long, &Recogniser::default());
-        assert!(text.get().contains(r#""truncated":true"#) && text.get().len() < 300);
+        assert!(text.contains(r#""truncated":true"#) && text.len() < 300);
     }
 }

@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 pub(super) use self::{decide::Decision, place::Whence};
 use self::{
     named::Named,
-    place::{CallSite, Places},
+    place::{CallSite, ClientPlaces},
     tools::Tools,
 };
 use super::{
     Options,
     message::{self, CallParams, Insertion, ListParams, ListResult, Message},
     recent::Recent,
-    recorder::{Home, Record, Recorder},
+    recorder::{Home, QueuedRecord, Recorder},
 };
 use crate::{
     client::Client,
@@ -97,7 +97,7 @@ enum Pending {
 /// An answer that the proxy forwarded.
 #[derive(Clone, Debug)]
 struct Answered {
-    record: Record,
+    record: QueuedRecord,
     call_id: String,
     named: Option<Named>,
 }
@@ -108,7 +108,7 @@ struct State {
     deciding: HashSet<String>,
     tools: Tools,
     server: Option<String>,
-    places: Places,
+    places: ClientPlaces,
     calls: u64,
     /// The number of the last record that may have made earlier answers stale.
     changed: u64,
@@ -138,7 +138,7 @@ pub(super) struct Back {
     /// It was for us.
     pub(super) ours: bool,
     /// The records to wait for, where answers wait.
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<QueuedRecord>,
 }
 
 /// The proxy's state for the connections of one server.
@@ -157,7 +157,7 @@ impl Desk {
             deciding: HashSet::new(),
             tools: Tools::default(),
             server: None,
-            places: Places::default(),
+            places: ClientPlaces::default(),
             calls: 0,
             changed: 0,
             answered: Recent::new(ANSWERED_MAX),
@@ -314,7 +314,7 @@ impl Desk {
 
     /// Notes a message of the server that was forwarded and is too long to be inspected; returns
     /// its record, if it answers a call.
-    pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<Record> {
+    pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<QueuedRecord> {
         let id = outline.id.as_ref().filter(|_| outline.is_whole && !outline.has_method)?;
         let pending = self.state().pending.remove(&format!("{channel} {id}"));
         match pending {

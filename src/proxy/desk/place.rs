@@ -65,18 +65,18 @@ impl CallSite {
 }
 
 /// The clients of a proxy.
-pub(super) struct Places {
+pub(super) struct ClientPlaces {
     known: Recent<Key, PlaceState>,
     made: u64,
 }
 
-impl Default for Places {
+impl Default for ClientPlaces {
     fn default() -> Self {
         Self { known: Recent::new(PLACES_MAX), made: 0 }
     }
 }
 
-impl Places {
+impl ClientPlaces {
     /// Marks a client as the one used last. Its temporary session may have expired since.
     fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> PlaceState {
         let key = (from.place.to_owned(), from.caller);

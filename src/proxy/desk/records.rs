@@ -10,7 +10,7 @@ use crate::{
     event::{json, kinds},
     proxy::{
         message::{self, CallResult, Insertion, Message},
-        recorder::{Entry, Record, too_long},
+        recorder::{NewRecord, QueuedRecord, too_long},
     },
     wire::rpc::Outline,
 };
@@ -44,7 +44,7 @@ impl Desk {
     }
 
     /// Notes a record that may make earlier results stale.
-    pub(super) fn note_change(&self, changes: bool, record: &Record) {
+    pub(super) fn note_change(&self, changes: bool, record: &QueuedRecord) {
         let mut state = self.state();
         state.changed = if changes { state.changed.max(record.number) } else { state.changed };
     }
@@ -55,14 +55,15 @@ impl Desk {
         kind: &'static str,
         part: &str,
         mut members: Vec<(&'static str, String)>,
-    ) -> Record {
+    ) -> QueuedRecord {
         if open.is_withheld {
             members.retain(|(name, _)| OF_A_CALL.contains(name));
             members.push(("withheld", Value::from("excluded").to_string()));
         }
         let id = format!("{}-{part}", open.call_id);
         let at = self.options.clock.now();
-        let record = self.recorder.push(Entry { home: open.home.clone(), kind, id, at, members });
+        let record =
+            self.recorder.push(NewRecord { home: open.home.clone(), kind, id, at, members });
         // Of what is not recorded the log does not say what it changed.
         self.note_change(!record.is_kept, &record);
         record
@@ -75,7 +76,7 @@ impl Desk {
         rest: Option<String>,
         is_error: bool,
         more: Option<(&'static str, String)>,
-    ) -> Record {
+    ) -> QueuedRecord {
         let took = self.options.clock.monotonic().saturating_sub(open.began).as_millis();
         let mut members = vec![
             ("call_id", Value::from(&*open.call_id).to_string()),
@@ -99,7 +100,7 @@ impl Desk {
     }
 
     /// Records an answer that was forwarded and is too long to be inspected, by its size.
-    pub(super) fn record_passed(&self, open: &Open, outline: &Outline) -> Record {
+    pub(super) fn record_passed(&self, open: &Open, outline: &Outline) -> QueuedRecord {
         let said = too_long(outline.bytes);
         let cut = ("truncated", json!({ "bytes": outline.bytes }).to_string());
         self.record_result(open, &said, None, outline.is_error, Some(cut))
@@ -111,7 +112,7 @@ impl Desk {
         text: &str,
         open: &Open,
         message: &Message<'_>,
-    ) -> (Record, Option<Insertion>) {
+    ) -> (QueuedRecord, Option<Insertion>) {
         let Some(result) = message.result else {
             let said = message.error.map_or("null", RawValue::get);
             let content = json!([{ "type": "text", "text": said }]).to_string();

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use sessionlog::{
     import::{
         Members, Program,
-        tail::{Again, Place, TAIL_BYTES, Tail, since},
+        tail::{Again, NewLines, ReadPlace, TAIL_BYTES, since},
     },
     secrets::{Masked, Recogniser},
 };
@@ -15,12 +15,12 @@ const EVENTS_MAX: usize = 500;
 const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl");
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
 
-fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
+fn read(text: &str, program: Program, place: Option<&ReadPlace>) -> NewLines {
     since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true, &Recogniser::default())
         .expect("memory is readable")
 }
 
-fn said(tail: &Tail) -> Vec<String> {
+fn said(tail: &NewLines) -> Vec<String> {
     let is_message =
         |event: &&String| member(event, "type").is_some_and(|kind| kind.ends_with(".message"));
     tail.events.iter().filter(is_message).filter_map(|event| member(event, "content")).collect()
@@ -106,7 +106,7 @@ fn a_reading_is_bounded_and_the_next_one_continues() {
     // A line that is skipped is named.
     for (text, expected) in [(many, (1_200, 3)), (huge, (2, 2))] {
         let (mut place, mut count, mut readings) = (None, 0, 0);
-        while place.as_ref().is_none_or(|place: &Place| place.bytes < text.len() as u64) {
+        while place.as_ref().is_none_or(|place: &ReadPlace| place.bytes < text.len() as u64) {
             let tail = read(&text, Program::ClaudeCode, place.as_ref());
             assert!(tail.events.len() <= EVENTS_MAX);
             count += tail.events.len();
