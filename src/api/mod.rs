@@ -5,6 +5,7 @@
 pub mod admin;
 pub mod append;
 pub mod backup;
+pub mod changes;
 pub mod cursor;
 pub mod error;
 pub mod events;

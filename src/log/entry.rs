@@ -8,7 +8,7 @@
 //! key       0  key id 8           8  check 16    24  nonce 24    48  wrapped 48
 //! ```
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bincode::{
     BorrowDecode, Decode, Encode,
@@ -207,8 +207,9 @@ impl Entry {
 }
 
 /// An entry at rest: its encoding without tenant and user, which many sessions share.
+/// A clone shares its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packed(Box<[u8]>);
+pub struct Packed(Arc<[u8]>);
 
 /// Members of an entry that a listing needs, read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,12 +29,12 @@ const POSTINGS_OF_A_STEP: usize = 64;
 
 /// Texts with their numbers, in the order in which they came.
 #[derive(Debug, Default)]
-struct Names {
+struct Numbering {
     numbers: HashMap<Box<str>, u32, RandomState>,
     texts: Vec<Box<str>>,
 }
 
-impl Names {
+impl Numbering {
     fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -61,7 +61,7 @@ impl Names {
 
 /// A session while its events are added.
 #[derive(Debug)]
-struct Held {
+struct OpenSession {
     hash: SessionHash,
     id: String,
     /// Ascending and apart.
@@ -74,14 +74,14 @@ struct Held {
 #[derive(Debug, Default)]
 pub struct PartBuilder {
     numbers: HashMap<SessionHash, u32>,
-    sessions: Vec<Held>,
-    kinds: Names,
-    speakers: Names,
+    sessions: Vec<OpenSession>,
+    kinds: Numbering,
+    speakers: Numbering,
     /// Passages, each with its session.
     rows: Vec<(u32, Row)>,
     /// Words as they were written, each with the number of its term; `None` for a stop word.
     words: HashMap<Box<str>, Option<u32>, RandomState>,
-    terms: Names,
+    terms: Numbering,
     /// Term, passage, how often: in the order in which the passages came.
     postings: Vec<[u32; 3]>,
     bytes: usize,
@@ -135,7 +135,7 @@ impl PartBuilder {
             held.settled_from = held.settled_from.max(next);
         }
         self.bytes += event.body.len();
-        let said = EventText::of(event);
+        let said = EventText::from_event(event);
         if said.text.is_empty() {
             return;
         }
@@ -209,7 +209,7 @@ impl PartBuilder {
             }
         }
         let held = order.iter().filter_map(|number| self.held(*number));
-        let sessions = held.map(|held| Kept {
+        let sessions = held.map(|held| KeptPositions {
             session: SessionRef { hash: held.hash, id: &held.id },
             ranges: held.ranges.clone(),
             settled_from: held.settled_from,
@@ -217,13 +217,13 @@ impl PartBuilder {
         let names = [sorted(&self.kinds), sorted(&self.speakers)];
         let rows = rows.iter().map(|(session, row, _)| (*session, *row));
         let mut writer =
-            Writer::new(&sessions.collect::<Vec<_>>(), &rows.collect::<Vec<_>>(), &names);
+            PartWriter::new(&sessions.collect::<Vec<_>>(), &rows.collect::<Vec<_>>(), &names);
         self.write_terms(&passages, &mut writer);
         writer.sections.into_bytes()
     }
 
     /// Writes the terms in order, each with its passages by their places.
-    fn write_terms(&self, passages: &[u32], writer: &mut Writer) {
+    fn write_terms(&self, passages: &[u32], writer: &mut PartWriter) {
         // The first bytes tell nearly all terms apart without another look into memory.
         let head = |term: &str| {
             let mut head = [0; 8];
@@ -262,7 +262,7 @@ impl PartBuilder {
         }
     }
 
-    fn held(&self, number: u32) -> Option<&Held> {
+    fn held(&self, number: u32) -> Option<&OpenSession> {
         self.sessions.get(number as usize)
     }
 
@@ -272,7 +272,7 @@ impl PartBuilder {
         if number == next {
             let (hash, id) = (session.hash, session.id.to_owned());
             let (ranges, settled_from) = (Vec::new(), Position::ZERO);
-            self.sessions.push(Held { hash, id, ranges, settled_from });
+            self.sessions.push(OpenSession { hash, id, ranges, settled_from });
         }
         number
     }
@@ -333,7 +333,7 @@ pub(super) fn number_of(origin: Origin) -> u8 {
     }
 }
 
-fn sorted(names: &Names) -> Vec<&str> {
+fn sorted(names: &Numbering) -> Vec<&str> {
     let mut texts: Vec<&str> = names.texts.iter().map(AsRef::as_ref).collect();
     texts.sort_unstable();
     texts
@@ -357,7 +357,7 @@ fn cover(ranges: &mut Vec<Range>, range: Range) {
 #[must_use]
 pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     let all = Runs::new(parts, keep);
-    let mut held: BTreeMap<usize, Kept<'_>> = BTreeMap::new();
+    let mut held: BTreeMap<usize, KeptPositions<'_>> = BTreeMap::new();
     let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
     // Passages, each with its session and the part that it is in.
     let mut rows: Vec<((u32, Row), usize)> = Vec::new();
@@ -367,7 +367,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
         else {
             continue;
         };
-        let new = Kept { session: *of, ranges: Vec::new(), settled_from: Position::ZERO };
+        let new = KeptPositions { session: *of, ranges: Vec::new(), settled_from: Position::ZERO };
         let kept = held.entry(run.session).or_insert(new);
         cover(&mut kept.ranges, run.range);
         let settled_from = part.settled_from(run.of_part).min(run.range.to);
@@ -396,8 +396,8 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
             (session, Row { kind, speaker, ..row })
         })
         .collect();
-    let sessions: Vec<Kept<'_>> = held.into_values().collect();
-    let mut writer = Writer::new(&sessions, &renamed, &names);
+    let sessions: Vec<KeptPositions<'_>> = held.into_values().collect();
+    let mut writer = PartWriter::new(&sessions, &renamed, &names);
     merge_terms(parts, &places, &mut writer);
     writer.sections.into_bytes()
 }
@@ -414,7 +414,7 @@ fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, Row), usize)]) -> [Vec<&'a st
     [of(|part, row| Some(part.kind(row.kind))), of(|part, row| part.speaker(row.speaker))]
 }
 
-fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
+fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut PartWriter) {
     let mut terms: Vec<Terms<'_>> = parts.iter().map(|part| part.terms_from(b"")).collect();
     let mut heads: Vec<Option<Postings<'_>>> = terms.iter_mut().map(Terms::next).collect();
     let mut merged: Vec<(u32, u32)> = Vec::new();
@@ -440,7 +440,7 @@ fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
 }
 
 /// Positions of a session that a part holds.
-struct Kept<'a> {
+struct KeptPositions<'a> {
     session: SessionRef<'a>,
     /// Ascending and apart.
     ranges: Vec<Range>,
@@ -448,17 +448,17 @@ struct Kept<'a> {
 }
 
 /// Writes a part: the passages at once, then term by term.
-struct Writer {
+struct PartWriter {
     sections: Sections,
     before: Vec<u8>,
     terms: usize,
     gaps: Vec<u32>,
 }
 
-impl Writer {
+impl PartWriter {
     /// Sessions ascending by hash, passages in order, each with its session, types and speakers in
     /// order.
-    fn new(sessions: &[Kept<'_>], rows: &[(u32, Row)], names: &[Vec<&str>; 2]) -> Self {
+    fn new(sessions: &[KeptPositions<'_>], rows: &[(u32, Row)], names: &[Vec<&str>; 2]) -> Self {
         let mut out = Sections::default();
         let mut ranges = 0_u32;
         for (number, kept) in (0..).zip(sessions) {

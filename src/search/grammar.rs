@@ -26,7 +26,7 @@ const ROW_MIN: f64 = 0.5;
 /// Members of a query that have a value. Only the words of a query have them: what limits an answer
 /// beside these is [`Beside`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
+enum QueryMember {
     /// The type of an event, or its domain: `type:user`.
     Type,
     /// A session, by its id.
@@ -61,23 +61,23 @@ enum Member {
     Day,
 }
 
-const MEMBERS: [(&str, Member); 16] = [
-    ("type", Member::Type),
-    ("session", Member::Session),
-    ("workspace", Member::Workspace),
-    ("who", Member::Who),
-    ("origin", Member::Origin),
-    ("kind", Member::Kind),
-    ("file", Member::File),
-    ("url", Member::Url),
-    ("symbol", Member::Symbol),
-    ("error", Member::Error),
-    ("command", Member::Command),
-    ("person", Member::Person),
-    ("package", Member::Package),
-    ("after", Member::After),
-    ("before", Member::Before),
-    ("day", Member::Day),
+const MEMBERS: [(&str, QueryMember); 16] = [
+    ("type", QueryMember::Type),
+    ("session", QueryMember::Session),
+    ("workspace", QueryMember::Workspace),
+    ("who", QueryMember::Who),
+    ("origin", QueryMember::Origin),
+    ("kind", QueryMember::Kind),
+    ("file", QueryMember::File),
+    ("url", QueryMember::Url),
+    ("symbol", QueryMember::Symbol),
+    ("error", QueryMember::Error),
+    ("command", QueryMember::Command),
+    ("person", QueryMember::Person),
+    ("package", QueryMember::Package),
+    ("after", QueryMember::After),
+    ("before", QueryMember::Before),
+    ("day", QueryMember::Day),
 ];
 
 pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness", "import"];
@@ -228,7 +228,7 @@ struct Token<'t> {
     place: usize,
     is_must: bool,
     is_not: bool,
-    member: Option<Member>,
+    member: Option<QueryMember>,
     text: &'t str,
     is_quoted: bool,
 }
@@ -331,9 +331,9 @@ impl SearchQuery {
     pub fn limit(&mut self, beside: Beside<'_>, now: Timestamp) -> Result<(), Fault> {
         let Beside { types, workspace, who, origin } = beside;
         self.filters.workspace = workspace.map(str::to_owned);
-        let types = types.iter().map(|value| (Member::Type, *value));
-        let who = who.map(|value| (Member::Who, value));
-        let origin = origin.map(|value| (Member::Origin, value));
+        let types = types.iter().map(|value| (QueryMember::Type, *value));
+        let who = who.map(|value| (QueryMember::Who, value));
+        let origin = origin.map(|value| (QueryMember::Origin, value));
         let mut all = types.chain(who).chain(origin);
         all.try_for_each(|(member, value)| self.add_filter(member, value, false, now))
     }
@@ -341,30 +341,30 @@ impl SearchQuery {
     /// Limits the answer by the value of a member; with `is_not` to what it does not describe.
     fn add_filter(
         &mut self,
-        member: Member,
+        member: QueryMember,
         value: &str,
         is_not: bool,
         now: Timestamp,
     ) -> Result<(), Fault> {
         let filters = &mut self.filters;
         let choice = match member {
-            Member::Type => &mut filters.types,
-            Member::Session => &mut filters.sessions,
-            Member::Workspace => &mut filters.workspace_ends,
-            Member::Who => &mut filters.speakers,
-            Member::Origin if ORIGINS.contains(&value) => &mut filters.origins,
-            Member::Origin => {
+            QueryMember::Type => &mut filters.types,
+            QueryMember::Session => &mut filters.sessions,
+            QueryMember::Workspace => &mut filters.workspace_ends,
+            QueryMember::Who => &mut filters.speakers,
+            QueryMember::Origin if ORIGINS.contains(&value) => &mut filters.origins,
+            QueryMember::Origin => {
                 let takes = "user, model, tool, web, harness or import";
                 return Err(Fault::Value { field: "origin", takes });
             }
-            Member::Kind
-            | Member::File
-            | Member::Url
-            | Member::Symbol
-            | Member::Error
-            | Member::Command
-            | Member::Person
-            | Member::Package => {
+            QueryMember::Kind
+            | QueryMember::File
+            | QueryMember::Url
+            | QueryMember::Symbol
+            | QueryMember::Error
+            | QueryMember::Command
+            | QueryMember::Person
+            | QueryMember::Package => {
                 let patterns = vec![entity(member, value)];
                 let word = Word { patterns, is_needed: true };
                 if is_not {
@@ -375,18 +375,18 @@ impl SearchQuery {
                 }
                 return Ok(());
             }
-            Member::After | Member::Before => {
-                let field = if member == Member::After { "after" } else { "before" };
+            QueryMember::After | QueryMember::Before => {
+                let field = if member == QueryMember::After { "after" } else { "before" };
                 let takes = "a day (2026-11-24), a month, a year, a time, or a word like yesterday";
                 let at = dates::start(value, now, &TimeZone::UTC).filter(|_| !is_not);
                 let at = at.ok_or(Fault::Value { field, takes })?;
                 match member {
-                    Member::After => filters.after = Some(filters.after.unwrap_or(at).max(at)),
+                    QueryMember::After => filters.after = Some(filters.after.unwrap_or(at).max(at)),
                     _ => filters.before = Some(filters.before.unwrap_or(at).min(at)),
                 }
                 return Ok(());
             }
-            Member::Day => {
+            QueryMember::Day => {
                 let takes = "a day (2026-11-24), or FROM/TO, two times";
                 let day = dates::stretch(value, now, &TimeZone::UTC).filter(|_| !is_not);
                 let (from, to) = day.ok_or(Fault::Value { field: "day", takes })?;
@@ -395,14 +395,14 @@ impl SearchQuery {
                 return Ok(());
             }
         };
-        let value = if member == Member::Type { value.trim_end_matches(".*") } else { value };
+        let value = if member == QueryMember::Type { value.trim_end_matches(".*") } else { value };
         if is_not { &mut choice.none } else { &mut choice.any }.insert(value.to_owned());
         Ok(())
     }
 
     /// Limits the answer to events whose body names one of these kinds.
     pub fn narrow_to_kinds(&mut self, kinds: &[&str]) {
-        let patterns = kinds.iter().map(|kind| entity(Member::Kind, kind)).collect();
+        let patterns = kinds.iter().map(|kind| entity(QueryMember::Kind, kind)).collect();
         let word = Word { patterns, is_needed: true };
         self.must.push(word.clone());
         self.ranked.push(word);
@@ -559,7 +559,7 @@ impl<'t> Token<'t> {
 }
 
 /// A member and the text from its value on.
-fn member(text: &str) -> Option<(Member, &str)> {
+fn member(text: &str) -> Option<(QueryMember, &str)> {
     let (name, rest) = text.split_once(':')?;
     let (_, member) = MEMBERS.iter().find(|(known, _)| *known == name)?;
     let has_value = rest.chars().next().is_some_and(|first| !first.is_whitespace());
@@ -574,10 +574,10 @@ pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     // What is no query is refused where it is parsed.
     while let Ok(Some(token)) = Token::next(text, &mut at) {
         let time = match token.member {
-            Some(Member::After | Member::Before) => {
+            Some(QueryMember::After | QueryMember::Before) => {
                 dates::start(token.text, now, zone).map(|start| start.to_string())
             }
-            Some(Member::Day) => dates::stretch(token.text, now, zone).map(day_filter),
+            Some(QueryMember::Day) => dates::stretch(token.text, now, zone).map(day_filter),
             None if !token.is_not => {
                 plain.push_str(token.text);
                 plain.push(' ');
@@ -605,16 +605,16 @@ fn day_filter((from, to): (Timestamp, Timestamp)) -> String {
 }
 
 /// The term of something that has a name.
-fn entity(member: Member, value: &str) -> Pattern {
+fn entity(member: QueryMember, value: &str) -> Pattern {
     let under = |kind: EntityKind| Pattern::Under(kind.term(value));
     match member {
-        Member::File => under(EntityKind::File),
-        Member::Url => under(EntityKind::Url),
-        Member::Symbol => under(EntityKind::Symbol),
-        Member::Error => Pattern::Begins(EntityKind::Error.term(value)),
-        Member::Command => under(EntityKind::Command),
-        Member::Person => Pattern::Under(EntityKind::Person.term(&value.to_lowercase())),
-        Member::Package => under(EntityKind::Package),
+        QueryMember::File => under(EntityKind::File),
+        QueryMember::Url => under(EntityKind::Url),
+        QueryMember::Symbol => under(EntityKind::Symbol),
+        QueryMember::Error => Pattern::Begins(EntityKind::Error.term(value)),
+        QueryMember::Command => under(EntityKind::Command),
+        QueryMember::Person => Pattern::Under(EntityKind::Person.term(&value.to_lowercase())),
+        QueryMember::Package => under(EntityKind::Package),
         _ => Pattern::Term(super::entities::kind(value)),
     }
 }

@@ -40,11 +40,11 @@ const CHOSEN_MAX: usize = 1_000;
 pub struct MeaningBuilder {
     model: String,
     numbers: usize,
-    sessions: BTreeMap<SessionHash, Session>,
+    sessions: BTreeMap<SessionHash, VectorsOfSession>,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct VectorsOfSession {
     id: String,
     ranges: Vec<Range>,
     rows: BTreeMap<(u64, u16), Vec<i8>>,
@@ -86,8 +86,8 @@ impl MeaningBuilder {
         Self { model: model.to_owned(), numbers, sessions: BTreeMap::new() }
     }
 
-    fn session(&mut self, session: SessionRef<'_>) -> &mut Session {
-        let new = || Session { id: session.id.to_owned(), ..Session::default() };
+    fn session(&mut self, session: SessionRef<'_>) -> &mut VectorsOfSession {
+        let new = || VectorsOfSession { id: session.id.to_owned(), ..VectorsOfSession::default() };
         self.sessions.entry(session.hash).or_insert_with(new)
     }
 

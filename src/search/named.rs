@@ -76,7 +76,7 @@ pub struct Counted {
 }
 
 /// The passages that are kept, and of which session each is.
-struct Kept<'a, 'p> {
+struct KeptPassages<'a, 'p> {
     parts: &'p [Part<'a>],
     ids: Vec<&'a str>,
     /// By part and passage: the session, or none.
@@ -86,7 +86,7 @@ struct Kept<'a, 'p> {
 
 const NONE: u32 = u32::MAX;
 
-impl<'a, 'p> Kept<'a, 'p> {
+impl<'a, 'p> KeptPassages<'a, 'p> {
     fn new(parts: &'p [Part<'a>], keep: &Keep<'_>, since: Option<Timestamp>) -> Self {
         let runs = Runs::new(parts, keep);
         let mut sessions: Vec<Vec<u32>> = parts.iter().map(|part| vec![NONE; part.len()]).collect();
@@ -121,7 +121,7 @@ impl<'a, 'p> Kept<'a, 'p> {
     }
 }
 
-impl Kept<'_, '_> {
+impl KeptPassages<'_, '_> {
     fn naming(&self, kind: EntityKind, names: &[String]) -> Vec<NamedInSession> {
         struct Count {
             events: u64,
@@ -172,7 +172,7 @@ pub fn named(
     since: Option<Timestamp>,
     same: &dyn Fn(EntityKind, String) -> String,
 ) -> NamedIn {
-    let kept = Kept::new(parts, keep, since);
+    let kept = KeptPassages::new(parts, keep, since);
     let mut found: BTreeMap<(EntityKind, String), Tally> = BTreeMap::new();
     let (mut limited, mut pairs) = (false, 0);
     for kind in kinds {
@@ -249,7 +249,7 @@ pub fn naming(
     keep: &Keep<'_>,
     most: usize,
 ) -> Vec<Vec<NamedInSession>> {
-    let kept = Kept::new(parts, keep, None);
+    let kept = KeptPassages::new(parts, keep, None);
     let naming = |(kind, names): &(EntityKind, Vec<String>)| {
         let mut found = kept.naming(*kind, names);
         found.truncate(most);
@@ -262,7 +262,7 @@ pub fn naming(
 /// The kept passages by the day of their time, since a time.
 #[must_use]
 pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> Counted {
-    let kept = Kept::new(parts, keep, since);
+    let kept = KeptPassages::new(parts, keep, since);
     let mut all: HashSet<u32> = HashSet::new();
     let mut days: BTreeMap<i64, (HashSet<u32>, OfDay)> = BTreeMap::new();
     let mut before_them = OfDay::default();

@@ -60,7 +60,7 @@ impl Fault {
 /// A parsed query.
 #[derive(Clone, Debug)]
 pub struct Query {
-    words: Vec<Word>,
+    words: Vec<QueryWord>,
     /// The words in the given order, as indexes into `words`.
     given: Vec<usize>,
     /// Identifiers of several words, which `given` has by their words alone.
@@ -74,7 +74,7 @@ pub struct Query {
 }
 
 #[derive(Clone, Debug)]
-struct Word {
+struct QueryWord {
     stem: String,
     /// True if it counts for the ranking; a stop word is only part of a phrase.
     ranks: bool,
@@ -145,7 +145,7 @@ impl Query {
         let stem = stem(word);
         let known = self.words.iter().position(|known| known.stem == stem);
         known.unwrap_or_else(|| {
-            self.words.push(Word { stem: stem.into_owned(), ranks: !is_stop_word(word) });
+            self.words.push(QueryWord { stem: stem.into_owned(), ranks: !is_stop_word(word) });
             self.words.len() - 1
         })
     }
@@ -242,7 +242,7 @@ impl Query {
         if let Some(word) = same {
             return Some(Likeness { word, same: true });
         }
-        let begins = |known: &Word| known.ranks && is_beginning(&known.stem, &stem);
+        let begins = |known: &QueryWord| known.ranks && is_beginning(&known.stem, &stem);
         let word = self.words.iter().position(begins)?;
         Some(Likeness { word, same: false })
     }

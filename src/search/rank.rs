@@ -76,29 +76,29 @@ pub struct Ranking {
     words: u64,
     /// By word of the query: passages that have it.
     holding: Vec<u32>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<Matched>,
     /// True if candidates were dropped.
     is_full: bool,
 }
 
 /// A passage that has a word of the query.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct Matched {
     position: Position,
     field: Field,
     ordinal: u32,
     /// Names its text: the same for the same text.
     text: u64,
-    own: Held,
+    own: WordSet,
     /// The passage and those around it in the same text.
-    near: Held,
+    near: WordSet,
     /// The longest run of words in the order of the query.
     run: u32,
 }
 
 /// Words of the query that some text has.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct WordSet {
     words: u32,
     /// Words of the query, and how much each counts.
     counts: Vec<(u8, u8)>,
@@ -146,12 +146,12 @@ impl Ranking {
             if scan.held.counts.is_empty() || !scan.has_phrases {
                 continue;
             }
-            let mut near = Held::default();
+            let mut near = WordSet::default();
             let around = at.saturating_sub(NEAR)..(at + NEAR + 1).min(text.len());
             text.get(around).into_iter().flatten().for_each(|scan| near.add(&scan.held));
             let Scan { field, ordinal, text, run, .. } = *scan;
             let own = scan.held.clone();
-            self.candidates.push(Candidate { position, field, ordinal, text, own, near, run });
+            self.candidates.push(Matched { position, field, ordinal, text, own, near, run });
             if self.candidates.len() >= CANDIDATES_MAX {
                 self.drop_half();
             }
@@ -184,7 +184,7 @@ impl Ranking {
     /// Every passage that matches with the name of its text, the best first.
     fn scored(&self, weigh: impl Fn(Position, Field) -> f64) -> Vec<(Match, u64)> {
         let scale = self.scale();
-        let scores = |held: fn(&Candidate) -> &Held| -> Vec<f64> {
+        let scores = |held: fn(&Matched) -> &WordSet| -> Vec<f64> {
             let all = self.candidates.iter().map(|one| scale.score(held(one)));
             let all: Vec<f64> = all.collect();
             let most = all.iter().copied().fold(0.0, f64::max);
@@ -196,7 +196,7 @@ impl Ranking {
         let matches = scored.filter(|(_, (own, _))| *own > 0.0).map(|(one, (own, near))| {
             let score =
                 (own + NEARLY * near + self.extra(&scale, one)) * weigh(one.position, one.field);
-            let Candidate { position, field, ordinal, .. } = *one;
+            let Matched { position, field, ordinal, .. } = *one;
             (Match { position, field, ordinal, score }, one.text)
         });
         let mut matches: Vec<(Match, u64)> = matches.collect();
@@ -208,7 +208,7 @@ impl Ranking {
     }
 
     /// Bonus of a passage: for having all words, and for having them in a row.
-    fn extra(&self, scale: &Scale, one: &Candidate) -> f64 {
+    fn extra(&self, scale: &Scale, one: &Matched) -> f64 {
         let whole = if scale.is_whole(&one.own) { WHOLE } else { 0.0 };
         let nearly = if scale.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
         let share = share_of(one.run, self.query.given().len());
@@ -217,7 +217,7 @@ impl Ranking {
 
     fn drop_half(&mut self) {
         let scale = self.scale();
-        let mut scored: Vec<(f64, Candidate)> = std::mem::take(&mut self.candidates)
+        let mut scored: Vec<(f64, Matched)> = std::mem::take(&mut self.candidates)
             .into_iter()
             .map(|one| (scale.score(&one.own), one))
             .collect();
@@ -254,7 +254,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn score(&self, held: &Held) -> f64 {
+    fn score(&self, held: &WordSet) -> f64 {
         let longer = f64::from(held.words) / self.mean_words;
         let count = |(word, count): &(u8, u8)| {
             let often = f64::from(*count) / f64::from(SAME);
@@ -265,13 +265,13 @@ impl Scale {
     }
 
     /// True if it has every weighted word that any passage has.
-    fn is_whole(&self, held: &Held) -> bool {
+    fn is_whole(&self, held: &WordSet) -> bool {
         let has = |word: usize| held.counts.iter().any(|(held, _)| usize::from(*held) == word);
         self.worth.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
     }
 }
 
-impl Held {
+impl WordSet {
     fn count(&mut self, word: u8, more: u8) {
         match self.counts.iter_mut().find(|(known, _)| *known == word) {
             Some((_, count)) => *count = count.saturating_add(more),
@@ -291,7 +291,7 @@ struct Scan {
     ordinal: u32,
     is_first: bool,
     text: u64,
-    held: Held,
+    held: WordSet,
     run: u32,
     has_phrases: bool,
 }
@@ -299,7 +299,7 @@ struct Scan {
 impl Scan {
     fn new(query: &Query, passage: Passage<'_>) -> Self {
         pace::steps(1 + passage.text.len() / BYTES_OF_A_STEP);
-        let mut held = Held::default();
+        let mut held = WordSet::default();
         // The words of the passage as the query gave them.
         let mut row: Vec<Option<usize>> = Vec::new();
         terms(passage.text, |term| {

@@ -88,7 +88,7 @@ pub fn rank(
     limit: usize,
 ) -> Ranked {
     let times = times(parts, query);
-    let mut scope = Scope::new(parts, &query.filters, keep, &times);
+    let mut scope = Searched::new(parts, &query.filters, keep, &times);
     let mut ranked = Ranked { passages: scope.passages, ..Ranked::default() };
     let (words, all) = scope.look_up(&query.ranked, EXPANSIONS_MAX);
     let (must, all_of_must) = scope.look_up(&query.must, EXPANSIONS_MAX);
@@ -137,7 +137,7 @@ fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
 }
 
 /// Passages that may be found.
-struct Scope<'a, 'p> {
+struct Searched<'a, 'p> {
     parts: &'p [Part<'a>],
     times: &'a Times,
     all: Runs<'a>,
@@ -167,7 +167,7 @@ struct Sums {
     sessions: Vec<f32>,
 }
 
-impl<'a, 'p> Scope<'a, 'p> {
+impl<'a, 'p> Searched<'a, 'p> {
     fn new(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>, times: &'a Times) -> Self {
         let all = Runs::new(parts, keep);
         let mut spans = vec![Vec::new(); parts.len()];

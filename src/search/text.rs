@@ -97,7 +97,7 @@ impl EventText {
     /// Reads the text of the event; empty for a type without words, for a call of one of this
     /// program's own tools, whose arguments are in the log already, and where the body is no JSON.
     #[must_use]
-    pub fn of(event: &Event) -> Self {
+    pub fn from_event(event: &Event) -> Self {
         let Some(body) = body_with_words(event) else { return Self::default() };
         let mut text = String::new();
         words_in(event.kind.as_str(), &body, &mut |_, said| {
@@ -215,7 +215,7 @@ fn strings(name: Option<&str>, value: &Value, visit: &mut dyn FnMut(Option<&str>
         Value::String(text) if !is_encoded(text) => {
             let said = said(text);
             match json_in(&said) {
-                Some(value) => visit(name, &Read(&value)),
+                Some(value) => visit(name, &Readable(&value)),
                 None if said.trim().is_empty() => {}
                 None => visit(name, &said),
             }
@@ -244,9 +244,9 @@ fn json_in(text: &str) -> Option<Value> {
 }
 
 /// A value as a reader wants it: `name: value`, an object in a line, without marks and escapes.
-struct Read<'v>(&'v Value);
+struct Readable<'v>(&'v Value);
 
-impl Display for Read<'_> {
+impl Display for Readable<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => Ok(()),
@@ -260,12 +260,12 @@ impl Display for Read<'_> {
                 } else {
                     ", "
                 };
-                write!(out, "{between}{}", Read(value))
+                write!(out, "{between}{}", Readable(value))
             }),
             Value::Object(members) => {
                 members.iter().enumerate().try_for_each(|(at, (name, value))| {
                     let between = if at == 0 { "" } else { ", " };
-                    write!(out, "{between}{name}: {}", Read(value))
+                    write!(out, "{between}{name}: {}", Readable(value))
                 })
             }
             other => write!(out, "{other}"),

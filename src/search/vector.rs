@@ -57,7 +57,7 @@ pub struct Vector([i8; DIMENSIONS]);
 impl Vector {
     /// The vector of a text; all zeros where it has no word.
     #[must_use]
-    pub fn of(text: &str, rarity: &Rarity) -> Self {
+    pub fn from_text(text: &str, rarity: &Rarity) -> Self {
         let mut sums = [0_i64; DIMENSIONS];
         let mut add = |hash: u64, weight: i64| {
             let place = usize::try_from(hash % DIMENSIONS as u64).unwrap_or_default();
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn numbers(text: &str) -> Vec<(usize, i8)> {
-        let vector = Vector::of(text, &Rarity::default());
+        let vector = Vector::from_text(text, &Rarity::default());
         let filled = vector.numbers().iter().copied().enumerate();
         filled.filter(|(_, number)| *number != 0).collect()
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn texts_are_as_alike_as_their_words_and_their_letters() {
-        let of = |text: &str| Vector::of(text, &Rarity::default());
+        let of = |text: &str| Vector::from_text(text, &Rarity::default());
         let text = of("Staging listens on port 8443 behind the proxy");
         let alike = |other: &str| text.cosine(&of(other));
         assert!((alike("behind the PROXY, staging listened on port 8443") - 1.0).abs() < 1e-9);
@@ -172,8 +172,9 @@ mod tests {
     fn a_rare_word_weighs_more_than_one_that_many_texts_have() {
         let texts: Vec<String> = (0..200).map(|n| format!("note {n} of the ledger")).collect();
         let rarity = Rarity::of(texts.iter().map(String::as_str));
-        let alike =
-            |one: &str, other: &str| Vector::of(one, &rarity).cosine(&Vector::of(other, &rarity));
+        let alike = |one: &str, other: &str| {
+            Vector::from_text(one, &rarity).cosine(&Vector::from_text(other, &rarity))
+        };
         let by_common = alike("ledger heron", "ledger quokka");
         let by_rare = alike("ledger heron", "museum heron");
         assert!(by_rare > by_common + 0.2, "{by_rare} {by_common}");

@@ -181,7 +181,7 @@ impl Service {
 
     /// The batch of the events that the facts of a session show as due.
     fn due_behind(&self, info: &SessionInfo, facts: &Facts) -> Batch {
-        let monitor = self.monitor.of(&info.metadata);
+        let monitor = self.monitor.with_metadata(&info.metadata);
         let crossed = monitor.crossed(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), monitor.limit);
             let body = body::write(&ThresholdBody { tokens, limit, level });

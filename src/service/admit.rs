@@ -55,10 +55,10 @@ fn check_and_complete(
 
 fn is_by_server(body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Source {
+    struct SourceMember {
         found_by: String,
     }
-    body::read::<Source>(body).is_some_and(|source| source.found_by == BY_SERVER)
+    body::read::<SourceMember>(body).is_some_and(|source| source.found_by == BY_SERVER)
 }
 
 /// The body with an `outcome_id`, when it has none: clients of the Managed Agents wire expect one

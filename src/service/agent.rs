@@ -10,9 +10,9 @@ use serde::Deserialize;
 use super::{Caller, Code, RESERVED_METADATA, Service, ServiceResult, Status, Via};
 use crate::{
     env::sync::Mutex,
-    event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds},
+    event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds, limits},
     projection::body,
-    store::{Listing, Only, SessionInfo},
+    store::{Condition, Listing, SessionInfo},
 };
 
 /// Agents whose starts are kept in memory.
@@ -29,7 +29,7 @@ const COMPACT: &str = "compact";
 
 /// A start of an agent.
 #[derive(Clone, Debug)]
-struct Start {
+struct AgentStart {
     session: SessionId,
     at: Timestamp,
     /// Kind of the start.
@@ -39,14 +39,14 @@ struct Start {
 }
 
 /// Starts that were looked up, the scope and the processes of the caller.
-type Known = HashMap<(Scope, String), Arc<Vec<Start>>>;
+type Known = HashMap<(Scope, String), Arc<Vec<AgentStart>>>;
 
 /// Starts that were looked up before.
 #[derive(Default)]
-pub(super) struct Agents(Mutex<Kept>);
+pub(super) struct Agents(Mutex<KnownStarts>);
 
 #[derive(Default)]
-struct Kept {
+struct KnownStarts {
     known: Known,
     /// Number of times that some were forgotten.
     forgotten: u64,
@@ -90,13 +90,13 @@ fn said(event: &NewEvent) -> Option<String> {
 }
 
 /// The start that a session's metadata has, as a caller with these processes sees it.
-fn start(info: &SessionInfo, process: &[String]) -> Option<Start> {
+fn start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
     let mut parts = info.metadata.get(&name())?.split('@');
     let names: Vec<&str> = parts.next()?.split(',').collect();
     let at = Timestamp(parts.next()?.parse().ok()?);
     let source = parts.next()?.to_owned();
     let rank = process.iter().position(|own| names.contains(&own.as_str()));
-    Some(Start { session: info.key.session.clone(), at, source, rank })
+    Some(AgentStart { session: info.key.session.clone(), at, source, rank })
 }
 
 impl Agents {
@@ -159,7 +159,7 @@ impl Service {
         if ended {
             // The session that it moved to; where its processes are known by other names, the only
             // one of its directory that an agent moved to.
-            let moved = |one: &Start| MOVES.contains(&&*one.source);
+            let moved = |one: &AgentStart| MOVES.contains(&&*one.source);
             let nearest = own.into_iter().find(&moved);
             here.retain(moved);
             let alone = here.pop().filter(|_| here.is_empty());
@@ -177,7 +177,7 @@ impl Service {
 
     /// Starts of the caller's agent, by the nearest process that it has in common with some, and
     /// those of its directory; the latest first.
-    async fn starts(&self, caller: &Caller, via: &Via) -> ServiceResult<Arc<Vec<Start>>> {
+    async fn starts(&self, caller: &Caller, via: &Via) -> ServiceResult<Arc<Vec<AgentStart>>> {
         let known = (caller.scope.clone(), format!("{:?} {:?}", via.process, via.workspaces()));
         let forgotten = {
             let all = self.agents.0.lock();
@@ -186,24 +186,27 @@ impl Service {
             }
             all.forgotten
         };
-        let found = Arc::new(Mutex::from(Vec::new()));
-        let (noted, process, workspaces) =
-            (Arc::clone(&found), via.process.clone(), via.workspaces());
-        let note = move |info: &SessionInfo| {
-            let is_here = |info: &SessionInfo| {
-                info.workspace.as_ref().is_some_and(|own| workspaces.contains(own))
-            };
-            if let Some(start) = start(info, &process)
-                && (start.rank.is_some() || is_here(info))
-            {
-                noted.lock().push(start);
-            }
-            false
+        let workspaces = via.workspaces();
+        let of_process = |one: &String| Condition::Contains(name(), one.clone());
+        let near = via.process.iter().map(of_process);
+        let here = workspaces.iter().cloned().map(Some).map(Condition::Workspace);
+        let listing = Listing {
+            limit: limits::LISTED_LOOKS_MAX,
+            only: Some(Condition::All(vec![
+                Condition::Named(name()),
+                Condition::Any(near.chain(here).collect()),
+            ])),
+            ..Listing::default()
         };
-        let only = Some(Only(Arc::new(note)));
-        self.store.list(&caller.scope, Listing { only, ..Listing::default() }).await?;
-        let mut starts = std::mem::take(&mut *found.lock());
-        let nearest = starts.iter().filter_map(|one: &Start| one.rank).min();
+        let listed = self.store.list(&caller.scope, listing).await?.sessions;
+        let is_here = |info: &SessionInfo| {
+            info.workspace.as_ref().is_some_and(|own| workspaces.contains(own))
+        };
+        let start = |info| start(info, &via.process).map(|start| (start, is_here(info)));
+        let starts = listed.iter().filter_map(start);
+        let starts = starts.filter(|(start, is_here)| start.rank.is_some() || *is_here);
+        let mut starts: Vec<AgentStart> = starts.map(|(start, _)| start).collect();
+        let nearest = starts.iter().filter_map(|one| one.rank).min();
         starts.retain(|one| one.rank.is_none() || one.rank == nearest);
         starts.sort_by_key(|one| (one.rank.is_none(), Reverse(one.at)));
         starts.truncate(STARTS_MAX);
@@ -221,5 +224,5 @@ impl Service {
 }
 
 fn is_ended(info: &SessionInfo) -> bool {
-    Status::of(info) == Status::Terminated
+    Status::from_info(info) == Status::Terminated
 }

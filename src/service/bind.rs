@@ -103,7 +103,7 @@ impl Service {
         Ok(self.of_agent(caller, via).await?.or_else(|| via.session.clone()))
     }
 
-    /// What the caller's connection used last; a notebook is no session to continue, though a front
+    /// The session that the caller's connection used last; a notebook is no session to continue, though a front
     /// end may remember one.
     pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
         let Remembered { session, fresh } = self.bindings.get(&caller.scope, via);
@@ -256,16 +256,17 @@ impl Service {
     ) -> ServiceResult<Vec<Candidate>> {
         let fresh = self.remembered(caller, via).fresh;
         let (live, rest): (Vec<_>, Vec<_>) = locals.iter().partition(|local| local.live);
-        let mut found: Vec<SessionInfo> =
-            live.into_iter().chain(rest).map(|local| local.info.clone()).collect();
-        let count = found.len();
-        let others = self.latest(caller, None, CANDIDATES_MAX).await?;
-        let new = |info: &SessionInfo| found.iter().all(|known| known.key != info.key);
-        let others: Vec<_> = others.into_iter().filter(new).collect();
-        found.extend(others);
-        let here = (0..).map(|at| !fresh && at < count);
-        let offered = found.into_iter().zip(here).filter(|(info, _)| self.is_offered(info));
-        let mut offered: Vec<(SessionInfo, bool)> = offered.take(CANDIDATES_MAX).collect();
+        let own = live.into_iter().chain(rest).map(|local| local.info.clone());
+        let mut offered: Vec<(SessionInfo, bool)> =
+            own.filter(|info| self.is_offered(info)).map(|info| (info, !fresh)).collect();
+        // The sessions of other directories are only looked at where there is room for some.
+        if offered.len() < CANDIDATES_MAX {
+            let others = self.latest(caller, None, CANDIDATES_MAX).await?;
+            let is_new = |info: &SessionInfo| locals.iter().all(|local| local.info.key != info.key);
+            let others = others.into_iter().filter(is_new);
+            offered.extend(others.filter(|info| self.is_offered(info)).map(|info| (info, false)));
+        }
+        offered.truncate(CANDIDATES_MAX);
         self.title(offered.iter_mut().map(|(info, _)| info)).await;
         Ok(offered.into_iter().map(|(info, here)| candidate(info, here)).collect())
     }

@@ -1,20 +1,18 @@
 //! The line of a session walked both ways, with what a listing shows of each; and the session of it
 //! that is shown in place of one without a task. It must not write a link.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Caller, Service, ServiceResult, is_notebook,
-    line::{LINE_MAX, continued, read_before, saved_at},
+    Caller, Service, ServiceResult,
+    line::{LINE_MAX, continued, continues, read_before, restored_from, saved_at},
+    notebook::no_notebook,
 };
 use crate::{
     api::handoff::ChainSession,
     event::{Position, SessionId, SessionKey},
     projection::Facts,
-    store::{Listing, Only, SessionInfo},
+    store::{Condition, Listing, SessionInfo},
 };
 
 /// Sessions of a chain that are listed.
@@ -130,30 +128,20 @@ impl Service {
         workspace: Option<&str>,
     ) -> ServiceResult<BTreeMap<SessionId, Vec<SessionInfo>>> {
         let mut found: BTreeMap<SessionId, Vec<SessionInfo>> = BTreeMap::new();
-        let (mut after, mut place) = (None, None);
-        loop {
-            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
-            let only =
-                |info: &SessionInfo| continued(info).is_some() && !is_notebook(&info.key.session);
-            let listing = Listing {
-                limit: CHAIN_MAX,
-                after: after.take(),
-                ascending: true,
-                workspace: workspace.map(str::to_owned),
-                include_archived: true,
-                only: Some(Only(Arc::new(only))),
-                ..Listing::default()
-            };
-            let page = self.store.list(&caller.scope, listing).await?;
-            for info in page.sessions {
-                if let Some((before, _)) = continued(&info) {
-                    found.entry(before).or_default().push(info);
-                }
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(found);
+        let links = [continues(), restored_from()].map(Condition::Named);
+        let listing = Listing {
+            limit: CHAIN_MAX,
+            ascending: true,
+            workspace: workspace.map(str::to_owned),
+            include_archived: true,
+            only: Some(Condition::All(vec![Condition::Any(links.into()), no_notebook()])),
+            ..Listing::default()
+        };
+        for info in self.all_listed(caller, listing, usize::MAX).await? {
+            if let Some((before, _)) = continued(&info) {
+                found.entry(before).or_default().push(info);
             }
         }
+        Ok(found)
     }
 }

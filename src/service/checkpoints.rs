@@ -136,7 +136,7 @@ impl Service {
         Ok((made, tail))
     }
 
-    /// What became of the same call before. A key that came with another call is a conflict.
+    /// Outcome of the same call before. A key that came with another call is a conflict.
     pub(super) async fn made_before(
         &self,
         key: &SessionKey,

@@ -170,7 +170,7 @@ fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
 /// Members of a copy that say where it is from.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Made {
+struct OriginMembers {
     /// Of a source: the events that name it.
     from: Vec<u64>,
     found_by: Option<String>,
@@ -185,7 +185,7 @@ struct Cached {
 
 /// True if an event has words of one of those at some positions.
 fn is_made_of(event: &Event, of: &BTreeSet<u64>) -> bool {
-    let made = || body::read::<Made>(&event.body).unwrap_or_default();
+    let made = || body::read::<OriginMembers>(&event.body).unwrap_or_default();
     match event.kind.as_str() {
         kinds::SOURCE_FOUND => {
             let made = made();
@@ -210,8 +210,8 @@ fn is_named_by_hash(id: &EventId) -> bool {
 /// True if an event has the record that it and others were made of.
 fn has_record(event: &Event) -> bool {
     #[derive(Deserialize)]
-    struct Record {
+    struct RecordMember {
         raw: Option<serde::de::IgnoredAny>,
     }
-    body::read::<Record>(&event.body).is_some_and(|record| record.raw.is_some())
+    body::read::<RecordMember>(&event.body).is_some_and(|record| record.raw.is_some())
 }

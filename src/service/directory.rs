@@ -2,16 +2,13 @@
 //! a caller without an id. Several agents may work in one directory, so a session is chosen only if
 //! it is unambiguous. It must not write, except for the mark that one session continues another.
 
-use std::sync::Arc;
-
 use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status, Via,
-    is_notebook, line::continues, of_store::dates, store_error::unwritten,
+    is_notebook, line::continues, notebook::no_notebook, store_error::unwritten,
 };
 use crate::{
-    env::sync::Mutex,
     event::{Origin, Position, SessionId, SessionKey},
-    store::{Change, Listing, Only, SessionInfo, lifetime::micros},
+    store::{Change, Listing, ListingOrder, SessionInfo, lifetime::micros},
 };
 
 /// The latest sessions of a directory that are considered.
@@ -74,7 +71,7 @@ pub(super) fn without_research(locals: &[Local]) -> Option<&SessionId> {
 }
 
 impl Service {
-    /// Whether a session belongs to a workspace.
+    /// True if a session belongs to a workspace.
     pub async fn is_in_workspace(
         &self,
         caller: &Caller,
@@ -93,7 +90,7 @@ impl Service {
             found.extend(self.latest(caller, Some(&workspace), SESSIONS_MAX).await?);
         }
         found.retain(|info| info.ttl_seconds.is_none_or(|seconds| seconds == 0));
-        found.sort_by_key(|info| std::cmp::Reverse((dates(info).1, info.created_at)));
+        found.sort_by_key(|info| std::cmp::Reverse((info.worked_at(), info.created_at)));
         let mut locals = Vec::new();
         for info in found.into_iter().take(SESSIONS_MAX) {
             let live = self.is_live(&info).await;
@@ -112,33 +109,33 @@ impl Service {
         workspace: Option<&String>,
         count: usize,
     ) -> ServiceResult<Vec<SessionInfo>> {
-        let order = move |found: &mut Vec<SessionInfo>| {
-            found.sort_by(|a, b| {
-                let place = |info: &SessionInfo| (dates(info).1, info.created_at);
-                place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
-            });
-            found.truncate(count);
+        let listing = Listing {
+            limit: count,
+            order: ListingOrder::Worked,
+            workspace: workspace.cloned(),
+            only: Some(no_notebook()),
+            ..Listing::default()
         };
-        // The walk looks at each session and lists none.
-        let latest = Arc::new(Mutex::from(Vec::new()));
-        let found = Arc::clone(&latest);
-        let note = move |info: &SessionInfo| {
-            if is_notebook(&info.key.session) {
-                return false;
+        Ok(self.store.list(&caller.scope, listing).await?.sessions)
+    }
+
+    /// The sessions of all pages of a listing, until there are so many.
+    pub(super) async fn all_listed(
+        &self,
+        caller: &Caller,
+        mut listing: Listing,
+        count: usize,
+    ) -> ServiceResult<Vec<SessionInfo>> {
+        let (mut found, mut place) = (Vec::new(), None);
+        loop {
+            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
+            let page = self.store.list(&caller.scope, listing.clone()).await?;
+            found.extend(page.sessions);
+            listing.after = page.next;
+            if listing.after.is_none() || found.len() >= count {
+                return Ok(found);
             }
-            let mut found = found.lock();
-            found.push(info.clone());
-            if found.len() > count.saturating_mul(4) {
-                order(&mut found);
-            }
-            false
-        };
-        let only = Some(Only(Arc::new(note)));
-        let listing = Listing { only, workspace: workspace.cloned(), ..Listing::default() };
-        self.store.list(&caller.scope, listing).await?;
-        let mut latest = std::mem::take(&mut *latest.lock());
-        order(&mut latest);
-        Ok(latest)
+        }
     }
 
     /// A session of work of a workspace, as a use of it: its notebook is none.
@@ -155,10 +152,10 @@ impl Service {
         Ok(info)
     }
 
-    /// Whether an agent wrote to a session within the hot time and nothing ended it. An import is
+    /// True if an agent wrote to a session within the hot time and nothing ended it. An import is
     /// no work of an agent, and what a fork has of its parent is not its own.
     async fn is_live(&self, info: &SessionInfo) -> bool {
-        if Status::of(info) == Status::Terminated {
+        if Status::from_info(info) == Status::Terminated {
             return false;
         }
         let last = info.tail.0.checked_sub(1).map(Position);
@@ -217,7 +214,7 @@ impl Service {
         Ok(Some(end))
     }
 
-    /// Whether the session exists, in any state.
+    /// True if the session exists, in any state.
     async fn known(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
         match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
             Ok(_) => Ok(true),

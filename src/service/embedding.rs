@@ -79,11 +79,11 @@ pub(super) struct Embedding {
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
     rota: Rota,
-    state: Mutex<State>,
+    state: Mutex<EmbedState>,
 }
 
 #[derive(Default)]
-struct State {
+struct EmbedState {
     /// Requests for the task to look, and whether it runs.
     asked: u64,
     runs: bool,
@@ -95,7 +95,7 @@ struct State {
     numbers: Option<usize>,
 }
 
-impl State {
+impl EmbedState {
     fn fail(&mut self, problem: String) {
         self.failures = self.failures.saturating_add(1);
         (self.is_failing, self.problem) = (true, Some(problem));
@@ -103,7 +103,7 @@ impl State {
 }
 
 /// A piece that is to be sent.
-struct Piece {
+struct UnsentPiece {
     /// Of which of the slices.
     slice: usize,
     position: Position,
@@ -117,7 +117,7 @@ impl Embedding {
         Self { embedder, secrets, all, scopes, rota, state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EmbedState> {
         self.state.lock()
     }
 
@@ -126,14 +126,14 @@ impl Embedding {
     }
 
     /// The vectors of a scope.
-    pub(super) fn of(&self, scope: &Scope) -> Arc<ScopeIndex> {
+    pub(super) fn index_of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes.lock();
         let new = || Arc::new(ScopeIndex::new(scope.clone(), self.holding()));
         Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
     }
 
     pub(super) fn note(&self, moved: Moved) {
-        self.of(&moved.key.scope).note(moved);
+        self.index_of(&moved.key.scope).note(moved);
     }
 
     pub(super) fn all(&self) -> Vec<Arc<ScopeIndex>> {
@@ -141,7 +141,7 @@ impl Embedding {
     }
 
     pub(super) fn behind(&self, scope: &Scope) -> VectorsBehind {
-        let events = self.of(scope).coverage().events_behind;
+        let events = self.index_of(scope).coverage().events_behind;
         VectorsBehind { events, problem: self.state().problem.clone() }
     }
 
@@ -198,7 +198,7 @@ impl Embedding {
         {
             self.state().numbers = Some(part.numbers());
         }
-        self.of(scope).adopt(file, passages, Vec::new());
+        self.index_of(scope).adopt(file, passages, Vec::new());
         true
     }
 
@@ -209,19 +209,21 @@ impl Embedding {
 
     /// The pieces of an event, which are those of the index where it has no secrets. The rules see
     /// its body, where names of members count; then all that it says, and each piece.
-    fn pieces(&self, event: &Event, slice: usize) -> Vec<Piece> {
-        let own = EventText::of(event);
+    fn pieces(&self, event: &Event, slice: usize) -> Vec<UnsentPiece> {
+        let own = EventText::from_event(event);
         let body = self.secrets.masked(str::from_utf8(&event.body).unwrap_or_default());
         let mut said = match body.report().is_empty() {
             true => own.clone(),
-            false => EventText::of(&Event { body: body.into_text().into(), ..event.clone() }),
+            false => {
+                EventText::from_event(&Event { body: body.into_text().into(), ..event.clone() })
+            }
         };
         said.text = self.secrets.masked(&said.text).into_text();
         let piece = |number: u16| {
             let has_one = said.text == own.text || !own.piece(number).is_empty();
             let text = Some(said.piece(number)).filter(|text| has_one && !text.is_empty())?;
             let text = self.secrets.masked(text);
-            Some(Piece { slice, position: event.position, number, text })
+            Some(UnsentPiece { slice, position: event.position, number, text })
         };
         (0..PIECES_MAX).map_while(piece).collect()
     }
@@ -318,7 +320,7 @@ impl Service {
     /// Chooses what to read for the next request, of the scopes in turn whose words are in the
     /// index already.
     fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
-        let has_words = |index: &ScopeIndex| self.indexing.of(&index.scope).is_caught_up();
+        let has_words = |index: &ScopeIndex| self.indexing.index_of(&index.scope).is_caught_up();
         let with_work = embedding.all().into_iter();
         let with_work = with_work.filter(|index| index.has_events() && has_words(index));
         let index = embedding.rota.next(with_work)?;
@@ -327,8 +329,13 @@ impl Service {
     }
 
     /// Reads as many events as one request has room for.
-    async fn batch(&self, embedding: &Embedding, index: &ScopeIndex, wanted: Vec<Wanted>) -> Batch {
-        let mut batch = Batch::default();
+    async fn batch(
+        &self,
+        embedding: &Embedding,
+        index: &ScopeIndex,
+        wanted: Vec<Wanted>,
+    ) -> EmbedRequest {
+        let mut batch = EmbedRequest::default();
         for one in wanted {
             let read = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await;
             let Some(slice) = read else { continue };
@@ -358,7 +365,7 @@ impl Service {
     /// Finds what is nearest in meaning to a vector, of what `keep` keeps.
     pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
-        self.over(&embedding.of(scope), |parts| {
+        self.over(&embedding.index_of(scope), |parts| {
             let parts = parts.iter().filter_map(|bytes| Meaning::trusted(bytes).ok());
             nearest(&parts.collect::<Vec<_>>(), vector, keep)
         })
@@ -388,8 +395,8 @@ impl Service {
 
 /// Content of one request.
 #[derive(Default)]
-struct Batch {
+struct EmbedRequest {
     slices: Vec<(Wanted, Range)>,
-    pieces: Vec<Piece>,
+    pieces: Vec<UnsentPiece>,
     is_full: bool,
 }

@@ -46,14 +46,14 @@ pub(super) struct FactsCache {
 
 #[derive(Default)]
 struct Slots {
-    sessions: HashMap<SessionKey, Slot>,
+    sessions: HashMap<SessionKey, FactsSlot>,
     /// Sessions being read for events that are due after a batch.
     adding: HashSet<SessionKey>,
     uses: u64,
     bytes: usize,
 }
 
-struct Slot {
+struct FactsSlot {
     kept: Arc<tokio::sync::Mutex<Kept>>,
     /// Other sessions whose events its facts have: those that it reads from as a fork or continues.
     others: Writers,
@@ -117,7 +117,7 @@ impl FactsCache {
             let kept = Kept { held: Arc::clone(&held), ..Kept::default() };
             let kept = Arc::new(tokio::sync::Mutex::new(kept));
             let others = Some(BTreeSet::new());
-            Slot { kept, others, used, used_at: now, bytes: 0, held }
+            FactsSlot { kept, others, used, used_at: now, bytes: 0, held }
         });
         (slot.used, slot.used_at) = (used, now);
         Arc::clone(&slot.kept)
@@ -174,7 +174,7 @@ impl FactsCache {
     /// `None`.
     pub(super) fn forget_events_of(&self, scope: &Scope, writers: Option<&[SessionId]>) {
         let mut slots = self.slots();
-        let has_events = |key: &SessionKey, slot: &Slot| {
+        let has_events = |key: &SessionKey, slot: &FactsSlot| {
             let Some((writers, others)) = writers.zip(slot.others.as_ref()) else { return true };
             writers.iter().any(|writer| *writer == key.session || others.contains(writer))
         };

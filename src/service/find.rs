@@ -39,7 +39,7 @@ const FINDINGS_OF_WEAK_PERCENT: usize = 70;
 const MATCHES_MAX: usize = 400;
 
 /// Facts about a match before its event is read again.
-struct Placed {
+struct PlacedMatch {
     found: Match,
     /// In hundredths of the best match.
     score: u8,
@@ -49,7 +49,7 @@ struct Placed {
 }
 
 impl Service {
-    /// What matches the words, within `bytes_max` bytes of JSON.
+    /// Matches of the words, within `bytes_max` bytes of JSON.
     pub(super) async fn find(
         &self,
         key: &SessionKey,
@@ -147,7 +147,7 @@ impl Service {
 }
 
 /// The best matches, each with the step it belongs to, and whether there are no others.
-fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
+fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<PlacedMatch>, bool) {
     let research = &facts.research;
     let step_at = |position: Position| {
         let steps = research.steps();
@@ -167,7 +167,7 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
             Field::Step | Field::Reason | Field::Rejected | Field::Gap | Field::Source
         );
         let step = step_at(found.position).filter(|_| is_research);
-        Placed {
+        PlacedMatch {
             found,
             score: (100.0 * found.score / most).round() as u8,
             step: step.map(|step| step.number),
@@ -179,7 +179,7 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
 }
 
 /// Positions of the matches that are not weak, ascending.
-fn strong(placed: &[Placed]) -> Vec<Position> {
+fn strong(placed: &[PlacedMatch]) -> Vec<Position> {
     let strong = placed.iter().filter(|one| one.score >= WEAK_SCORE);
     let mut strong: Vec<Position> = strong.map(|one| one.found.position).collect();
     strong.sort_unstable();
@@ -193,8 +193,13 @@ fn closed_gaps(facts: &Facts) -> HashSet<String> {
 }
 
 /// The line of a match; `None` when the event has been redacted since.
-fn line(query: &Query, event: &Event, one: Placed, closed: &HashSet<String>) -> Option<MatchLine> {
-    let Placed { found, score, mut step, mut branch, superseded_by } = one;
+fn line(
+    query: &Query,
+    event: &Event,
+    one: PlacedMatch,
+    closed: &HashSet<String>,
+) -> Option<MatchLine> {
+    let PlacedMatch { found, score, mut step, mut branch, superseded_by } = one;
     let bytes_max = if score < WEAK_SCORE { WEAK_BYTES } else { SNIPPET_BYTES };
     let mut shown = None;
     passages(event, |passage| {

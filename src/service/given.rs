@@ -2,13 +2,10 @@
 //! or of others of its workspace: hidden metadata names the events, so that a redaction and an
 //! erasure find them without reading a session. It must not look at what a text says.
 
-use std::sync::Arc;
-
 use super::{Caller, RESERVED_METADATA, Service, ServiceResult};
 use crate::{
-    env::sync::Mutex,
-    event::{Batch, EventId, Position, SessionId, Timestamp, kinds},
-    store::{Listing, Only, SessionInfo},
+    event::{Batch, EventId, Position, SessionId, Timestamp, kinds, limits},
+    store::{Condition, Listing, SessionInfo},
 };
 
 /// Before the id of the event, in the name of its metadata.
@@ -60,24 +57,16 @@ impl Service {
         workspace: String,
         since: Timestamp,
     ) -> ServiceResult<Vec<SessionInfo>> {
-        let found = Arc::new(Mutex::from(Vec::new()));
-        let noted = Arc::clone(&found);
-        let note = move |info: &SessionInfo| {
-            let is_given = info.metadata.keys().any(|key| key.starts_with(&name()));
-            if is_given && info.updated_at >= since {
-                noted.lock().push(info.clone());
-            }
-            false
+        let listing = Listing {
+            limit: limits::LISTED_LOOKS_MAX,
+            workspace: Some(workspace),
+            include_archived: true,
+            only: Some(Condition::All(vec![
+                Condition::NameBegins(name()),
+                Condition::UpdatedFrom(since),
+            ])),
+            ..Listing::default()
         };
-        let only = Some(Only(Arc::new(note)));
-        let workspace = Some(workspace);
-        let mut listing = Listing { only, workspace, include_archived: true, ..Listing::default() };
-        loop {
-            let page = self.store.list(&caller.scope, listing.clone()).await?;
-            let Some(next) = page.next else { break };
-            listing.after = Some(next);
-        }
-        let sessions = std::mem::take(&mut *found.lock());
-        Ok(sessions)
+        self.all_listed(caller, listing, usize::MAX).await
     }
 }

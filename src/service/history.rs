@@ -118,8 +118,9 @@ impl Service {
         let mut left = self.store.unfinished(&caller.scope, workspace, limit).await?;
         // The engine knows leases and checkpoints: an open call, as `wake` finds it, is among the
         // events.
-        let is_left =
-            |past: &&Past| past.calls_open > 0 && Status::of(&past.info) != Status::Terminated;
+        let is_left = |past: &&Past| {
+            past.calls_open > 0 && Status::from_info(&past.info) != Status::Terminated
+        };
         let open = sessions.iter().filter(is_left).map(|past| past.info.clone());
         let new: Vec<SessionInfo> =
             open.filter(|info| left.iter().all(|known| known.key != info.key)).collect();

@@ -116,7 +116,7 @@ impl Service {
             bytes_left -= bytes;
             if let Some(event) = read.into_iter().next() {
                 let (query, piece) = (Arc::clone(query), hit.piece);
-                let row = move || query.row(EventText::of(&event).piece(piece));
+                let row = move || query.row(EventText::from_event(&event).piece(piece));
                 let row = if bytes < LARGE_BYTES {
                     row()
                 } else {
@@ -294,7 +294,7 @@ fn drawn(
 ) -> Option<Drawn> {
     let event = events.iter().find(|event| event.position == position)?.clone();
     pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
-    let said = EventText::of(&event);
+    let said = EventText::from_event(&event);
     let admits = is_by_words || query.admits(&event, said.speaker.as_deref());
     if said.text.is_empty() || !query.fits(&said.text) || !admits {
         return None;
@@ -341,7 +341,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Joins what words found and what is near in meaning, in one order.
-    pub(super) fn of(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
+    pub(super) fn merged(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
         let mut places = HashMap::new();
         let mut all: Vec<Self> = Vec::new();
         let is_fused = !near.is_empty();

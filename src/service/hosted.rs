@@ -34,7 +34,7 @@ impl From<&SessionInfo> for Thread {
             kind: "session_thread".to_owned(),
             session_id: session.to_string(),
             agent: hosted(&info.metadata).agent,
-            status: Status::of(info).as_str().to_owned(),
+            status: Status::from_info(info).as_str().to_owned(),
             created_at: info.created_at.to_string(),
             updated_at: info.updated_at.to_string(),
             archived_at: info.archived_at.map(|time| time.to_string()),

@@ -2,7 +2,7 @@
 //! sessions that come after. It must not link a session.
 
 use super::{
-    Caller, Code, Service, ServiceResult, dates,
+    Caller, Code, Service, ServiceResult,
     line::{continued, is_beside},
     past::{Past, past},
 };
@@ -22,7 +22,7 @@ const REMEMBERED_PART: usize = 10;
 const ITEMS_MAX: usize = 32;
 
 impl Service {
-    /// What the workspace keeps: the most important first, then the newest.
+    /// Items that the workspace keeps: the most important first, then the newest.
     pub(super) async fn lasting(
         &self,
         caller: &Caller,
@@ -63,7 +63,7 @@ impl Service {
                 break;
             }
             // The text of the last work has them, but for what was done in one since.
-            let worked_on = dates(&info).1;
+            let worked_on = info.worked_at();
             if before.iter().any(|(key, until)| *key == info.key && worked_on <= *until) {
                 continue;
             }
@@ -92,7 +92,7 @@ impl Service {
             last = Some(others.remove(0).0);
         }
         let line = |(past, outcome): (Past, String)| Earlier {
-            at: dates(&past.info).1,
+            at: past.info.worked_at(),
             is_open: past.calls_open > 0 || open.iter().any(|info| info.key == past.info.key),
             session: past.info.key.session.to_string(),
             asked: past.goal,
@@ -102,7 +102,7 @@ impl Service {
         Ok((last.map(|past| (past, has_work)), StartText { earlier, ..StartText::new(workspace) }))
     }
 
-    /// What the workspace of a session keeps, as a list for a text of so many tokens: a tenth of
+    /// Items that the workspace of a session keeps, as a list for a text of so many tokens: a tenth of
     /// them. Where it cannot be read, the text has none.
     pub(super) async fn kept_in_workspace(
         &self,
@@ -139,7 +139,7 @@ impl Service {
         // What cannot be read says nothing; its name leads to the error.
         let rules = self.look_over_line(&past.info.key, None, harness::rules).await;
         let (name, rules) = (past.info.key.session.as_str(), rules.unwrap_or_default());
-        let at = dates(&past.info).1;
+        let at = past.info.worked_at();
         Ok(harness::pointer_to(name, at, &past.goal, &rules))
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn is_work(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Whether anything was done in a session. What cannot be read may be work.
+    /// True if anything was done in a session. What cannot be read may be work.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
         if info.tail.0 > LOOK_EVENTS as u64 {
             return true;

@@ -35,7 +35,7 @@ pub enum MemoryPlace {
 }
 
 /// Destination of an item.
-struct Target {
+struct Destination {
     session: SessionId,
     /// The workspace whose notebook it is.
     workspace: Option<String>,
@@ -105,7 +105,7 @@ impl Service {
     async fn looked_at(
         &self,
         at: &SessionKey,
-        target: &Target,
+        target: &Destination,
         body: &MemoryBody,
         id: Option<EventId>,
     ) -> ServiceResult<(Vec<SimilarItem>, ServiceResult<()>, Option<Position>)> {
@@ -151,7 +151,7 @@ impl Service {
         caller: &Caller,
         place: &MemoryPlace,
         kind: MemoryKind,
-    ) -> ServiceResult<Target> {
+    ) -> ServiceResult<Destination> {
         let needs_session = || {
             let problem = format!("{} memory belongs to a session", kind.as_str());
             ServiceError::invalid("kind", problem).action("name the session, or choose semantic")
@@ -161,7 +161,7 @@ impl Service {
                 let info = self.store.used(&caller.key(session)).await?;
                 let notebook = info.workspace.as_deref().filter(|_| kind.is_lasting());
                 match notebook {
-                    Some(workspace) if !is_notebook(session) => Ok(Target {
+                    Some(workspace) if !is_notebook(session) => Ok(Destination {
                         session: self.notebook(caller, workspace).await?.0,
                         workspace: Some(workspace.to_owned()),
                         from: Some(PlaceBody {
@@ -170,7 +170,7 @@ impl Service {
                         }),
                     }),
                     None if is_notebook(session) => Err(needs_session()),
-                    _ => Ok(Target { session: session.clone(), workspace: None, from: None }),
+                    _ => Ok(Destination { session: session.clone(), workspace: None, from: None }),
                 }
             }
             MemoryPlace::Workspace(_) if !kind.is_lasting() => Err(needs_session()),
@@ -181,7 +181,7 @@ impl Service {
                     return Err(ServiceError::invalid("workspace", problem));
                 }
                 let (session, _) = self.notebook(caller, workspace).await?;
-                Ok(Target { session, workspace: Some(workspace.clone()), from: None })
+                Ok(Destination { session, workspace: Some(workspace.clone()), from: None })
             }
         }
     }

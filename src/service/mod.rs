@@ -9,6 +9,7 @@ mod append;
 mod audit;
 mod bind;
 mod chain;
+mod changes;
 mod checkpoints;
 mod continuing;
 mod copies;
@@ -95,7 +96,7 @@ pub use indexing::{IndexCounts, SearchOptions};
 pub use memory::MemoryPlace;
 pub use monitor::Monitor;
 pub use notebook::is_notebook;
-pub use of_store::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, dates, hex};
+pub use of_store::hex;
 pub use options::ResearchOptions;
 pub use paging::PageInCall;
 pub use past::Past;
@@ -119,7 +120,10 @@ pub use wake::{TakeUp, TakenUp};
 pub use window::{WINDOW_TOKENS_MAX, WindowCall, WindowView};
 
 pub use crate::search::EntityKind;
-pub use crate::store::{Appended, Change, Gap, Health, NewSession, Placed, Receipt, SessionInfo};
+pub use crate::store::{
+    Appended, BEGAN_KEY, Change, ENDED_KEY, Gap, Health, NewSession, Placed, Receipt, SessionInfo,
+    TAIL_KEY,
+};
 use crate::{
     access::PerTenant,
     env::{Clock, host::processors},

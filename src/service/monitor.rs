@@ -32,7 +32,7 @@ impl Default for Monitor {
 impl Monitor {
     /// The bounds of a session: those of its metadata, and the others from here.
     #[must_use]
-    pub fn of(self, metadata: &BTreeMap<String, String>) -> Self {
+    pub fn with_metadata(self, metadata: &BTreeMap<String, String>) -> Self {
         let said = |(name, _): (&str, &str)| metadata.get(name);
         Self {
             limit: said(LIMIT).and_then(|text| text.parse().ok()).unwrap_or(self.limit),

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event::{SessionId, limits},
     projection::text::clip,
-    store::{NewSession, SessionInfo, StoreError},
+    store::{Condition, NewSession, SessionInfo, StoreError},
 };
 
 /// Prefix of the id of a notebook, and the hexadecimal digits behind that.
@@ -42,6 +42,11 @@ pub fn is_notebook(session: &SessionId) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let digits = session.as_str().strip_prefix(PREFIX);
     digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(is_digit))
+}
+
+/// The condition of the sessions that are no notebooks.
+pub(super) fn no_notebook() -> Condition {
+    Condition::not(Condition::HexId(PREFIX.to_owned(), DIGITS))
 }
 
 /// Refuses a client's new session with the id of a notebook.

@@ -7,28 +7,8 @@ use crate::{
         events,
         sessions::{ForkedFrom, Session},
     },
-    event::Timestamp,
     store::{ForkPoint, Gap, Receipt, SessionInfo},
 };
-
-/// Metadata of an imported session: the times of its first and its last event, and the tail then.
-pub const BEGAN_KEY: &str = "import.began_at";
-/// See [`BEGAN_KEY`].
-pub const ENDED_KEY: &str = "import.ended_at";
-/// See [`BEGAN_KEY`].
-pub const TAIL_KEY: &str = "import.tail";
-
-/// When a session began and when it was worked on last: an imported one by its events, as long as
-/// nothing else is written to it.
-#[must_use]
-pub fn dates(info: &SessionInfo) -> (Timestamp, Timestamp) {
-    let at = |name: &str| info.metadata.get(name).and_then(|at| Timestamp::parse(at));
-    let began = at(BEGAN_KEY).map_or(info.created_at, |began| began.min(info.created_at));
-    let is_imported =
-        info.metadata.get(TAIL_KEY).is_some_and(|tail| *tail == info.tail.to_string());
-    let ended = at(ENDED_KEY).filter(|_| is_imported);
-    (began, ended.map_or(info.updated_at, |ended| ended.min(info.updated_at)))
-}
 
 /// Bytes as clients see them.
 #[must_use]
@@ -62,11 +42,11 @@ impl From<ForkPoint> for ForkedFrom {
 
 impl From<SessionInfo> for Session {
     fn from(info: SessionInfo) -> Self {
-        let (began, ended) = dates(&info);
+        let (began, ended) = (info.began_at(), info.worked_at());
         Self {
             id: info.key.session.to_string(),
             kind: "session".to_owned(),
-            status: Status::of(&info).as_str().to_owned(),
+            status: Status::from_info(&info).as_str().to_owned(),
             metadata: hosted::visible(&info.metadata),
             created_at: began.to_string(),
             updated_at: ended.to_string(),

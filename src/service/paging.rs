@@ -181,7 +181,7 @@ impl Service {
             self.computations.fit(tenant, &mut room, bytes)?;
             let memory = hit.memory;
             let item = memory.is_some().then(|| body::read::<MemoryBody>(&event.body)).flatten();
-            let said = || EventText::of(&event).text.trim().to_owned();
+            let said = || EventText::from_event(&event).text.trim().to_owned();
             let text = item.map_or_else(said, |item| item.text);
             let kind = memory.as_ref().map(|memory| memory.kind.clone());
             blocks.push(MemoryBlock {

@@ -23,7 +23,7 @@ pub struct Past {
     pub steps: u64,
     /// Gaps that are open.
     pub gaps_open: u64,
-    /// Whether its latest step was marked as the last.
+    /// True if its latest step was marked as the last.
     pub complete: bool,
     /// Calls of tools without a result.
     pub calls_open: usize,

@@ -36,11 +36,11 @@ pub struct Quotas {
 #[derive(Default)]
 pub(super) struct Ledger {
     quotas: PerTenant<Quotas>,
-    by_tenant: RwLock<HashMap<TenantId, Arc<Kept>>>,
+    by_tenant: RwLock<HashMap<TenantId, Arc<TenantCounts>>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct TenantCounts {
     sessions: AtomicU64,
     bytes: AtomicU64,
     /// Time of the last count of the store.
@@ -52,7 +52,7 @@ impl Ledger {
         Self { quotas, by_tenant: RwLock::default() }
     }
 
-    fn of(&self, tenant: &TenantId) -> Arc<Kept> {
+    fn counts_of(&self, tenant: &TenantId) -> Arc<TenantCounts> {
         let known = self.by_tenant.read();
         if let Some(kept) = known.get(tenant) {
             return Arc::clone(kept);
@@ -63,7 +63,7 @@ impl Ledger {
     }
 }
 
-impl Kept {
+impl TenantCounts {
     /// Reserves room, if there is enough.
     fn take(&self, quotas: &Quotas, sessions: u64, bytes: u64) -> Result<(), ServiceError> {
         let over = |counter: &AtomicU64, more: u64, max: u64| {
@@ -110,7 +110,7 @@ impl Service {
         }
         let bytes =
             (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
-        let kept = self.ledger.of(tenant);
+        let kept = self.ledger.counts_of(tenant);
         if kept.is_due(self.clock.monotonic(), true) {
             self.recount(tenant, &kept).await?;
         }
@@ -122,7 +122,7 @@ impl Service {
         kept.take(quotas, sessions, bytes)
     }
 
-    async fn recount(&self, tenant: &TenantId, kept: &Kept) -> ServiceResult<()> {
+    async fn recount(&self, tenant: &TenantId, kept: &TenantCounts) -> ServiceResult<()> {
         // The server's own sessions count against no quota.
         let own = UserId::new(AUDIT_USER).expect("a constant that is a name");
         let usage = self.store.usage(tenant, &own).await.inspect_err(|_| {

@@ -86,7 +86,7 @@ impl RecoverCall {
 }
 
 impl Service {
-    /// What a session holds, for a reader that lost its context.
+    /// Content of a session, for a reader that lost its context.
     ///
     /// # Errors
     /// `session_required`, `session_not_found`, `session_damaged`, `step_not_found`,

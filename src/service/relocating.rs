@@ -3,8 +3,6 @@
 //! durably, so that a call that was cut short is repeated and moves what is left. It must not copy
 //! an event, nor move a workspace below it: a workspace is its whole name.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 
 use super::{
@@ -12,9 +10,8 @@ use super::{
 };
 use crate::{
     api::handoff::{LeftBehind, MovedAnswer},
-    env::sync::Mutex,
-    event::{SessionId, WORKSPACE_MOVED},
-    store::{Change, Listing, Only, SessionInfo},
+    event::{SessionId, WORKSPACE_MOVED, limits},
+    store::{Change, Listing},
 };
 
 /// Sessions that are moved at once.
@@ -104,16 +101,9 @@ impl Service {
 
     /// Every session of a workspace, its notebooks among them.
     async fn all_in(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
-        let found = Arc::new(Mutex::from(Vec::new()));
-        let noted = Arc::clone(&found);
-        let note = move |info: &SessionInfo| {
-            noted.lock().push(info.key.session.clone());
-            false
-        };
-        let only = Some(Only(Arc::new(note)));
-        let listing = Listing { only, workspace: Some(workspace.to_owned()), ..Listing::default() };
-        self.store.list(&caller.scope, listing).await?;
-        let sessions = std::mem::take(&mut *found.lock());
-        Ok(sessions)
+        let (limit, workspace) = (limits::LISTED_LOOKS_MAX, Some(workspace.to_owned()));
+        let listing = Listing { limit, workspace, ..Listing::default() };
+        let listed = self.store.list(&caller.scope, listing).await?.sessions;
+        Ok(listed.into_iter().map(|info| info.key.session).collect())
     }
 }

@@ -59,7 +59,7 @@ pub struct RecordedStep {
 }
 
 /// The target of a step.
-struct Target {
+struct StepTarget {
     /// The session; a new one under a new name when absent.
     session: Option<SessionId>,
     /// True if it must be created.
@@ -69,7 +69,7 @@ struct Target {
     continues: Option<SessionId>,
 }
 
-impl Target {
+impl StepTarget {
     fn existing(session: SessionId, by: BoundBy) -> Self {
         Self { session: Some(session), new: false, by, continues: None }
     }
@@ -110,7 +110,7 @@ impl Service {
         let target = self.target(caller, via, &call).await?;
         let (bound_by, continues) = (target.by, target.continues.clone());
         let (session, extent, repeated) = match target {
-            Target { session: Some(session), new: false, .. } => {
+            StepTarget { session: Some(session), new: false, .. } => {
                 let appended = self.append_step(caller, &session, &call).await;
                 let (extent, repeated) = match appended {
                     Err(error) if error.hint.next_step == Some(1) => {
@@ -171,10 +171,15 @@ impl Service {
 
     /// The target of a step: the given or bound session. A first step without a session id uses the
     /// bound session if that holds no other work, and starts a session otherwise.
-    async fn target(&self, caller: &Caller, via: &Via, call: &StepCall) -> ServiceResult<Target> {
+    async fn target(
+        &self,
+        caller: &Caller,
+        via: &Via,
+        call: &StepCall,
+    ) -> ServiceResult<StepTarget> {
         if call.session.is_some() || call.step.number > 1 {
             let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
-            return Ok(Target::existing(session, by));
+            return Ok(StepTarget::existing(session, by));
         }
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
@@ -183,14 +188,14 @@ impl Service {
             let by = BoundBy::Started;
             return match self.end_of_line(caller, session).await? {
                 Some(session) => self.first_step(caller, call, session, by, None).await,
-                None => Ok(Target::new(Some(session.clone()), by)),
+                None => Ok(StepTarget::new(Some(session.clone()), by)),
             };
         }
         if let Some(session) = remembered.session {
             return self.first_step(caller, call, session, BoundBy::Connection, None).await;
         }
         if remembered.fresh {
-            return Ok(Target::new(None, BoundBy::New));
+            return Ok(StepTarget::new(None, BoundBy::New));
         }
         let locals = self.locals(caller, via).await?;
         match meant(&locals) {
@@ -200,12 +205,12 @@ impl Service {
             }
             Meant::Several if self.is_new_work(caller, call, &locals).await? => {
                 Ok(match without_research(&locals) {
-                    Some(idle) => Target::existing(idle.clone(), BoundBy::Directory),
-                    None => Target::new(None, BoundBy::New),
+                    Some(idle) => StepTarget::existing(idle.clone(), BoundBy::Directory),
+                    None => StepTarget::new(None, BoundBy::New),
                 })
             }
             Meant::Several => Err(self.session_required(caller, via, &locals).await?),
-            Meant::None => Ok(Target::new(None, BoundBy::New)),
+            Meant::None => Ok(StepTarget::new(None, BoundBy::New)),
         }
     }
 
@@ -240,7 +245,7 @@ impl Service {
         session: SessionId,
         by: BoundBy,
         idle: Option<SessionId>,
-    ) -> ServiceResult<Target> {
+    ) -> ServiceResult<StepTarget> {
         let key = caller.key(&session);
         let leaves = by == BoundBy::Connection;
         let look = |info: &SessionInfo, facts: &Facts| {
@@ -249,7 +254,7 @@ impl Service {
         };
         let (first, archived, other) = match self.with_facts(&key, look).await {
             Err(error) if error.code.is_gone() && leaves => {
-                return Ok(Target::new(None, BoundBy::New));
+                return Ok(StepTarget::new(None, BoundBy::New));
             }
             found => found?,
         };
@@ -258,12 +263,12 @@ impl Service {
             None => false,
         };
         if repeats || !(other || archived && leaves) {
-            return Ok(Target::existing(session, by));
+            return Ok(StepTarget::existing(session, by));
         }
         let continues = other.then_some(session);
         Ok(match idle.filter(|idle| continues.as_ref() != Some(idle)) {
-            Some(idle) => Target { continues, ..Target::existing(idle, by) },
-            None => Target { continues, ..Target::new(None, BoundBy::New) },
+            Some(idle) => StepTarget { continues, ..StepTarget::existing(idle, by) },
+            None => StepTarget { continues, ..StepTarget::new(None, BoundBy::New) },
         })
     }
 
@@ -295,7 +300,7 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: &StepCall,
-        target: Target,
+        target: StepTarget,
     ) -> ServiceResult<(SessionId, Range, bool)> {
         if let Verdict::Taken(_) = judge(&Facts::default(), call, self.options.steps_max)? {
             return Err(ServiceError::new(Code::InternalError, "a new session holds no step"));

@@ -9,7 +9,6 @@ use super::{
     added::event,
     chain::ChainLink,
     line::{continues, is_beside, read_before, restored_from, saved_at},
-    of_store::dates,
     past::{Past, past},
     store_error::unwritten,
     titles::title_elsewhere,
@@ -304,18 +303,18 @@ impl Service {
         let info = chosen.clone();
         let line = self.line_before(&info.key).await?;
         let is_other = |other: &&SessionInfo| {
-            dates(other).1 > dates(&info).1
+            other.worked_at() > info.worked_at()
                 && !line.iter().any(|link| link.key == other.key)
                 && named.successor.as_ref() != Some(&other.key.session)
         };
         let later = worked.iter().filter(is_other).take(NOTICES_MAX);
         let passed = hurt.iter().take(NOTICES_MAX).map(|(other, error)| {
-            let written = dates(other).1;
+            let written = other.worked_at();
             format!("{}; it was written to last ({written}) and is passed over", error.message)
         });
         let notices = passed
             .chain(later.map(|other| {
-                let (session, written) = (&other.key.session, dates(other).1);
+                let (session, written) = (&other.key.session, other.worked_at());
                 format!(
                     "session {session} was written to later ({written}) and not saved; name it to \
                      restore it"
@@ -578,10 +577,10 @@ fn wanted(facts: &Facts) -> Vec<String> {
 fn likeness(facts: &Facts, asked: &[String]) -> impl Fn(&str) -> usize {
     let rarity = Rarity::of(facts.findings.found().iter().map(|one| &*one.text));
     let own = if asked.is_empty() { wanted(facts) } else { Vec::new() };
-    let wanted = asked.iter().chain(&own).map(|text| Vector::of(text, &rarity));
+    let wanted = asked.iter().chain(&own).map(|text| Vector::from_text(text, &rarity));
     let wanted: Vec<Vector> = wanted.collect();
     move |text| {
-        let vector = Vector::of(text, &rarity);
+        let vector = Vector::from_text(text, &rarity);
         let alike = wanted.iter().map(|one| one.cosine(&vector)).fold(0.0, f64::max) * 1_000.0;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 000")]
         let alike = alike.clamp(0.0, 1_000.0).round() as usize;

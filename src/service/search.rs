@@ -170,7 +170,7 @@ impl Service {
             trust: TRUST.to_owned(),
         };
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
-        let found = Found::of(ranked.hits, near);
+        let found = Found::merged(ranked.hits, near);
         let mut looked = Looked::new(place);
         self.show(caller, (&query, &index), found, bounds, &mut looked, &mut answer).await?;
         if is_cut && answer.next_page.is_none() {

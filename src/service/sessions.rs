@@ -11,8 +11,7 @@ use super::{
     error::check_count,
     given,
     hosted::{self, Wanted, check_names},
-    notebook::{is_notebook, refuse_reserved},
-    of_store::dates,
+    notebook::{no_notebook, refuse_reserved},
     page::{self, page_limit},
     status,
     store_error::unwritten,
@@ -24,9 +23,11 @@ use crate::{
         hosted::Thread,
         sessions::{CreateSession, Session, SessionList, UpdateSession},
     },
-    env::sync::Mutex,
     event::{Batch, BatchKey, NewEvent, SessionId, SessionKey, Timestamp, limits},
-    store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
+    store::{
+        Appended, Change, Condition, Listed, Listing, ListingOrder, NewSession, SessionInfo,
+        StoreError,
+    },
 };
 
 /// Notebooks that a page without a filter passes over at most.
@@ -165,91 +166,32 @@ impl Service {
         check_count("metadata[]", query.metadata.len())?;
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
         let limit = page_limit(query.limit)?;
-        if query.by_activity {
-            return self.sessions_by_activity(caller, query, limit, archived).await;
-        }
-        let created = (query.created_from, query.created_to);
-        let filters =
-            !query.statuses.is_empty() || !query.metadata.is_empty() || created != (None, None);
-        let looks = if filters { limits::LISTED_LOOKS_MAX } else { limit + NOTEBOOKS_PASSED };
+        let is_filtered = !query.statuses.is_empty()
+            || !query.metadata.is_empty()
+            || (query.created_from, query.created_to) != (None, None);
         let listing = Listing {
             limit,
-            looks,
+            looks: match (query.by_activity, is_filtered) {
+                (true, _) => usize::MAX,
+                (false, true) => limits::LISTED_LOOKS_MAX,
+                (false, false) => limit + NOTEBOOKS_PASSED,
+            },
             after: query.page.as_deref().map(open_page).transpose()?,
+            order: if query.by_activity { ListingOrder::Worked } else { ListingOrder::Created },
             ascending: query.ascending,
-            workspace: query.workspace,
             include_archived: query.include_archived || archived,
-            only: Some(only(query.statuses, query.metadata, created)),
+            only: Some(query.condition()),
+            workspace: query.workspace,
             ..Listing::default()
         };
-        let Listed { mut sessions, next } = self.store.list(&caller.scope, listing).await?;
+        let _place = match query.by_activity {
+            true => Some(self.places.ask_again(&caller.scope.tenant).await?),
+            false => None,
+        };
+        let Listed { mut sessions, next, .. } = self.store.list(&caller.scope, listing).await?;
         self.title(&mut sessions).await;
         let next_page =
             next.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
-        Ok(SessionPage { sessions, next_page })
-    }
-
-    /// A page of sessions in the order in which they were written to last. Each page looks at every
-    /// session.
-    async fn sessions_by_activity(
-        &self,
-        caller: &Caller,
-        query: SessionQuery,
-        limit: usize,
-        archived: bool,
-    ) -> ServiceResult<SessionPage> {
-        let before = query.page.as_deref().map(open_page).transpose()?;
-        let created = (query.created_from, query.created_to);
-        let (wanted, ascending) = (only(query.statuses, query.metadata, created), query.ascending);
-        let place = |info: &SessionInfo| (dates(info).1, info.key.session.clone());
-        let follows = move |one: &(Timestamp, SessionId), other: &(Timestamp, SessionId)| {
-            if ascending { one > other } else { one < other }
-        };
-        let first = move |found: &mut Vec<SessionInfo>| {
-            found.sort_by_key(place);
-            if !ascending {
-                found.reverse();
-            }
-            found.truncate(limit + 1);
-        };
-        let seen = Arc::new(Mutex::from(Vec::new()));
-        let (mut after, mut turn) = (None, None);
-        loop {
-            turn = Some(self.places.turn(&caller.scope.tenant, turn).await?);
-            let (found, wanted, before) = (Arc::clone(&seen), wanted.clone(), before.clone());
-            let note = move |info: &SessionInfo| {
-                if wanted.0(info)
-                    && before.as_ref().is_none_or(|before| follows(&place(info), before))
-                {
-                    let mut found = found.lock();
-                    found.push(info.clone());
-                    if found.len() > 4 * (limit + 1) {
-                        first(&mut found);
-                    }
-                }
-                false
-            };
-            let listing = Listing {
-                only: Some(Only(Arc::new(note))),
-                workspace: query.workspace.clone(),
-                include_archived: query.include_archived || archived,
-                after,
-                ..Listing::default()
-            };
-            after = self.store.list(&caller.scope, listing).await?.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        drop(turn);
-        let mut sessions = std::mem::take(&mut *seen.lock());
-        first(&mut sessions);
-        let is_more = sessions.len() > limit;
-        sessions.truncate(limit);
-        let last = sessions.last().filter(|_| is_more).map(place);
-        self.title(&mut sessions).await;
-        let next_page =
-            last.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
         Ok(SessionPage { sessions, next_page })
     }
 
@@ -264,32 +206,18 @@ impl Service {
         offset: usize,
         limit: usize,
     ) -> ServiceResult<(Vec<SessionInfo>, usize)> {
-        let seen = Arc::new(Mutex::from((Vec::new(), 0)));
-        let (mut after, mut place) = (None, None);
-        loop {
-            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
-            let found = Arc::clone(&seen);
-            let count = move |info: &SessionInfo| {
-                if !is_notebook(&info.key.session) {
-                    let mut found = found.lock();
-                    if found.1 >= offset && found.0.len() < limit {
-                        found.0.push(info.clone());
-                    }
-                    found.1 += 1;
-                }
-                false
-            };
-            let only = Some(Only(Arc::new(count)));
-            let workspace = workspace.clone();
-            let listing = Listing { only, workspace, after, ..Listing::default() };
-            let page = self.store.list(&caller.scope, listing).await?;
-            after = page.next;
-            if after.is_none() {
-                let (mut sessions, count) = std::mem::take(&mut *seen.lock());
-                self.title(&mut sessions).await;
-                return Ok((sessions, count));
-            }
-        }
+        let listing = Listing {
+            limit,
+            skip: offset,
+            count: true,
+            workspace,
+            only: Some(no_notebook()),
+            ..Listing::default()
+        };
+        let _place = self.places.ask_again(&caller.scope.tenant).await?;
+        let Listed { mut sessions, selected, .. } = self.store.list(&caller.scope, listing).await?;
+        self.title(&mut sessions).await;
+        Ok((sessions, selected))
     }
 
     /// A session's record.
@@ -421,23 +349,27 @@ impl Service {
 }
 
 /// The filter of a listing. Notebooks are listed nowhere.
-fn only(
-    statuses: Vec<String>,
-    metadata: Vec<Wanted>,
-    (from, to): (Option<Timestamp>, Option<Timestamp>),
-) -> Only {
-    Only(Arc::new(move |info: &SessionInfo| {
-        let status = Status::of(info).as_str();
-        let has = |pair: &Wanted| {
-            info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
-        };
-        let began = dates(info).0;
-        !is_notebook(&info.key.session)
-            && from.is_none_or(|from| began >= from)
-            && to.is_none_or(|to| began < to)
-            && (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
-            && metadata.iter().all(has)
-    }))
+impl SessionQuery {
+    /// The condition of its sessions, besides that on their workspace.
+    fn condition(&self) -> Condition {
+        let began = self.created_from.map(Condition::BeganFrom);
+        let before = self.created_to.map(|to| Condition::not(Condition::BeganFrom(to)));
+        let statuses = self.statuses.iter().filter_map(|status| Status::parse(status));
+        let statuses = Condition::Any(statuses.map(Status::condition).collect());
+        let statuses = (!self.statuses.is_empty()).then_some(statuses);
+        let pairs = self.metadata.iter().map(|wanted| {
+            let pair = Condition::Pair(wanted.name.clone(), wanted.value.clone());
+            match wanted.usual.as_ref() == Some(&wanted.value) {
+                true => {
+                    let none = Condition::not(Condition::Named(wanted.name.clone()));
+                    Condition::Any(vec![pair, none])
+                }
+                false => pair,
+            }
+        });
+        let all = [Some(no_notebook()), began, before, statuses].into_iter().flatten();
+        Condition::All(all.chain(pairs).collect())
+    }
 }
 
 fn open_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {

@@ -77,7 +77,7 @@ pub(super) fn beside(event: &Event) -> String {
 
 /// All that an event says.
 pub(super) fn shown_text(event: &Event) -> String {
-    item_text(event).unwrap_or_else(|| EventText::of(event).text.trim().to_owned())
+    item_text(event).unwrap_or_else(|| EventText::from_event(event).text.trim().to_owned())
 }
 
 /// Words of an event that is a record of members: its text, and the other members by their names;
@@ -156,7 +156,7 @@ fn call(event: &Event) -> Option<String> {
 
 /// Outcome of a call, in a line: the last that a tool said, where the result of a run stands.
 fn outcome(result: &Event) -> String {
-    let said = EventText::of(result);
+    let said = EventText::from_event(result);
     let last = said.text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     one_line(last, OUTCOME_CHARS)
 }

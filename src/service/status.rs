@@ -5,7 +5,7 @@
 use super::RESERVED_METADATA;
 use crate::{
     event::{Batch, Origin, kinds},
-    store::SessionInfo,
+    store::{Condition, SessionInfo},
 };
 
 /// The status of a session.
@@ -37,12 +37,34 @@ impl Status {
 
     /// The status of a session.
     #[must_use]
-    pub fn of(info: &SessionInfo) -> Self {
+    pub fn from_info(info: &SessionInfo) -> Self {
         match recorded(info) {
             _ if info.archived_at.is_some() => Self::Terminated,
             Some(status) => status,
             None => Self::Idle,
         }
+    }
+
+    /// The status of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
+
+    /// The condition of the sessions with this status.
+    pub(super) fn condition(self) -> Condition {
+        let recorded = |status: Self| Condition::Pair(name(), status.as_str().to_owned());
+        if self == Self::Terminated {
+            return Condition::Any(vec![Condition::Archived, recorded(self)]);
+        }
+        let own = match self {
+            Self::Idle => {
+                let others = Self::ALL.into_iter().filter(|other| *other != Self::Idle);
+                Condition::not(Condition::Any(others.map(recorded).collect()))
+            }
+            _ => recorded(self),
+        };
+        Condition::All(vec![Condition::not(Condition::Archived), own])
     }
 
     /// The status that a type of event reports.
@@ -63,8 +85,7 @@ fn name() -> String {
 }
 
 fn recorded(info: &SessionInfo) -> Option<Status> {
-    let status = info.metadata.get(&name())?;
-    Status::ALL.into_iter().find(|known| known.as_str() == status)
+    Status::parse(info.metadata.get(&name())?)
 }
 
 /// Has the status that a batch reports stored with its events. Imported events are skipped: they

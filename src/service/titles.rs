@@ -38,10 +38,10 @@ pub(super) fn title_elsewhere(info: &SessionInfo) -> Option<(String, String)> {
 
 /// Titles that were shown lately.
 #[derive(Debug, Default)]
-pub(super) struct Titles(Mutex<Shown>);
+pub(super) struct Titles(Mutex<TitleCache>);
 
 #[derive(Debug, Default)]
-struct Shown {
+struct TitleCache {
     /// Number of times that words were taken away: they may be while a title is read.
     taken: u64,
     kept: HashMap<(SessionKey, Position), Option<String>>,
@@ -114,19 +114,19 @@ fn named_by(info: &SessionInfo) -> Option<(SessionKey, Position)> {
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct TitleMembers<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     context: Option<String>,
     goal: Option<String>,
     description: Option<String>,
-    entry: Option<Entry>,
+    entry: Option<TranscriptLine>,
 }
 
 /// A line of a program's transcript that names it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct TranscriptLine {
     custom_title: Option<String>,
     ai_title: Option<String>,
     summary: Option<String>,
@@ -135,7 +135,7 @@ struct Entry {
 /// The words of an event that name a session.
 fn words_of(event: &Event) -> Option<String> {
     let event = event.paired();
-    let said = body::read::<Said<'_>>(&event.body)?;
+    let said = body::read::<TitleMembers<'_>>(&event.body)?;
     let (text, chars_max) = match event.kind.as_str() {
         kinds::USER_MESSAGE => {
             let content = said.content?;
@@ -144,7 +144,7 @@ fn words_of(event: &Event) -> Option<String> {
             (Some(typed).filter(|typed| !typed.is_empty()).or_else(other), TITLE_CHARS)
         }
         kinds::TRANSCRIPT_ENTRY => {
-            let Entry { custom_title, ai_title, summary } = said.entry?;
+            let TranscriptLine { custom_title, ai_title, summary } = said.entry?;
             (custom_title.or(ai_title).or(summary), TITLE_CHARS)
         }
         kinds::SESSION_SAVED => (said.context, TITLE_CHARS),

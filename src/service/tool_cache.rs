@@ -126,7 +126,7 @@ impl Service {
         Ok((hit.ok_or(Miss::Unknown), memory))
     }
 
-    /// What tools answered within a budget, oldest first, from a position on.
+    /// Answers of tools within a budget, oldest first, from a position on.
     ///
     /// # Errors
     /// `invalid_request`, `session_damaged`, and those of the session.

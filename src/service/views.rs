@@ -171,7 +171,7 @@ impl Service {
         let look = |facts: &Facts| (facts.usage.clone(), facts.position);
         let (usage, position) = self.look_at(caller, session, at, look).await?;
         let info = self.store.info(&caller.key(session)).await?;
-        let (monitor, report) = (self.monitor.of(&info.metadata), usage.latest);
+        let (monitor, report) = (self.monitor.with_metadata(&info.metadata), usage.latest);
         let level = report.and_then(|report| monitor.level(report.tokens));
         Ok(UsageAnswer {
             position,

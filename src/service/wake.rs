@@ -80,6 +80,7 @@ impl Service {
             Err(error) if error.code == Code::CheckpointNotFound && name.is_none() => None,
             resumed => Some(resumed?),
         };
+        // No checkpoint is behind the tail, so what is behind one ends there.
         let tail = match &resumed {
             Some(resumed) => resumed.behind.to,
             None => self.store.info(&caller.key(session)).await?.tail,

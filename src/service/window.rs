@@ -123,7 +123,7 @@ impl Service {
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
         let as_of = query.at.as_ref().map(|_| at);
-        let room = self.monitor.of(&self.store.info(&key).await?.metadata).room();
+        let room = self.monitor.with_metadata(&self.store.info(&key).await?.metadata).room();
         let mut plan = Self::window_plan(query, begin, room)?;
         plan.withdrawn = self.withdrawn(&key, at).await?;
         let plan = plan;

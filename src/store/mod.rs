@@ -4,6 +4,7 @@
 pub mod derived;
 mod error;
 pub mod lifetime;
+mod listing;
 pub mod local;
 mod maintain;
 mod rules;
@@ -15,13 +16,15 @@ use futures_util::future::BoxFuture;
 
 pub use derived::{Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since};
 pub use error::{StoreError, StoreResult};
+pub use listing::{
+    BEGAN_KEY, Condition, ENDED_KEY, Filling, Listed, Listing, ListingOrder, Place, TAIL_KEY,
+};
 pub use maintain::Maintain;
 pub use rules::Lifetimes;
 pub use values::{
-    Aging, Appended, Backup, Change, Family, Fill, Filling, ForkPoint, Gap, Head, Health, Keeps,
-    KeyReport, Lease, LeaseCall, Listed, Listing, Mark, NewSession, Notes, Only, Part, Place,
-    Placed, Read, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Slice, Stage,
-    Survival, Swept, Usage, Verified, Watch, Work,
+    Aging, Appended, Backup, Change, Family, Fill, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
+    Lease, LeaseCall, Mark, NewSession, Notes, Part, Placed, Read, Receipt, Recovery, Relative,
+    Repaired, Scrub, SessionInfo, Slice, Stage, Survival, Swept, Usage, Verified, Watch, Work,
 };
 
 pub use crate::event::KeyId;

@@ -1,7 +1,7 @@
 //! The values that cross the trait [`super::Store`]: what a caller asks for, what an engine says.
 //! It must not decide anything about a session.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::{
     env::Short,
     event::{
         Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey,
-        Timestamp, limits,
+        Timestamp,
     },
 };
 
@@ -256,146 +256,6 @@ pub struct Slice {
     pub gaps: Vec<Gap>,
     /// The durable tail when the slice was read.
     pub tail: Position,
-}
-
-/// A session's place in a listing: when it was created, and its id.
-pub type Place = (Timestamp, SessionId);
-
-/// Filter of the sessions on a page of a listing, besides what an engine selects by itself.
-#[derive(Clone)]
-pub struct Only(pub Arc<dyn Fn(&SessionInfo) -> bool + Send + Sync>);
-
-impl fmt::Debug for Only {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Only")
-    }
-}
-
-/// Selection of sessions to list. Order is by creation, the newest first unless `ascending`.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// Sessions at most in one page.
-    pub limit: usize,
-    /// Sessions at most that `only` is asked about for one page.
-    pub looks: usize,
-    /// End of the page before.
-    pub after: Option<Place>,
-    /// Oldest first.
-    pub ascending: bool,
-    /// Only of this workspace.
-    pub workspace: Option<String>,
-    /// Also archived ones.
-    pub include_archived: bool,
-    /// Created at or after.
-    pub created_from: Option<Timestamp>,
-    /// Created before.
-    pub created_to: Option<Timestamp>,
-    /// Only these.
-    pub only: Option<Only>,
-}
-
-impl Default for Listing {
-    fn default() -> Self {
-        Self {
-            limit: 100,
-            looks: limits::LISTED_LOOKS_MAX,
-            after: None,
-            ascending: false,
-            workspace: None,
-            include_archived: false,
-            created_from: None,
-            created_to: None,
-            only: None,
-        }
-    }
-}
-
-/// A page of sessions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
-    /// The sessions, in the requested order.
-    pub sessions: Vec<SessionInfo>,
-    /// Start of the next page, unless this is the last one: its [`Listing::after`].
-    pub next: Option<Place>,
-}
-
-/// A page while an engine fills it.
-pub struct Filling<'a> {
-    listing: &'a Listing,
-    page: Listed,
-    looked: usize,
-    last: Option<Place>,
-}
-
-impl<'a> Filling<'a> {
-    /// An empty page.
-    #[must_use]
-    pub fn new(listing: &'a Listing) -> Self {
-        Self { listing, page: Listed::default(), looked: 0, last: None }
-    }
-
-    /// Looks at the next session in order, which may be gone by now. Answers whether the page wants
-    /// another.
-    pub fn look(&mut self, place: Place, info: Option<SessionInfo>) -> bool {
-        if self.looked == self.listing.looks_max() {
-            self.page.next = self.last.take();
-            return false;
-        }
-        self.looked += 1;
-        self.last = Some(place);
-        let wanted =
-            |info: &SessionInfo| self.listing.only.as_ref().is_none_or(|only| only.0(info));
-        let Some(info) = info.filter(wanted) else { return true };
-        let sessions = &mut self.page.sessions;
-        if sessions.len() == self.listing.limit {
-            self.page.next =
-                sessions.last().map(|info| (info.created_at, info.key.session.clone()));
-            return false;
-        }
-        sessions.push(info);
-        true
-    }
-
-    /// The page.
-    #[must_use]
-    pub fn page(self) -> Listed {
-        self.page
-    }
-}
-
-impl Listing {
-    /// Sessions at most that are looked at for a page.
-    #[must_use]
-    pub fn looks_max(&self) -> usize {
-        if self.only.is_some() { self.looks.max(self.limit) } else { self.limit }
-    }
-
-    /// True if a session of the scope belongs on the page, order and limit aside.
-    #[must_use]
-    pub fn admits(&self, info: &SessionInfo) -> bool {
-        let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
-        self.takes(info.created_at, id, workspace, info.archived_at.is_some())
-    }
-
-    /// [`Self::admits`] for an engine that does not build a [`SessionInfo`] to find out.
-    #[must_use]
-    pub fn takes(
-        &self,
-        created_at: Timestamp,
-        session: &str,
-        workspace: Option<&str>,
-        archived: bool,
-    ) -> bool {
-        let after = self.after.as_ref().is_none_or(|(time, last)| {
-            let (place, end) = ((created_at, session), (*time, last.as_str()));
-            if self.ascending { place > end } else { place < end }
-        });
-        after
-            && self.workspace.as_deref().is_none_or(|name| workspace == Some(name))
-            && (self.include_archived || !archived)
-            && self.created_from.is_none_or(|from| created_at >= from)
-            && self.created_to.is_none_or(|to| created_at < to)
-    }
 }
 
 /// Result of a verification.

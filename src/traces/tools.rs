@@ -14,12 +14,12 @@ use crate::event::{
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 26] = word_list(
+const OWN_TOOLS: [&str; 27] = word_list(
     "sequential_search get_research_session add_sources list_sessions review_history \
      clear_session emit_event get_events fork_session checkpoint resume continue_session \
      memory_search memory_page memory_insert save_skill upsert_entity create_relationship \
      query_entities query_relationships remove_from_graph save_session restore_session \
-     get_session delete_session move_workspace",
+     get_session delete_session move_workspace find_file_changes",
 );
 
 /// Tools that change files, by the words of their names.

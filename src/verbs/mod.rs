@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod browser;
+pub mod changes;
 pub mod embedding;
 pub mod events;
 pub mod forks;
@@ -192,6 +193,7 @@ pub trait Visit {
 pub fn each(visit: &mut impl Visit) {
     research::each(visit);
     sessions::each(visit);
+    changes::each(visit);
     retention::each(visit);
     events::each(visit);
     search::each(visit);

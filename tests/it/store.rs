@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use sessionlog::{
     event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
     store::{
-        Change, Fill, Health, Listing, NewSession, Only, Read, Repaired, SessionInfo, Slice, Store,
-        StoreError, Verified,
+        BEGAN_KEY, Change, Condition, ENDED_KEY, Fill, Health, Listing, ListingOrder, NewSession,
+        Read, Repaired, Slice, Store, StoreError, TAIL_KEY, Verified,
     },
 };
 use sessionlog_sim::ManualClock;
@@ -560,36 +560,139 @@ async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_with_a_filter_looks_at_so_many_sessions_and_the_next_one_continues() {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     on_every_engine(async |store, clock| {
         for n in 0..30 {
             clock.set(Timestamp(1_800_000_000_000_000 + n));
             let id = Some(SessionId::new(&format!("s{n:02}")).unwrap());
-            let title = (n % 13 == 5).then(|| "wanted".to_owned());
-            let new = NewSession { id, title, ..NewSession::default() };
+            let mut new = NewSession { id, ..NewSession::default() };
+            if n % 13 == 5 {
+                new.metadata.insert("wanted".to_owned(), "yes".to_owned());
+            }
             store.create(&Scope::local(), new).await.unwrap();
         }
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
-        let only = Only(Arc::new(move |info: &SessionInfo| {
-            count.fetch_add(1, Ordering::Relaxed);
-            info.title.is_some()
-        }));
-        for (limit, ascending, pages) in
-            [(2, false, [1, 0, 1]), (2, true, [1, 1, 0]), (1, false, [1, 0, 1])]
-        {
+        // Of 12 sessions that are looked at for a page, the last one is where the next continues.
+        for (limit, ascending, pages) in [
+            (2, false, [(1, "s18"), (0, "s06"), (1, "")]),
+            (2, true, [(1, "s11"), (1, "s23"), (0, "")]),
+            (1, false, [(1, "s18"), (0, "s06"), (1, "")]),
+        ] {
             let mut after = None;
-            for (page, expected) in pages.into_iter().enumerate() {
-                asked.store(0, Ordering::Relaxed);
-                let only = Some(only.clone());
+            for (page, (expected, end)) in pages.into_iter().enumerate() {
+                let only = Some(Condition::Named("wanted".to_owned()));
                 let listing =
                     Listing { limit, looks: 12, ascending, after, only, ..Listing::default() };
                 let listed = store.list(&Scope::local(), listing).await.unwrap();
-                assert!(asked.load(Ordering::Relaxed) <= 12, "{limit} {ascending} {page}");
                 assert_eq!(listed.sessions.len(), expected, "{limit} {ascending} {page}");
                 after = listed.next;
-                assert_eq!(after.is_some(), page < 2, "{limit} {ascending} {page}");
+                let found = after.as_ref().map_or("", |(_, session)| session.as_str());
+                assert_eq!(found, end, "{limit} {ascending} {page}");
             }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_has_the_sessions_that_fulfil_its_condition() {
+    on_every_engine(async |store, clock| {
+        let start = Timestamp(1_800_000_000_000_000);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let began = pair(BEGAN_KEY, &Timestamp(start.0 - 50).to_string());
+        for (session, workspace, pairs) in [
+            ("plain", None, vec![]),
+            ("book.0af", Some("/w"), vec![pair("a", "1"), pair("ab", "2")]),
+            ("book.0ag", Some("/x"), vec![pair("a", "21")]),
+            ("old", None, vec![began]),
+        ] {
+            clock.set(start);
+            let id = Some(SessionId::new(session).unwrap());
+            let (workspace, metadata) = (workspace.map(str::to_owned), pairs.into_iter().collect());
+            let new = NewSession { id, workspace, metadata, ..NewSession::default() };
+            store.create(&Scope::local(), new).await.unwrap();
+        }
+        clock.set(start.plus_micros(1_000));
+        let archive = Change { archive: Some(true), ..Change::default() };
+        store.change(&key("plain"), archive).await.unwrap();
+        let text = str::to_owned;
+        let named = || Condition::Named(text("a"));
+        for (condition, expected) in [
+            (Condition::Archived, "plain"),
+            (Condition::HexId(text("book."), 3), "book.0af"),
+            (Condition::HexId(text("book."), 2), ""),
+            (Condition::Workspace(Some(text("/x"))), "book.0ag"),
+            (Condition::Workspace(None), "old plain"),
+            (named(), "book.0af book.0ag"),
+            (Condition::NameBegins(text("ab")), "book.0af"),
+            (Condition::Pair(text("a"), text("1")), "book.0af"),
+            (Condition::Contains(text("a"), text("2")), "book.0ag"),
+            (Condition::UpdatedFrom(start.plus_micros(1)), "plain"),
+            (Condition::BeganFrom(start), "book.0af book.0ag plain"),
+            (Condition::not(named()), "old plain"),
+            (Condition::All(vec![named(), Condition::NameBegins(text("ab"))]), "book.0af"),
+            (Condition::Any(vec![named(), Condition::Archived]), "book.0af book.0ag plain"),
+            (Condition::All(vec![]), "book.0af book.0ag old plain"),
+            (Condition::Any(vec![]), ""),
+        ] {
+            let only = Some(condition.clone());
+            let base = Listing { ascending: true, include_archived: true, ..Listing::default() };
+            let found = pages(store, Listing { only, ..base }).await;
+            assert_eq!(found.join(" "), expected, "{condition:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_by_work_has_each_session_once_in_that_order_whatever_the_page() {
+    on_every_engine(async |store, clock| {
+        let at = |micros: i64| Timestamp(1_800_000_000_000_000 + micros);
+        for (session, created, title) in [("a", 0, 40), ("b", 1, 20), ("c", 2, 30), ("d", 3, 30)] {
+            clock.set(at(created));
+            create(store, session).await;
+            clock.set(at(title));
+            let change = Change { title: Some(Some("t".to_owned())), ..Change::default() };
+            store.change(&key(session), change).await.unwrap();
+        }
+        // It was imported, and its work ended before all others.
+        let ended = [(ENDED_KEY.to_owned(), at(-9).to_string()), (TAIL_KEY.to_owned(), "0".into())];
+        let pairs = ended.map(|(name, value)| (name, Some(value))).into();
+        let change = Change { metadata: pairs, ..Change::default() };
+        store.change(&key("b"), change).await.unwrap();
+        for (ascending, expected) in [(false, "a d c b"), (true, "b c d a")] {
+            for limit in [1, 2, 3, 100] {
+                let order = ListingOrder::Worked;
+                let listing = Listing { limit, order, ascending, ..Listing::default() };
+                assert_eq!(pages(store, listing).await.join(" "), expected, "{limit}");
+            }
+        }
+        let newest =
+            Listing { limit: 1, looks: 3, order: ListingOrder::Worked, ..Listing::default() };
+        let listed = store.list(&Scope::local(), newest).await.unwrap();
+        assert_eq!(listed.sessions[0].key.session.as_str(), "d", "the first one is not looked at");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counted_listing_passes_over_so_many_sessions_and_counts_all() {
+    on_every_engine(async |store, clock| {
+        for n in 0..7 {
+            clock.set(Timestamp(1_800_000_000_000_000 + n));
+            create(store, &format!("s{n}")).await;
+        }
+        let only = Some(Condition::not(Condition::HexId("s".to_owned(), 1)));
+        for (skip, limit, only, expected, selected) in [
+            (0, 2, None, "s6 s5", 7),
+            (5, 9, None, "s1 s0", 7),
+            (9, 9, None, "", 7),
+            (0, 9, only, "", 0),
+        ] {
+            let listing =
+                Listing { skip, limit, only, looks: 1, count: true, ..Listing::default() };
+            let listed = store.list(&Scope::local(), listing).await.unwrap();
+            let names: Vec<_> =
+                listed.sessions.iter().map(|info| info.key.session.as_str()).collect();
+            assert_eq!((names.join(" ").as_str(), listed.selected), (expected, selected));
         }
     })
     .await;

@@ -93,6 +93,7 @@ mod secrets {
     mod recogniser;
 }
 mod service {
+    mod file_checked;
     mod store_error;
 }
 mod store {

@@ -186,7 +186,7 @@ impl Field {
         match self {
             Self::Member(name) => row.member(name).map_or(Key::Absent, Key::from),
             Self::Property(name) => {
-                Key::of(members.get_or_init(|| Members::of(row.properties())), name)
+                Key::from_member(members.get_or_init(|| Members::parse(row.properties())), name)
             }
         }
     }

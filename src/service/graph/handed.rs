@@ -18,7 +18,7 @@ use crate::{
         line::{saved, saved_at},
         past::past,
     },
-    store::{Listing, Only, SessionInfo},
+    store::{Condition, Listing, SessionInfo},
 };
 
 /// Saved sessions of a workspace that are looked at, the newest; and bytes of what they show, after
@@ -53,12 +53,11 @@ pub(super) struct Handed {
 impl Service {
     /// Reads what the saves of the newest sessions of a workspace show.
     pub(super) async fn handed(&self, caller: &Caller, workspace: &str) -> ServiceResult<Handed> {
-        let only = |info: &SessionInfo| info.metadata.contains_key(&saved());
         let listing = Listing {
             limit: SESSIONS_MAX,
             workspace: Some(workspace.to_owned()),
             include_archived: true,
-            only: Some(Only(Arc::new(only))),
+            only: Some(Condition::Named(saved())),
             ..Listing::default()
         };
         let mut handed = Handed::default();
@@ -69,7 +68,8 @@ impl Service {
                 handed.is_cut = true;
                 break;
             }
-            let of = |info: &SessionInfo, facts: &Facts| Handed::of(info, facts, workspace);
+            let of =
+                |info: &SessionInfo, facts: &Facts| Handed::from_session(info, facts, workspace);
             match self.peek_facts(&info.key, of).await {
                 Ok(one) => {
                     handed.entities.extend(one.entities);
@@ -104,7 +104,7 @@ impl Service {
 }
 
 impl Handed {
-    fn of(info: &SessionInfo, facts: &Facts, workspace: &str) -> Self {
+    fn from_session(info: &SessionInfo, facts: &Facts, workspace: &str) -> Self {
         let mut made = Self::default();
         let session = info.key.session.to_string();
         let conversation = format!("conversation_{session}");

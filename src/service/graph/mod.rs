@@ -206,7 +206,7 @@ impl Service {
         Ok(Written { id, session, position: placed.position })
     }
 
-    /// Whether an id is that of a session of the workspace, or of none.
+    /// True if an id is that of a session of the workspace, or of none.
     async fn is_session(&self, caller: &Caller, workspace: &str, id: &str) -> bool {
         let Ok(session) = SessionId::new(id) else { return false };
         let info = self.store.info(&caller.key(&session)).await;

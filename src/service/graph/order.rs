@@ -56,7 +56,7 @@ impl Borrow<str> for Name<'_> {
 }
 
 impl<'r> Members<'r> {
-    pub(super) fn of(properties: &'r str) -> Self {
+    pub(super) fn parse(properties: &'r str) -> Self {
         serde_json::from_str(properties).unwrap_or_default()
     }
 }
@@ -87,7 +87,7 @@ impl<'r> From<Member<'r>> for Key<'r> {
 
 impl<'r> Key<'r> {
     /// The key by a property of that name, or by a property of one: `settings.theme`.
-    pub(super) fn of(members: &Members<'r>, name: &str) -> Self {
+    pub(super) fn from_member(members: &Members<'r>, name: &str) -> Self {
         let member = |name: &str| members.0.get(name).copied();
         let below = || {
             let (name, path) = name.split_once('.')?;
@@ -278,7 +278,7 @@ mod tests {
         for (one, of_one) in all.iter().zip(&json) {
             for (other, of_other) in all.iter().zip(&json) {
                 for name in ["p", "q.r"] {
-                    let key = |text| Key::of(&Members::of(text), name);
+                    let key = |text| Key::from_member(&Members::parse(text), name);
                     let (of_one, of_other) = (key(of_one), key(of_other));
                     let order = of_one.compared(&of_other, false);
                     assert_eq!(order, one.cmp(other), "{one:?} {other:?}");
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_key_is_found_by_its_whole_name_first_and_then_by_its_path() {
         let properties = r#"{"a":{"b":1,"c":{"d":"x"}},"a.b":2,"n":null,"l":[{"d":3}]}"#;
-        let key = |name: &str| Key::of(&Members::of(properties), name);
+        let key = |name: &str| Key::from_member(&Members::parse(properties), name);
         for (name, rank) in [("a.b", 1), ("a.c.d", 2), ("a.c", OBJECT), ("n", NULL), ("l", LIST)] {
             assert_eq!(key(name).rank(), rank, "{name}");
         }
@@ -327,6 +327,6 @@ mod tests {
         for name in ["b", "a.x", "n.x", "l.d", "a.b.c", "", "."] {
             assert!(matches!(key(name), Key::Absent), "{name}");
         }
-        assert!(matches!(Key::of(&Members::of("not JSON"), "a"), Key::Absent));
+        assert!(matches!(Key::from_member(&Members::parse("not JSON"), "a"), Key::Absent));
     }
 }

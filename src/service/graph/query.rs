@@ -28,7 +28,7 @@ use crate::{
         Caller, Service, ServiceError, ServiceResult, facts::Pinned, line::continues,
         page::page_limit, values::check_workspace,
     },
-    store::{Listing, Only, SessionInfo},
+    store::{Condition, Listing, SessionInfo},
 };
 
 /// Types that a query names.
@@ -39,7 +39,7 @@ const SESSION_CONTINUES: &str = "SESSION_CONTINUES";
 const CONTINUED_MAX: usize = 10_000;
 
 /// Types of the wanted rows, their order and their page.
-struct Asked {
+struct RowQuery {
     /// Empty for all.
     types: HashSet<String>,
     sieve: Sieve,
@@ -50,7 +50,7 @@ struct Asked {
 }
 
 /// A page of rows.
-struct Page<R> {
+struct RowPage<R> {
     rows: Vec<R>,
     /// Number of rows on all pages.
     total: usize,
@@ -74,7 +74,7 @@ impl Service {
         let source = asked.source.as_deref().map_or(Ok(None), source_named)?;
         let wait = seen::waiting(asked.wait_ms)?;
         let page = (asked.limit, asked.offset, bytes_max);
-        let query = Asked::read::<EntityRow>(workspace, types, (filters, sort), page)?;
+        let query = RowQuery::read::<EntityRow>(workspace, types, (filters, sort), page)?;
         let is_wanted = |kind: &EntityKind| query.admits(kind.as_str());
         let kinds: Vec<EntityKind> = EntityKind::ALL.into_iter().filter(is_wanted).collect();
         let looked = match source {
@@ -135,7 +135,7 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        query: &Asked,
+        query: &RowQuery,
     ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Vec<Pinned>)> {
         let look = |graph: &Graph| {
             let wanted = |one: &&Arc<Entity>| query.admits(&one.kind);
@@ -186,7 +186,7 @@ impl Service {
     ) -> ServiceResult<RelationshipList> {
         let RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, .. } = asked;
         let page = (asked.limit, asked.offset, bytes_max);
-        let query = Asked::read::<RelationRow>(workspace, types, (filters, sort), page)?;
+        let query = RowQuery::read::<RelationRow>(workspace, types, (filters, sort), page)?;
         let is = |wanted: &Option<String>, id: &str| wanted.as_ref().is_none_or(|one| one == id);
         let wanted = |one: &Relation| {
             let is_at_end = is(&entity_id, &one.from) || is(&entity_id, &one.to);
@@ -226,7 +226,7 @@ impl Service {
                 rows.chain(shown.map(row(GraphSource::Extracted))).collect();
             query.page(rows)
         });
-        let Page { rows, total, next_offset } = page.await?;
+        let RowPage { rows, total, next_offset } = page.await?;
         Ok(RelationshipList {
             relationships: rows.into_iter().map(RelationRow::shown).collect(),
             total: total as u64,
@@ -238,28 +238,16 @@ impl Service {
 
     /// The relations of sessions of a workspace to those that they continue, the oldest first.
     async fn continued(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<Relation>> {
-        let mut found: Vec<Relation> = Vec::new();
-        let (mut after, mut place) = (None, None);
-        loop {
-            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
-            let only = |info: &SessionInfo| info.metadata.contains_key(&continues());
-            let listing = Listing {
-                limit: limits::PAGE_SESSIONS_MAX,
-                after,
-                ascending: true,
-                workspace: Some(workspace.to_owned()),
-                include_archived: true,
-                only: Some(Only(Arc::new(only))),
-                ..Listing::default()
-            };
-            let listed = self.store.list(&caller.scope, listing).await?;
-            let relation = |info| self.continuing(caller, info);
-            found.extend(listed.sessions.iter().filter_map(relation));
-            after = listed.next;
-            if after.is_none() || found.len() >= CONTINUED_MAX {
-                return Ok(found);
-            }
-        }
+        let listing = Listing {
+            limit: limits::PAGE_SESSIONS_MAX,
+            ascending: true,
+            workspace: Some(workspace.to_owned()),
+            include_archived: true,
+            only: Some(Condition::Named(continues())),
+            ..Listing::default()
+        };
+        let listed = self.all_listed(caller, listing, CONTINUED_MAX).await?;
+        Ok(listed.iter().filter_map(|info| self.continuing(caller, info)).collect())
     }
 
     /// The relation of a session to the one that it continues.
@@ -279,7 +267,7 @@ impl Service {
     }
 }
 
-impl Asked {
+impl RowQuery {
     fn read<R: Row>(
         workspace: &str,
         types: Vec<String>,
@@ -302,7 +290,7 @@ impl Asked {
         self.types.is_empty() || self.types.contains(kind)
     }
 
-    fn page<R: Row>(&self, rows: Vec<R>) -> Page<R> {
+    fn page<R: Row>(&self, rows: Vec<R>) -> RowPage<R> {
         let (total, mut rows) = self.sieve.sift(rows, (self.offset, self.limit));
         let mut bytes = 0;
         let mut fits = |row: &R| {
@@ -313,7 +301,7 @@ impl Asked {
         let count = rows.iter().take_while(|row| fits(row)).count();
         rows.truncate(count);
         let end = self.offset.saturating_add(count);
-        Page { rows, total, next_offset: (end < total).then_some(end as u64) }
+        RowPage { rows, total, next_offset: (end < total).then_some(end as u64) }
     }
 }
 

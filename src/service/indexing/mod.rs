@@ -137,14 +137,14 @@ impl Indexing {
     }
 
     /// The index of a scope.
-    pub(super) fn of(&self, scope: &Scope) -> Arc<ScopeIndex> {
+    pub(super) fn index_of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes();
         let new = || Arc::new(ScopeIndex::new(scope.clone(), Holding::Words));
         Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
     }
 
     fn note(&self, moved: Moved) {
-        self.of(&moved.key.scope).note(moved);
+        self.index_of(&moved.key.scope).note(moved);
     }
 
     fn all(&self) -> Vec<Arc<ScopeIndex>> {
@@ -186,11 +186,11 @@ impl Service {
         wait: Duration,
         has_enough: impl Fn(&ScopeIndex) -> bool,
     ) -> (Arc<ScopeIndex>, bool) {
-        let index = self.indexing.of(scope);
+        let index = self.indexing.index_of(scope);
         index.want();
         index.try_again(self.monotonic());
         if let Some(embedding) = &self.embedding {
-            embedding.of(scope).want();
+            embedding.index_of(scope).want();
             self.look_again();
         }
         let mut fed = self.indexing.fed.subscribe();
@@ -330,7 +330,7 @@ impl Service {
             }
             _ => holding.checked(part.bytes()).is_some_and(|passages| {
                 let settled = holding.settled(part.bytes());
-                self.indexing.of(&scope).adopt(file, passages, settled);
+                self.indexing.index_of(&scope).adopt(file, passages, settled);
                 true
             }),
         }

@@ -47,11 +47,11 @@ pub(crate) fn add_hurt(complete: &mut Complete, session: SessionId, tail: Positi
 pub(crate) struct ScopeIndex {
     pub(crate) scope: Scope,
     pub(super) holding: Holding,
-    state: Mutex<State>,
+    state: Mutex<IndexState>,
 }
 
 #[derive(Default)]
-struct State {
+struct IndexState {
     sessions: HashMap<SessionHash, Followed>,
     /// The forks of each session that has any.
     forks: HashMap<SessionHash, Vec<SessionHash>>,
@@ -130,7 +130,7 @@ pub(crate) struct Served {
 }
 
 /// A living session that serves what another one wrote, or it itself.
-struct Server<'a> {
+struct ServingSession<'a> {
     hash: SessionHash,
     session: &'a Followed,
     /// It has what is below.
@@ -191,7 +191,7 @@ impl ScopeIndex {
         Self { scope, holding, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, IndexState> {
         // Every change leaves the state whole, so a panic elsewhere does not spoil it.
         self.state.lock()
     }
@@ -213,7 +213,7 @@ impl ScopeIndex {
         let state = self.state();
         let mut from = Position::ZERO;
         let mut served = Vec::new();
-        for Server { hash, session, below } in state.servers(hash) {
+        for ServingSession { hash, session, below } in state.servers(hash) {
             let id = &session.key.session;
             let wanted = look(id, session.workspace.as_deref(), session.is_archived);
             let to = wanted.map_or(from, |to| to.min(below));
@@ -547,7 +547,7 @@ impl ScopeIndex {
     }
 }
 
-impl State {
+impl IndexState {
     fn is_caught_up(&self) -> bool {
         self.behind.len() == self.aside.len()
     }
@@ -562,13 +562,13 @@ impl State {
 
     /// The living sessions that serve what a session wrote: itself, or else forks, the oldest
     /// first.
-    fn servers(&self, hash: SessionHash) -> Vec<Server<'_>> {
+    fn servers(&self, hash: SessionHash) -> Vec<ServingSession<'_>> {
         let mut living = Vec::new();
         let mut left = vec![(hash, Position(u64::MAX))];
         while let Some((hash, below)) = left.pop() {
             let Some(session) = self.sessions.get(&hash) else { continue };
             match session.survival {
-                Survival::Alive => living.push(Server { hash, session, below }),
+                Survival::Alive => living.push(ServingSession { hash, session, below }),
                 Survival::Erased => {}
                 Survival::Deleted | Survival::Expired => {
                     let forks = self.forks.get(&hash).into_iter().flatten();

@@ -456,6 +456,62 @@ async fn an_open_call_of_a_client_that_is_gone_is_unfinished_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_changes_of_a_file_come_with_the_request_that_a_person_made_before() {
+    over_every_engine(async |house| {
+        let edit = |id: &str, path: &str| {
+            json!([
+                {"type": "agent.tool_use", "name": "Edit", "call_id": id,
+                    "input": {"file_path": path}},
+                {"type": "agent.tool_result", "call_id": id, "content": "ok"}
+            ])
+        };
+        for (id, workspace, events) in [
+            ("early", json!("/w"), edit("1", "/w/a.rs")),
+            ("other", json!("/x"), edit("2", "/w/a.rs")),
+            ("late", Value::Null, edit("3", "/w/sub/../a.rs")),
+            ("aside", json!("/w"), edit("4", "/w/b.rs")),
+        ] {
+            house.clock.advance(Duration::from_secs(1));
+            let mut all = vec![json!({"type": "user.message", "content": format!("Ask {id}")})];
+            all.extend(events.as_array().unwrap().iter().cloned());
+            let made = json!({"id": id, "workspace": workspace, "initial_events": all});
+            let made = house.post("/v1/sessions", &made).await;
+            assert_eq!(made.status, 201, "{}", made.text);
+        }
+        let found = house.get("/v1/file-changes?file=/w/a.rs").await.json();
+        let rows = |found: &Value| -> Vec<(Value, Value, Value)> {
+            let data = found["data"].as_array().unwrap().iter();
+            let row = |one: &Value| {
+                let change = &one["changes"][0];
+                (one["session"]["id"].clone(), change["position"].clone(), change["asked"].clone())
+            };
+            data.map(row).collect()
+        };
+        let asked = |text: &str| json!({"position": 0, "text": text});
+        assert_eq!(
+            rows(&found),
+            [
+                (json!("late"), json!(2), asked("Ask late")),
+                (json!("early"), json!(2), asked("Ask early")),
+            ]
+        );
+        assert_eq!(found["complete"], true);
+        let latest = house.get("/v1/file-changes?file=/w/a.rs&limit=1").await.json();
+        assert_eq!((rows(&latest).len(), &latest["complete"]), (1, &json!(false)), "{latest}");
+        let also = house.get("/v1/file-changes?file=/w/link.rs&also=/w/b.rs").await.json();
+        assert_eq!(rows(&also)[0].0, "aside", "{also}");
+        for wrong in ["file=a.rs", "file=/w/a.rs&limit=0", "limit=1"] {
+            let refused = house.get(&format!("/v1/file-changes?{wrong}")).await;
+            assert_eq!(refused.code(), "invalid_request", "{wrong}");
+        }
+        let tool = json!({"file": "/w/a.rs"});
+        let tool = house.post("/v1/tools/find_file_changes", &tool).await.json();
+        assert_eq!(tool["data"][1]["changes"][0]["asked"]["text"], "Ask early", "{tool}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_next_session_starts_from_the_last_work_that_was_done() {
     over_every_engine(async |house| {
         let make = async |id: &str, workspace: &str, checkpoints: &[Value]| {

@@ -87,7 +87,7 @@ fn each_piece_of_a_long_event_is_found_and_shown_alone() {
     let text =
         format!("harbour {} pier {} src/log/scan.rs on 8 May 2023 saddle", filler(0), filler(600));
     let events = [at(0, LONG_AGO, &text), at(1, LONG_AGO, "walnut")];
-    let said = EventText::of(&events[0].1);
+    let said = EventText::from_event(&events[0].1);
     for (asked, piece, shows) in [
         ("harbour", 0, "harbour filler0"),
         ("pier", 1, "pier filler600"),

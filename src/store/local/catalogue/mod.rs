@@ -6,14 +6,13 @@ pub(super) mod backlog;
 pub(super) mod moved;
 mod moving;
 pub(super) mod reserve;
+mod resting;
 pub(super) mod sessions;
 mod settled;
 pub(super) mod slots;
 mod walk;
 
 use std::{
-    borrow::Borrow,
-    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
     sync::Arc,
@@ -21,6 +20,7 @@ use std::{
 
 use indexmap::IndexMap;
 
+use self::resting::Resting;
 use super::session::{Session, hash_of};
 use crate::{
     env::Clock,
@@ -54,38 +54,9 @@ struct Sessions {
     /// Found by a hash: every append looks for one, and each name that is compared on the way is
     /// somewhere else in memory.
     awake: IndexMap<SessionId, Arc<Session>>,
-    resting: BTreeSet<Resting>,
+    resting: Resting,
     /// Sessions created with an `Idempotency-Key` that still counts, and when.
     created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
-}
-
-/// The packed entry of a session, found by its id.
-struct Resting(Packed);
-
-impl Borrow<str> for Resting {
-    fn borrow(&self) -> &str {
-        self.0.session()
-    }
-}
-
-impl PartialEq for Resting {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.session() == other.0.session()
-    }
-}
-
-impl Eq for Resting {}
-
-impl PartialOrd for Resting {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Resting {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.session().cmp(other.0.session())
-    }
 }
 
 impl Catalogue {
@@ -98,7 +69,7 @@ impl Catalogue {
         };
         let sessions = self.scopes.entry(session.key.scope.clone()).or_default();
         sessions.remember(key, at, &session.key.session);
-        sessions.resting.remove(session.key.session.as_str());
+        sessions.resting.take(session.key.session.as_str());
         let hash = session.hash;
         let before = sessions.awake.insert(session.key.session.clone(), session);
         before.map(|before| before.hash).filter(|before| *before != hash)
@@ -127,7 +98,7 @@ impl Catalogue {
         if let Some(awake) = sessions.awake.get(&key.session) {
             return Some(Arc::clone(awake));
         }
-        let Resting(packed) = sessions.resting.take(key.session.as_str())?;
+        let packed = sessions.resting.take(key.session.as_str())?;
         let session = Session::settled(key.clone(), unpacked(&key.scope, &packed));
         sessions.awake.insert(key.session.clone(), Arc::clone(&session));
         Some(session)
@@ -168,7 +139,7 @@ impl Catalogue {
                 let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
                 if let Some(packed) = unused.then(|| session.packed()).flatten() {
                     sessions.awake.swap_remove_index(at);
-                    sessions.resting.insert(Resting(packed));
+                    sessions.resting.insert(packed);
                 }
             }
             if left == 0 {
@@ -192,11 +163,8 @@ impl Catalogue {
         let mut last = after.cloned();
         let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
         for (scope, sessions) in self.scopes.range::<Scope, _>((from, Bound::Unbounded)) {
-            let from = match after.filter(|key| key.scope == *scope) {
-                Some(key) => Bound::Excluded(key.session.as_str()),
-                None => Bound::Unbounded,
-            };
-            for Resting(packed) in sessions.resting.range::<str, _>((from, Bound::Unbounded)) {
+            let after = after.filter(|key| key.scope == *scope).map(|key| &key.session);
+            for packed in sessions.resting.behind(after, None) {
                 let Ok(session) = SessionId::new(packed.session()) else { continue };
                 if looks == 0 || found.len() >= count {
                     return (found, last);
@@ -212,19 +180,17 @@ impl Catalogue {
         (found, None)
     }
 
-    /// Hands out up to `count` of a scope's resting sessions behind `after`, by name. Answers the
-    /// name where it stopped; `None` at the end.
+    /// Hands out up to `count` of the resting sessions of a scope behind `after`, or of a workspace
+    /// of it, by name. Answers the name where it stopped; `None` at the end.
     pub(super) fn resting_of(
         &self,
-        scope: &Scope,
+        (scope, workspace): (&Scope, Option<&str>),
         after: Option<&SessionId>,
         count: usize,
         take: &mut dyn FnMut(&Packed),
     ) -> Option<SessionId> {
-        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str()));
-        let resting = self.scopes.get(scope)?.resting.range::<str, _>((from, Bound::Unbounded));
         let mut left = count;
-        for Resting(packed) in resting {
+        for packed in self.scopes.get(scope)?.resting.behind(after, workspace) {
             take(packed);
             left = left.saturating_sub(1);
             if left == 0 {
@@ -246,7 +212,7 @@ impl Catalogue {
         if let Some(session) = sessions.awake.get(id) {
             return session.visible().ok().map(|state| state.entry.info(&session.key));
         }
-        let Resting(packed) = sessions.resting.get(id.as_str())?;
+        let packed = sessions.resting.get(id.as_str())?;
         let key = SessionKey { scope: scope.clone(), session: id.clone() };
         let entry = unpacked(scope, packed);
         entry.stage.is_alive().then(|| entry.info(&key))
@@ -259,7 +225,7 @@ impl Catalogue {
             let state = session.state();
             return state.exists().then(|| (state.entry.clone(), session.hash));
         }
-        let Resting(packed) = sessions.resting.get(key.session.as_str())?;
+        let packed = sessions.resting.get(key.session.as_str())?;
         let entry = unpacked(&key.scope, packed);
         let hash = SessionHash::of(key, Incarnation(entry.incarnation));
         Some((entry, hash))
@@ -278,7 +244,7 @@ impl Catalogue {
     /// Hands out the encoded entry of every session that is settled.
     pub(super) fn each_settled(&self, take: &mut dyn FnMut(&[u8])) {
         for (scope, sessions) in &self.scopes {
-            for Resting(packed) in &sessions.resting {
+            for packed in sessions.resting.iter() {
                 take(&packed.encode(scope.tenant.as_str(), scope.user.as_str()));
             }
             let awake = sessions.awake.values();
@@ -293,7 +259,7 @@ impl Catalogue {
         let mut keys = Vec::new();
         let anything = wanted.is_none_or(|wanted| !wanted.is_empty());
         for (scope, sessions) in self.scopes.iter().filter(|_| anything) {
-            for Resting(packed) in &sessions.resting {
+            for packed in sessions.resting.iter() {
                 let (id, incarnation) = packed.life();
                 let Ok(session) = SessionId::new(id) else { continue };
                 let key = SessionKey { scope: scope.clone(), session };
@@ -318,7 +284,7 @@ impl Catalogue {
     pub(super) fn of_scope(&self, scope: &Scope) -> Vec<SessionId> {
         let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
         let resting = sessions.resting.iter();
-        let resting = resting.filter_map(|one| SessionId::new(one.0.session()).ok());
+        let resting = resting.filter_map(|one| SessionId::new(one.session()).ok());
         let mut names: Vec<SessionId> = sessions.awake.keys().cloned().chain(resting).collect();
         names.sort();
         names
@@ -329,7 +295,7 @@ impl Catalogue {
 /// when it is made at once.
 #[derive(Default)]
 pub(super) struct Settling {
-    scopes: BTreeMap<Scope, (Sessions, Vec<Resting>)>,
+    scopes: BTreeMap<Scope, (Sessions, Vec<Packed>)>,
     last: Option<Scope>,
 }
 
@@ -355,7 +321,7 @@ impl Settling {
         let session = SessionId::new(&entry.session).ok()?;
         self.last = Some(scope.clone());
         let (sessions, resting) = self.scopes.entry(scope.clone()).or_default();
-        resting.push(Resting(Packed::of(&entry, bytes)));
+        resting.push(Packed::of(&entry, bytes));
         let at = Timestamp(entry.created_at);
         if at >= live {
             sessions.remember(entry.create_key, at, &session);
@@ -365,7 +331,7 @@ impl Settling {
 
     pub(super) fn catalogue(self) -> Catalogue {
         let scopes = self.scopes.into_iter().map(|(scope, (mut sessions, resting))| {
-            sessions.resting = resting.into_iter().collect();
+            sessions.resting = Resting::from_entries(resting);
             (scope, sessions)
         });
         Catalogue { scopes: scopes.collect() }

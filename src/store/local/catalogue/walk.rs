@@ -15,10 +15,11 @@ const SLICE: usize = 1_000;
 /// Sessions whose whole record is read before.
 const SLICE_WHOLE: usize = 200;
 
-/// A walk over the sessions of a scope. One that wakes meanwhile may come twice; each comes.
+/// A walk over the sessions of a scope, or over those in use and those at rest of a workspace. One that wakes meanwhile may come twice; each comes.
 struct Walk<'a> {
     sessions: &'a Sessions,
     scope: &'a Scope,
+    workspace: Option<&'a str>,
     /// Those in use when it began: held, so that none of them rests before it is looked at.
     held: Vec<Arc<Session>>,
     place: At,
@@ -39,9 +40,9 @@ enum Met<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(sessions: &'a Sessions, scope: &'a Scope) -> Self {
+    fn new(sessions: &'a Sessions, scope: &'a Scope, workspace: Option<&'a str>) -> Self {
         let held = sessions.catalogue().awake_of(scope);
-        Self { sessions, scope, held, place: At::Resting(None) }
+        Self { sessions, scope, workspace, held, place: At::Resting(None) }
     }
 
     /// Hands out the next slice. Answers whether there may be another.
@@ -50,7 +51,8 @@ impl<'a> Walk<'a> {
             At::Resting(after) => {
                 let rest = &mut |packed: &Packed| take(Met::Resting(packed));
                 let catalogue = self.sessions.catalogue();
-                let last = catalogue.resting_of(self.scope, after.as_ref(), count, rest);
+                let of = (self.scope, self.workspace);
+                let last = catalogue.resting_of(of, after.as_ref(), count, rest);
                 if last.is_some() {
                     *after = last;
                 } else {
@@ -73,7 +75,7 @@ impl Sessions {
     /// Hands out the entry of every session of a scope, whatever became of it; of one that wakes
     /// meanwhile maybe twice.
     pub(crate) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
-        let mut walk = Walk::new(self, scope);
+        let mut walk = Walk::new(self, scope, None);
         let entry = &mut |met: Met<'_>| match met {
             Met::Resting(packed) => take(unpacked(scope, packed)),
             Met::Awake(session) => {
@@ -104,14 +106,12 @@ impl Sessions {
     /// The first places of a page, and the one behind them.
     async fn places(&self, scope: &Scope, listing: &Listing) -> Vec<Place> {
         let most = listing.looks_max().saturating_add(1);
-        let order = |a: &Place, b: &Place| {
-            let order = a.cmp(b);
-            if listing.ascending { order } else { order.reverse() }
-        };
+        let order =
+            |a: &Place, b: &Place| listing.looking_order((a.0, a.1.as_str()), (b.0, b.1.as_str()));
         let mut places: Vec<Place> = Vec::new();
         // Behind this one none is wanted any more.
         let mut last: Option<Place> = None;
-        let mut walk = Walk::new(self, scope);
+        let mut walk = Walk::new(self, scope, listing.workspace.as_deref());
         loop {
             let more = walk.slice(SLICE, &mut |met| {
                 let place = met.place(listing, last.as_ref());
@@ -140,8 +140,7 @@ impl Met<'_> {
     fn place(&self, listing: &Listing, last: Option<&Place>) -> Option<Place> {
         let place = |at: Timestamp, id: &str, workspace: Option<&str>, archived: bool| {
             let beyond = last.is_some_and(|(end, last)| {
-                let (place, end) = ((at, id), (*end, last.as_str()));
-                if listing.ascending { place > end } else { place < end }
+                listing.looking_order((at, id), (*end, last.as_str())).is_gt()
             });
             !beyond && listing.takes(at, id, workspace, archived)
         };

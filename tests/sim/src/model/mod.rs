@@ -504,10 +504,10 @@ impl Store for Model {
                 .map(|session| &session.info)
                 .filter(|info| listing.admits(info))
                 .collect();
-            found.sort_by_key(|info| (info.created_at, info.key.session.clone()));
-            if !listing.ascending {
-                found.reverse();
-            }
+            found.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|info| (info.created_at, info.key.session.as_str()));
+                listing.looking_order(a, b)
+            });
             let mut filling = Filling::new(&listing);
             let _more = found.into_iter().all(|info| {
                 let place = (info.created_at, info.key.session.clone());

@@ -1,0 +1,152 @@
+//! The sessions that changed a file, with the requests of a person that the changes were made for:
+//! the newest sessions of the file's workspace are read. It must not guess: a change that no
+//! recorded call names is not shown.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult, notebook::no_notebook, places::Place, room,
+};
+use crate::{
+    api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
+    event::{Position, Range, Timestamp},
+    projection::{Edit, Edits},
+    store::{Condition, Fill, Listing, Read, SessionInfo},
+};
+
+/// Sessions that are looked at, the newest.
+const SESSIONS_MAX: usize = 200;
+/// Changes of an answer by default, and at most.
+const CHANGES_DEFAULT: usize = 100;
+const CHANGES_MAX: usize = 1_000;
+/// Events and bytes of bodies held at once; other tasks run between slices.
+const SLICE_EVENTS: usize = 1_000;
+const SLICE_BYTES: usize = 4 << 20;
+
+impl Service {
+    /// The changes of a file, by session.
+    ///
+    /// # Errors
+    /// `invalid_request` for a path that is not absolute and a limit out of bounds, and those of
+    /// the engine. A session that is gone or damaged meanwhile is left out.
+    pub async fn file_changes(
+        &self,
+        caller: &Caller,
+        query: FileChangesQuery,
+    ) -> ServiceResult<FileChanges> {
+        let limit = query.limit.unwrap_or(CHANGES_DEFAULT);
+        if limit == 0 || limit > CHANGES_MAX {
+            let problem = format!("from 1 to {CHANGES_MAX}, not {limit}");
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        let mut files = vec![absolute("file", &query.file)?];
+        files.extend(query.also.as_deref().map(|path| absolute("also", path)).transpose()?);
+        // The workspace of a session is its repository: it cannot have the file elsewhere.
+        let above = files.iter().flat_map(|file| file.ancestors().skip(1));
+        let above = above.map(|path| Condition::Workspace(Some(path.display().to_string())));
+        let workspaces = above.chain([Condition::Workspace(None)]).collect();
+        let listing = Listing {
+            limit: SESSIONS_MAX,
+            include_archived: true,
+            only: Some(Condition::All(vec![no_notebook(), Condition::Any(workspaces)])),
+            ..Listing::default()
+        };
+        let mut listed = self.store.list(&caller.scope, listing).await?;
+        self.title(&mut listed.sessions).await;
+        let mut answer =
+            FileChanges { file: query.file, data: Vec::new(), complete: listed.next.is_none() };
+        let tenant = &caller.scope.tenant;
+        let _room = self.room(tenant, room::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
+        let mut place = Some(self.places.ask(tenant).await?);
+        let mut left = limit;
+        for info in listed.sessions {
+            let turn = self.places.turn(tenant, place.take()).await?;
+            let mut changes = match self.changes_in(turn, &info, &files).await {
+                Ok((turn, changes)) => {
+                    place = Some(turn);
+                    changes
+                }
+                Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {
+                    answer.complete = false;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let surplus = changes.len().saturating_sub(left);
+            answer.complete &= surplus == 0;
+            changes.drain(..surplus);
+            left -= changes.len();
+            if !changes.is_empty() {
+                answer.data.push(SessionChanges { session: info.into(), changes });
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The changes of a file in a session.
+    async fn changes_in(
+        &self,
+        mut place: Place,
+        info: &SessionInfo,
+        files: &[PathBuf],
+    ) -> ServiceResult<(Place, Vec<FileChange>)> {
+        let (mut fold, mut found, mut from) = (Edits::default(), Vec::new(), Position::ZERO);
+        while from < info.tail {
+            let read = Read {
+                range: Range::new(from, info.tail),
+                events_max: SLICE_EVENTS,
+                bytes_max: SLICE_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: true,
+            };
+            let slice = self.store.read(&info.key, read).await?;
+            if slice.covered.is_empty() {
+                break;
+            }
+            from = slice.covered.to;
+            let (files, workspace) = (files.to_vec(), info.workspace.clone());
+            let add = move || {
+                for event in &slice.events {
+                    for edit in fold.fold(event) {
+                        let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
+                        if files.contains(&plain(&Path::new(root).join(&*edit.path))) {
+                            found.push(shown(edit, event.processed_at));
+                        }
+                    }
+                }
+                (fold, found)
+            };
+            (place, (fold, found)) = place.run(add).await?;
+            place = place.give_way().await?;
+        }
+        Ok((place, found))
+    }
+}
+
+fn shown(edit: Edit, at: Timestamp) -> FileChange {
+    let asked = edit.asked.map(|(position, text)| RequestLine { position, text: text.into() });
+    let (how, tool) = (edit.how.to_owned(), edit.tool.into());
+    FileChange { position: edit.position, how, tool, at, asked }
+}
+
+fn absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
+    let path = plain(Path::new(path));
+    if !path.has_root() {
+        return Err(ServiceError::invalid(name, "it is not an absolute path")
+            .action("send the path from the root of the file system on"));
+    }
+    Ok(path)
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}

@@ -1,0 +1,302 @@
+//! A selection of sessions to list, as values: an engine on a database runs them as a query, one in
+//! memory tests each session. It must not know who asks, nor read an event.
+
+use std::cmp::{Ordering, Reverse};
+
+use super::SessionInfo;
+use crate::event::{SessionId, Timestamp, limits};
+
+/// Metadata of a session that was imported: when its work began and ended in the program that
+/// recorded it, and its tail then. While that is its tail, nothing was added since.
+pub const BEGAN_KEY: &str = "import.began_at";
+/// See [`BEGAN_KEY`].
+pub const ENDED_KEY: &str = "import.ended_at";
+/// See [`BEGAN_KEY`].
+pub const TAIL_KEY: &str = "import.tail";
+
+impl SessionInfo {
+    fn time(&self, name: &str) -> Option<Timestamp> {
+        self.metadata.get(name).and_then(|at| Timestamp::parse(at))
+    }
+
+    /// When the work in it began: for one that was imported, in the program that recorded it.
+    #[must_use]
+    pub fn began_at(&self) -> Timestamp {
+        self.time(BEGAN_KEY).map_or(self.created_at, |began| began.min(self.created_at))
+    }
+
+    /// When it was worked in last: for one that was only imported, in the program that recorded it.
+    #[must_use]
+    pub fn worked_at(&self) -> Timestamp {
+        let is_imported =
+            self.metadata.get(TAIL_KEY).is_some_and(|tail| *tail == self.tail.to_string());
+        let ended = self.time(ENDED_KEY).filter(|_| is_imported);
+        ended.map_or(self.updated_at, |ended| ended.min(self.updated_at))
+    }
+}
+
+/// A session's place in a listing: the time that the order is of, and its id.
+pub type Place = (Timestamp, SessionId);
+
+/// A condition on the record of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It is archived.
+    Archived,
+    /// Its id is this text and so many hexadecimal digits behind it.
+    HexId(String, usize),
+    /// It is of this workspace, or of none.
+    Workspace(Option<String>),
+    /// Metadata has a pair of this name.
+    Named(String),
+    /// Metadata has a pair whose name begins so.
+    NameBegins(String),
+    /// Metadata has this pair.
+    Pair(String, String),
+    /// The value of this name in metadata contains a text.
+    Contains(String, String),
+    /// It was written to at or after this time.
+    UpdatedFrom(Timestamp),
+    /// Work in it began at or after this time.
+    BeganFrom(Timestamp),
+    /// All of these hold.
+    All(Vec<Self>),
+    /// One of these holds.
+    Any(Vec<Self>),
+    /// This one does not hold.
+    Not(Box<Self>),
+}
+
+impl Condition {
+    /// The opposite of a condition.
+    #[must_use]
+    pub fn not(of: Self) -> Self {
+        Self::Not(Box::new(of))
+    }
+
+    /// True if a session fulfils it.
+    #[must_use]
+    pub fn holds(&self, info: &SessionInfo) -> bool {
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let value = |name: &String| info.metadata.get(name);
+        match self {
+            Self::Archived => info.archived_at.is_some(),
+            Self::HexId(begin, digits) => info
+                .key
+                .session
+                .as_str()
+                .strip_prefix(begin.as_str())
+                .is_some_and(|rest| rest.len() == *digits && rest.bytes().all(is_hex)),
+            Self::Workspace(name) => info.workspace == *name,
+            Self::Named(name) => value(name).is_some(),
+            Self::NameBegins(begin) => info.metadata.keys().any(|name| name.starts_with(begin)),
+            Self::Pair(name, wanted) => value(name) == Some(wanted),
+            Self::Contains(name, text) => value(name).is_some_and(|value| value.contains(text)),
+            Self::UpdatedFrom(from) => info.updated_at >= *from,
+            Self::BeganFrom(from) => info.began_at() >= *from,
+            Self::All(all) => all.iter().all(|one| one.holds(info)),
+            Self::Any(any) => any.iter().any(|one| one.holds(info)),
+            Self::Not(one) => !one.holds(info),
+        }
+    }
+}
+
+/// Order of a listing; the latest come first unless it is ascending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListingOrder {
+    /// By creation.
+    #[default]
+    Created,
+    /// By [`SessionInfo::worked_at`]. A page looks at every session, or at the newest
+    /// [`Listing::looks`].
+    Worked,
+}
+
+/// Selection of sessions to list.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Sessions at most in one page.
+    pub limit: usize,
+    /// Sessions at most that `only` is tested on for one page.
+    pub looks: usize,
+    /// Selected sessions passed over before the page begins.
+    pub skip: usize,
+    /// Also count all selected sessions: a page looks at every session then.
+    pub count: bool,
+    /// End of the page before.
+    pub after: Option<Place>,
+    /// Order of the sessions.
+    pub order: ListingOrder,
+    /// The oldest first.
+    pub ascending: bool,
+    /// Only of this workspace.
+    pub workspace: Option<String>,
+    /// Also archived ones.
+    pub include_archived: bool,
+    /// Created at or after.
+    pub created_from: Option<Timestamp>,
+    /// Created before.
+    pub created_to: Option<Timestamp>,
+    /// Only those that fulfil it.
+    pub only: Option<Condition>,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            limit: 100,
+            looks: limits::LISTED_LOOKS_MAX,
+            skip: 0,
+            count: false,
+            after: None,
+            order: ListingOrder::Created,
+            ascending: false,
+            workspace: None,
+            include_archived: false,
+            created_from: None,
+            created_to: None,
+            only: None,
+        }
+    }
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The sessions, in the requested order.
+    pub sessions: Vec<SessionInfo>,
+    /// Start of the next page, unless this is the last one: its [`Listing::after`].
+    pub next: Option<Place>,
+    /// Number of selected sessions, those of other pages among them: of a [`Listing::count`].
+    pub selected: usize,
+}
+
+/// A page while an engine fills it.
+pub struct Filling<'a> {
+    listing: &'a Listing,
+    page: Listed,
+    looked: usize,
+    last: Option<Place>,
+}
+
+impl<'a> Filling<'a> {
+    /// An empty page.
+    #[must_use]
+    pub fn new(listing: &'a Listing) -> Self {
+        Self { listing, page: Listed::default(), looked: 0, last: None }
+    }
+
+    /// Looks at the next session in [`Listing::looking_order`], which may be gone by now. Answers
+    /// whether the page wants another.
+    pub fn look(&mut self, place: Place, info: Option<SessionInfo>) -> bool {
+        let (listing, is_by_work) = (self.listing, self.listing.order == ListingOrder::Worked);
+        if self.looked == listing.looks_max() {
+            self.page.next = self.last.take().filter(|_| !is_by_work);
+            return false;
+        }
+        self.looked += 1;
+        self.last = Some(place);
+        let Some(info) = info.filter(|info| listing.wants(info)) else { return true };
+        let (limit, sessions) = (listing.limit, &mut self.page.sessions);
+        self.page.selected += 1;
+        if is_by_work {
+            sessions.push(info);
+            if sessions.len() > limit.saturating_add(1).saturating_mul(4) {
+                listing.keep_first_worked(sessions);
+            }
+            return true;
+        }
+        if self.page.selected <= listing.skip {
+            return true;
+        }
+        if sessions.len() == limit {
+            self.page.next =
+                sessions.last().map(|info| (info.created_at, info.key.session.clone()));
+            return listing.count;
+        }
+        sessions.push(info);
+        true
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn page(mut self) -> Listed {
+        if self.listing.order == ListingOrder::Worked {
+            let sessions = &mut self.page.sessions;
+            self.listing.keep_first_worked(sessions);
+            if sessions.len() > self.listing.limit {
+                sessions.truncate(self.listing.limit);
+                self.page.next = sessions.last().map(worked_place);
+            }
+        }
+        self.page
+    }
+}
+
+/// Place of a session in the order of work.
+fn worked_place(info: &SessionInfo) -> Place {
+    (info.worked_at(), info.key.session.clone())
+}
+
+impl Listing {
+    /// Sessions at most that are looked at for a page.
+    #[must_use]
+    pub fn looks_max(&self) -> usize {
+        if self.count {
+            return usize::MAX;
+        }
+        let is_chosen = self.only.is_some() || self.order == ListingOrder::Worked;
+        if is_chosen { self.looks.max(self.limit) } else { self.limit.saturating_add(self.skip) }
+    }
+
+    /// Order in which an engine looks at sessions, by their creation.
+    #[must_use]
+    pub fn looking_order(&self, a: (Timestamp, &str), b: (Timestamp, &str)) -> Ordering {
+        let is_ascending = self.ascending && self.order == ListingOrder::Created;
+        if is_ascending { a.cmp(&b) } else { b.cmp(&a) }
+    }
+
+    /// Sorts by work, and keeps what a page and the question for a next one need.
+    fn keep_first_worked(&self, sessions: &mut Vec<SessionInfo>) {
+        if self.ascending {
+            sessions.sort_by_cached_key(worked_place);
+        } else {
+            sessions.sort_by_cached_key(|info| Reverse(worked_place(info)));
+        }
+        sessions.truncate(self.limit.saturating_add(1));
+    }
+
+    /// True if a session that [`Self::admits`] is selected by its whole record.
+    fn wants(&self, info: &SessionInfo) -> bool {
+        let after = self.after.as_ref().filter(|_| self.order == ListingOrder::Worked);
+        after.is_none_or(|after| {
+            let place = worked_place(info);
+            if self.ascending { place > *after } else { place < *after }
+        }) && self.only.as_ref().is_none_or(|only| only.holds(info))
+    }
+
+    /// True if a session of the scope may belong on the page: it is looked at.
+    #[must_use]
+    pub fn admits(&self, info: &SessionInfo) -> bool {
+        let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
+        self.takes(info.created_at, id, workspace, info.archived_at.is_some())
+    }
+
+    /// [`Self::admits`] for an engine that does not build a [`SessionInfo`] to find out.
+    #[must_use]
+    pub fn takes(
+        &self,
+        created_at: Timestamp,
+        session: &str,
+        workspace: Option<&str>,
+        archived: bool,
+    ) -> bool {
+        let after = self.after.as_ref().filter(|_| self.order == ListingOrder::Created);
+        after.is_none_or(|(time, last)| {
+            self.looking_order((created_at, session), (*time, last.as_str())).is_gt()
+        }) && self.workspace.as_deref().is_none_or(|name| workspace == Some(name))
+            && (self.include_archived || !archived)
+            && self.created_from.is_none_or(|from| created_at >= from)
+            && self.created_to.is_none_or(|to| created_at < to)
+    }
+}

@@ -1,0 +1,42 @@
+//! The verb that names the sessions that changed a file. It must not look for them.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use super::{
+    Need, Nowhere, Route, Serve, Verb, VerbCall, Visit,
+    tools::{Tool, Toolset},
+};
+use crate::{
+    api::changes::{FileChanges, FileChangesQuery},
+    service::ServiceResult,
+};
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<FindFileChanges>();
+}
+
+pub struct FindFileChanges;
+
+impl Verb for FindFileChanges {
+    const ROUTE: Route = Route::get("/v1/file-changes", "findFileChanges", Need::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Why a file is as it is: the sessions that changed it, each change \
+                                 with the request that a person made before. It reads the newest \
+                                 200 sessions of the file's repository, and of none.";
+    const ANSWERS: &'static str = "The changes, by session";
+    const TOOL: Option<Tool> = Some(Tool::of::<Self>(
+        "find_file_changes",
+        "Find out why a file was changed",
+        Toolset::Workspace,
+    ));
+    type Params = Nowhere;
+    type Query = FileChangesQuery;
+    type Body = ();
+    type Answer = FileChanges;
+}
+
+impl Serve for FindFileChanges {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<FileChanges> {
+        call.service.file_changes(&call.caller, call.query).await
+    }
+}
