@@ -56,8 +56,6 @@ pub(super) struct Config {
     pub(super) listen: SocketAddr,
     pub(super) log: String,
     pub(super) owner_idle: Duration,
-    /// Interval at which the owner looks for sessions to expire; zero for never.
-    pub(super) sweep_every: Duration,
     /// Interval at which changed sessions get a checkpoint; zero for never.
     pub(super) checkpoint_every: Duration,
     /// Steps of a research session; 0 for no limit.
@@ -182,7 +180,6 @@ impl Config {
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
             log: settings.parse("log", LOG_LEVELS, log_level)?.unwrap_or_default(),
             owner_idle: settings.parse("owner_idle", idle, duration)?.unwrap_or_default(),
-            sweep_every: duration_setting(settings, "sweep_interval", "10s")?,
             checkpoint_every: duration_setting(settings, "checkpoint_interval", "600s")?,
             max_steps: number(settings, "max_steps", "a whole number, 0 for no limit")?,
             search: SearchOptions {

@@ -51,6 +51,8 @@ use crate::{
 const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
 /// Time in which a stop may save the search index.
 const KEEP_INDEX: Duration = Duration::from_secs(2);
+/// Interval at which an owner looks for sessions to expire.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -155,7 +157,7 @@ fn router(
 ) -> axum::Router {
     let on_demand = network.tcp.is_none();
     tokio::spawn(service.clone().follow_index(stop.clone()));
-    tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
+    tokio::spawn(sweep(service.clone(), stop.clone()));
     tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));
     let about = Owner {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -184,11 +186,11 @@ fn router(
 }
 
 /// Looks now and then for sessions past their time, until the owner leaves.
-async fn sweep(service: Service, every: Duration, stop: CancellationToken) {
-    while !every.is_zero() {
+async fn sweep(service: Service, stop: CancellationToken) {
+    loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(SWEEP_EVERY) => {}
         }
         if let Err(error) = service.sweep().await {
             tracing::warn!(%error, "sessions past their time stay for now");

@@ -158,13 +158,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or("1500ms")
     .nowhere(),
-    Setting::new(
-        "sweep_interval",
-        "DURATION",
-        "interval between retention sweeps, 0s for never",
-    )
-    .or("10s")
-    .nowhere(),
     Setting::new("context_threshold", "N", "least importance of a context item in a restore, 0 to 10")
         .or("3")
         .nowhere(),

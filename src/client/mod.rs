@@ -12,6 +12,7 @@ mod embed;
 mod error;
 mod owner;
 mod request;
+mod sse;
 mod tail;
 mod writer;
 
@@ -33,7 +34,8 @@ pub use embed::{EmbedderOptions, HttpEmbedder};
 pub use error::{ClientError, Obstacle, Refusal, StartReport};
 pub use owner::{OwnerReport, OwnerStart, OwnerTarget};
 pub use request::{HttpAnswer, Request, path_part, session_path};
-pub use tail::{AnswerStream, SseEvent, Tail, TailItem};
+pub use sse::{SseEvent, SseEvents};
+pub use tail::{AnswerStream, Tail, TailItem};
 pub use writer::{BatchParts, BatchRoom, FENCING_TOKEN, SessionWriter, WrittenBatch};
 
 /// Header that names a retry.

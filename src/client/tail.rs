@@ -1,5 +1,7 @@
 //! Following a session: server-sent events, resumed where they stopped when the owner goes away.
-//! It must not buffer more than the line being read.
+//! It must not buffer more than the event or the line being read.
+
+use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
@@ -8,27 +10,20 @@ use super::{
     Client, ClientError, Refusal, Request,
     request::{Backoff, Failure},
     session_path,
+    sse::{SseEvent, SseEvents},
 };
 use crate::event::SessionId;
 
 /// Bytes of one line: the largest event escaped in the worst way stays below it.
 const LINE_BYTES_MAX: usize = 32 << 20;
 
-/// One server-sent event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SseEvent {
-    /// `event:`; empty when absent.
-    pub name: String,
-    /// `id:`.
-    pub id: Option<String>,
-    /// `data:` lines, joined.
-    pub data: String,
-}
-
 /// A running answer: server-sent events, or lines and announced bytes.
 pub struct AnswerStream {
     response: reqwest::Response,
     buffer: BytesMut,
+    /// Parser of events, and the events that it has read.
+    events: SseEvents,
+    read: VecDeque<SseEvent>,
     address: String,
 }
 
@@ -36,20 +31,23 @@ impl AnswerStream {
     /// The next event; `None` when the server ended the stream.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when the connection broke.
+    /// [`ClientError::Unreachable`] when the connection broke, or an event is too long.
     pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
-        let mut event = SseEvent::default();
-        let mut seen = false;
-        while let Some(line) = self.line().await? {
-            if line.is_empty() {
-                if seen {
-                    return Ok(Some(event));
+        loop {
+            match self.read.pop_front() {
+                Some(event) if event.is_part => {
+                    return Err(self.broken("an event that is too long".to_owned()));
                 }
-                continue;
+                Some(event) if event.is_empty() => continue,
+                Some(event) => return Ok(Some(event)),
+                None => {}
             }
-            seen |= field(&mut event, &line);
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.read.extend(self.events.push(&chunk)),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.broken(error.to_string())),
+            }
         }
-        Ok(None)
     }
 
     /// The next bytes as they are, at least one and at most `bytes_max`; none when the answer is
@@ -96,25 +94,6 @@ impl AnswerStream {
     fn broken(&self, reason: String) -> ClientError {
         ClientError::Unreachable { address: self.address.clone(), reason }
     }
-}
-
-/// Reads one line into the event; `false` for a comment.
-fn field(event: &mut SseEvent, line: &str) -> bool {
-    let (name, value) = line.split_once(':').unwrap_or((line, ""));
-    let value = value.strip_prefix(' ').unwrap_or(value);
-    match name {
-        "" => return false,
-        "event" => event.name = value.to_owned(),
-        "id" => event.id = Some(value.to_owned()),
-        "data" => {
-            if !event.data.is_empty() {
-                event.data.push('\n');
-            }
-            event.data.push_str(value);
-        }
-        _ => {}
-    }
-    true
 }
 
 /// Item that a follower of a session receives, each as JSON text.
@@ -177,7 +156,8 @@ impl Client {
             let error = ClientError::Foreign { address: self.address(), reason };
             return Err(Failure::Final(error));
         }
-        Ok(AnswerStream { response, buffer: BytesMut::new(), address: self.address() })
+        let (buffer, events, read) = (BytesMut::new(), SseEvents::default(), VecDeque::new());
+        Ok(AnswerStream { response, buffer, events, read, address: self.address() })
     }
 
     /// Follows a session from a point on (its tail when `None`).
@@ -278,28 +258,5 @@ impl Tail {
         }
         self.next = position + 1;
         Ok(Some(TailItem::Event(event.data)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fields_of_a_server_sent_event_are_read_and_comments_left_out() {
-        let mut event = SseEvent::default();
-        for (line, counted) in [
-            (": a comment", false),
-            ("event: user.message", true),
-            ("id: 7", true),
-            ("data: {\"a\":", true),
-            ("data:1}", true),
-            ("retry: 5", true),
-        ] {
-            assert_eq!(field(&mut event, line), counted, "{line}");
-        }
-        assert_eq!(event.name, "user.message");
-        assert_eq!(event.id.as_deref(), Some("7"));
-        assert_eq!(event.data, "{\"a\":\n1}");
     }
 }

@@ -70,10 +70,6 @@ impl Agent {
 const DEEP: &str = "it is nested deeper than the store takes";
 const MANY: &str = "it has more values or levels than the store takes";
 
-fn levels_fit(value: &Value) -> bool {
-    lenient::levels(value) <= LEVELS_MAX
-}
-
 /// Reason for which an input is not read as it is.
 #[derive(Debug, thiserror::Error)]
 enum Odd {
@@ -109,7 +105,8 @@ fn clean(text: &str, secrets: &Recogniser, report: &mut Report) -> Result<Value,
     let _: IgnoredAny = serde_json::from_str(text)?;
     let clean = secrets.json(text, report);
     let value = serde_json::from_str(clean.as_deref().unwrap_or(text))?;
-    if levels_fit(&value) { Ok(value) } else { Err(Odd::Deep) }
+    let depth = json::weigh(text.as_bytes(), usize::MAX).depth;
+    if depth <= LEVELS_MAX { Ok(value) } else { Err(Odd::Deep) }
 }
 
 impl Payload {

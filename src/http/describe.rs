@@ -9,7 +9,7 @@ use std::{
 
 use axum::{
     Router,
-    routing::{MethodRouter, delete, get, post},
+    routing::{MethodRouter, get, post},
 };
 use serde_json::{Map, Value, json};
 
@@ -62,9 +62,6 @@ fn by_hand() -> HashMap<&'static str, Handler> {
         entry::<hosted::FollowThread>(get(threads::tail)),
         entry::<hosted::ListResources>(get(threads::list_resources)),
         entry::<hosted::AddResource>(post(threads::add_resource)),
-        entry::<hosted::GetResource>(get(threads::get_resource)),
-        entry::<hosted::UpdateResource>(post(threads::update_resource)),
-        entry::<hosted::DeleteResource>(delete(threads::delete_resource)),
         entry::<operations::CreateBackup>(post(backup::create)),
         entry::<operations::GetMetrics>(get(admin::metrics)),
         entry::<operations::GetOpenapi>(get(admin::openapi)),

@@ -30,18 +30,12 @@ use crate::{
     },
 };
 
-/// Body of a request to a resource; its members are ignored.
+/// Body that names a resource; its members are ignored.
 type IgnoredBody = JsonBody<serde_json::Value>;
 
 fn no_thread(name: &str) -> Refusal {
     let error = ServiceError::invalid("thread", format!("the session has no thread {name:?}"))
         .action("events of subagents stand among the session's own, with their session_thread_id");
-    Refusal::with_status(StatusCode::NOT_FOUND, error)
-}
-
-fn no_resource(name: &str) -> Refusal {
-    let error = ServiceError::invalid("resource", format!("the session has no resource {name:?}"))
-        .action("files and repositories are not kept here: record what matters as events");
     Refusal::with_status(StatusCode::NOT_FOUND, error)
 }
 
@@ -144,36 +138,4 @@ pub(super) async fn add_resource(
     server.app.service.get_session(&caller, &session).await?;
     let error = ServiceError::invalid("resources", "nothing is mounted in a stored session");
     Err(error.action("record what the agent reads as events").into())
-}
-
-/// A resource of a session: there is none.
-pub(super) async fn get_resource(
-    State(server): Shared,
-    Who(caller): Who,
-    InPath(session): InPath,
-    NameInPath(name): NameInPath,
-) -> Result<Json<ResourceList>, Refusal> {
-    server.app.service.get_session(&caller, &session).await?;
-    Err(no_resource(&name))
-}
-
-/// The same for a change of one.
-pub(super) async fn update_resource(
-    server: Shared,
-    who: Who,
-    session: InPath,
-    name: NameInPath,
-    _: IgnoredBody,
-) -> Result<Json<ResourceList>, Refusal> {
-    get_resource(server, who, session, name).await
-}
-
-/// The same for taking one away.
-pub(super) async fn delete_resource(
-    server: Shared,
-    who: Who,
-    session: InPath,
-    name: NameInPath,
-) -> Result<Json<ResourceList>, Refusal> {
-    get_resource(server, who, session, name).await
 }

@@ -29,11 +29,10 @@ use super::{
     desk::{Decision, Desk, Whence},
     lines::LINE_BYTES_MAX,
     message,
-    sse::Events,
     upstream::{Upstream, is_stream, read_body},
 };
 use crate::{
-    client::Client,
+    client::{Client, SseEvents},
     verbs::browser::{FETCH_SITE, is_cross_site, is_loopback},
     wire::rpc::Outline,
 };
@@ -225,7 +224,7 @@ impl Front {
         if let Ok(response) = self.forward(&parts, ask.clone().into()).send().await {
             let (body, _) = read_body(response).await.unwrap_or_default();
             let body = String::from_utf8_lossy(&body).into_owned();
-            let mut events = Events::default();
+            let mut events = SseEvents::default();
             let mut answers = vec![body.clone()];
             answers.extend(events.push(body.as_bytes()).into_iter().map(|event| event.data));
             answers.iter().for_each(|answer| {
@@ -296,7 +295,7 @@ fn stream_long_answer(
 
 /// A stream of the server's, event by event, until the client disconnects.
 fn stream(response: reqwest::Response, channel: String, expected: Expected) -> Body {
-    let state = (expected, channel, response.bytes_stream(), Events::default());
+    let state = (expected, channel, response.bytes_stream(), SseEvents::default());
     let state = (state, Outline::default());
     let chunks = futures_util::stream::unfold(Some(state), |state| async move {
         let ((expected, channel, mut bytes, mut events), mut long) = state?;

@@ -10,9 +10,7 @@ mod front;
 mod lines;
 mod message;
 mod own;
-mod recent;
 mod recorder;
-mod sse;
 mod stdio;
 mod upstream;
 

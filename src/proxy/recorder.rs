@@ -5,17 +5,19 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    num::NonZeroUsize,
     sync::Arc,
     time::Duration,
 };
 
+use lru::LruCache;
 use serde_json::json;
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
 };
 
-use super::{Options, recent::Recent};
+use super::Options;
 use crate::{
     api::sessions::CreateSession,
     client::{BatchParts, Client, ClientError, Obstacle, SessionWriter},
@@ -33,7 +35,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Batches on their way at once.
 const SENT_MAX: usize = 8;
 /// Most sessions whose existence or losses are kept.
-const SESSIONS_MAX: usize = 10_000;
+const SESSIONS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 /// Most bytes of one part of a body; a longer one is not stored.
 const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
 /// Pauses before a batch is sent again: the first, and the longest.
@@ -109,9 +111,9 @@ struct Lanes {
     pushed: u64,
     closed: bool,
     /// Sessions that are there.
-    made: Recent<SessionId, ()>,
+    made: LruCache<SessionId, ()>,
     /// Dropped events that are not reported yet.
-    lost: Recent<SessionId, u64>,
+    lost: LruCache<SessionId, u64>,
     tasks: JoinSet<()>,
 }
 
@@ -136,8 +138,8 @@ impl Recorder {
             bytes: 0,
             pushed: 0,
             closed: false,
-            made: Recent::new(SESSIONS_MAX),
-            lost: Recent::new(SESSIONS_MAX),
+            made: LruCache::sparse(SESSIONS_MAX),
+            lost: LruCache::sparse(SESSIONS_MAX),
             tasks: JoinSet::new(),
         });
         let (sent, shorter) = (Semaphore::new(SENT_MAX), watch::Sender::new(()));
@@ -228,7 +230,7 @@ impl Recorder {
             let mut lanes = self.shared.lanes();
             lanes.tasks.abort_all();
             let left: usize = lanes.waiting.values().map(|lane| lane.queue.len()).sum();
-            lanes.lost.newest().sum::<u64>() + left as u64
+            lanes.lost.iter().map(|(_, count)| count).sum::<u64>() + left as u64
         };
         if lost > 0 {
             (self.shared.options.notify)(&format!("{lost} events were not recorded"));
@@ -245,8 +247,8 @@ impl Drop for Recorder {
 impl Lanes {
     /// Counts events that were not recorded; whether they are the first of their session.
     fn lose(&mut self, session: &SessionId, count: u64) -> bool {
-        let before = self.lost.remove(session).unwrap_or_default();
-        self.lost.insert(session.clone(), before + count);
+        let before = self.lost.pop(session).unwrap_or_default();
+        self.lost.put(session.clone(), before + count);
         before == 0
     }
 }
@@ -341,14 +343,14 @@ impl Shared {
                 ..CreateSession::default()
             };
             writer.create(new, [""; 0]).await?;
-            self.lanes().made.insert(home.session.clone(), ());
+            self.lanes().made.put(home.session.clone(), ());
         }
         writer.append(events, None, None).await.map(drop)
     }
 
     /// Reports, to the user and in the log, how many events were lost.
     async fn recovered(&self, home: &Home, troubled: bool) {
-        let lost = self.lanes().lost.remove(&home.session).unwrap_or_default();
+        let lost = self.lanes().lost.pop(&home.session).unwrap_or_default();
         let notify = &self.options.notify;
         if lost == 0 {
             if troubled {

@@ -22,10 +22,9 @@ use super::{
     desk::{Call, Decision, Desk, Whence},
     lines::{LINE_BYTES_MAX, Lines, Piece},
     message::{self, Message},
-    sse::Events,
 };
 use crate::{
-    client::Client,
+    client::{Client, SseEvents},
     env::sync::Mutex,
     wire::rpc::{self, Outline, Part},
 };
@@ -353,7 +352,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
 
     /// Reads a stream of the server until the answer; one that breaks off is opened again.
     async fn follow(&self, response: Response, exchange: &mut Exchange) {
-        let mut events = Events::default();
+        let mut events = SseEvents::default();
         let mut answered = self.read(response, &mut events, exchange).await;
         for _ in 0..RETRIES_MAX {
             let Some(last) = events.last_id.clone().filter(|_| !answered && exchange.is_answered())
@@ -375,7 +374,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Reads a stream; whether the answer was in it.
-    async fn read(&self, response: Response, events: &mut Events, exchange: &mut Exchange) -> bool {
+    async fn read(
+        &self,
+        response: Response,
+        events: &mut SseEvents,
+        exchange: &mut Exchange,
+    ) -> bool {
         let mut bytes = response.bytes_stream();
         let mut answered = false;
         while let Some(Ok(chunk)) = bytes.next().await {
@@ -391,7 +395,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     /// Reads the server's own stream; a server without one says so at once.
     async fn listen(&self) {
         self.opened.notified().await;
-        let mut events = Events::default();
+        let mut events = SseEvents::default();
         loop {
             let mut request = self.request(Method::GET, None).header(ACCEPT, STREAM);
             if let Some(last) = &events.last_id {

@@ -31,6 +31,18 @@ const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const NUMBERS: [&str; 11] =
     ["a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+/// Words that name a day, or the unit after them: how many steps from now, and how many words.
+const STEPS: [(&str, i64, usize); 9] = [
+    ("today", 0, 1),
+    ("tonight", 0, 1),
+    ("yesterday", -1, 1),
+    ("tomorrow", 1, 1),
+    ("this", 0, 2),
+    ("next", 1, 2),
+    ("last", -1, 2),
+    ("past", -1, 2),
+    ("previous", -1, 2),
+];
 const ORDINALS: [&str; 4] = ["st", "nd", "rd", "th"];
 /// Words before "May" and "March" where they are months.
 const BEFORE_MONTH: [&str; 13] = [
@@ -351,55 +363,31 @@ impl Words<'_> {
     /// `yesterday`, `last week`, `three days ago`.
     fn seen_from(&self, place: usize, now: Date) -> Option<Read> {
         let word = self.word(place);
-        let day = |place: Range<usize>, day: Date| Some((place, Span::Day(day), false));
-        if is_one(word, &["today", "tonight"]) {
-            return day(place..place + 1, now);
-        }
-        if is_one(word, &["yesterday", "tomorrow"]) {
-            let is_past = word.eq_ignore_ascii_case("yesterday");
-            return day(
-                place..place + 1,
-                if is_past { now.yesterday() } else { now.tomorrow() }.ok()?,
-            );
-        }
-        if is_one(word, &["last", "past", "previous", "next", "this"]) {
-            let step = match word.len() {
-                4 if word.eq_ignore_ascii_case("next") => 1,
-                4 if word.eq_ignore_ascii_case("this") => 0,
-                _ => -1,
-            };
-            let span = relative_span(self.word(place + 1), step, now)?;
-            return Some((place..place + 2, span, false));
-        }
-        if !is_one(self.word(place + 2), &["ago"]) {
-            return None;
-        }
-        let named = NUMBERS.iter().position(|name| name.eq_ignore_ascii_case(word));
-        let count = named.map(|at| at.max(1) as i64).or(number(word).map(i64::from))?;
         let unit = self.word(place + 1);
-        let span = match unit.trim_end_matches(['s', 'S']).to_ascii_lowercase().as_str() {
-            "day" => Span::Day(now.checked_sub(count.days()).ok()?),
-            "week" => week(now.checked_sub(count.weeks()).ok()?)?,
-            "month" => {
-                let then = now.checked_sub(count.months()).ok()?;
-                Span::Month(then.year(), then.month())
+        let (words, span) = match STEPS.iter().find(|(known, ..)| is_one(word, &[known])) {
+            Some((_, step, 1)) => (1, relative_span("day", *step, now)?),
+            Some(_) if is_one(unit, &["day"]) => return None,
+            Some((_, step, words)) => (*words, relative_span(unit, *step, now)?),
+            None if is_one(self.word(place + 2), &["ago"]) => {
+                let named = NUMBERS.iter().position(|name| name.eq_ignore_ascii_case(word));
+                let count = named.map(|at| at.max(1) as i64).or(number(word).map(i64::from))?;
+                (3, relative_span(unit.trim_end_matches(['s', 'S']), -count, now)?)
             }
-            "year" => Span::Year(now.checked_sub(count.years()).ok()?.year()),
-            _ => return None,
+            None => return None,
         };
-        Some((place..place + 3, span, false))
+        Some((place..place + words, span, false))
     }
 }
 
-/// The last, this or the next of a unit.
+/// The unit so many steps from now; of a weekday the nearest before or after it.
 fn relative_span(unit: &str, step: i64, now: Date) -> Option<Span> {
     if let Some(place) = WEEKDAYS.iter().position(|name| name.eq_ignore_ascii_case(unit)) {
         let weekday = Weekday::from_monday_zero_offset(i8::try_from(place).ok()?).ok()?;
-        let nth = if step < 0 { -1 } else { 1 };
+        let nth = i32::try_from(step).ok().filter(|nth| *nth != 0).unwrap_or(1);
         return Some(Span::Day(now.nth_weekday(nth, weekday).ok()?));
     }
     Some(match unit.to_ascii_lowercase().as_str() {
-        "night" => Span::Day(now.checked_add(step.days()).ok()?),
+        "day" | "night" => Span::Day(now.checked_add(step.days()).ok()?),
         "week" => week(now.checked_add(step.weeks()).ok()?)?,
         "weekend" => match week(now.checked_add(step.weeks()).ok()?)? {
             Span::Days(_, sunday) => Span::Days(sunday.yesterday().ok()?, sunday),

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InSession, InThread, Media, Need, NoQuery, OfResource, Route, Verb, Visit};
+use super::{InSession, InThread, Media, Need, NoQuery, Route, Verb, Visit};
 use crate::{
     api::{
         events::EventsAnswer,
@@ -24,9 +24,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.by_hand::<FollowThread>();
     visit.by_hand::<ListResources>();
     visit.by_hand::<AddResource>();
-    visit.by_hand::<GetResource>();
-    visit.by_hand::<UpdateResource>();
-    visit.by_hand::<DeleteResource>();
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -91,13 +88,4 @@ declared! {
     AddResource: post "/resources", "addResource", WRITE, "sessions";
         "Refused: nothing is mounted in a stored session.", "Never", Media::Json;
         InSession, NoQuery => ResourceList
-    GetResource: get "/resources/{name}", "getResource", READ, "sessions";
-        "A resource of a session: there is none.", "Never", Media::Json;
-        OfResource, NoQuery => ResourceList
-    UpdateResource: post "/resources/{name}", "updateResource", WRITE, "sessions";
-        "Refused: a stored session has no resource to change.", "Never", Media::Json;
-        OfResource, NoQuery => ResourceList
-    DeleteResource: delete "/resources/{name}", "deleteResource", DELETE, "sessions";
-        "Refused: a stored session has no resource to delete.", "Never", Media::Json;
-        OfResource, NoQuery => ResourceList
 }

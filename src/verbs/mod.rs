@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use place::{
     AtEntity, AtEvent, AtRelation, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread,
-    InWorkspace, Nowhere, OfResource, OfTool, Parts, PathParams,
+    InWorkspace, Nowhere, OfTool, Parts, PathParams,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;

@@ -85,7 +85,6 @@ named! {
     InCursor, "A cursor of a session.", "The cursor's name";
     InCheckpoint, "A checkpoint of a session.", "Id or label of the checkpoint";
     InThread, "A thread of a session.", "The thread's id";
-    OfResource, "A resource of a session.", "The resource's id";
 }
 
 /// A tool.

@@ -34,7 +34,7 @@ impl Desk {
         let content = event.get("content")?.clone();
         if call.site.caller().is_some() {
             // Another's answer to the same call may be newer.
-            let own = self.state().answered.get(call.open.same.as_ref()?)?.call_id.clone();
+            let own = self.state().answered.peek(call.open.same.as_ref()?)?.call_id.clone();
             event.get("call_id").filter(|id| **id == own)?;
         }
         let age_ms = found.age_ms?;
@@ -71,7 +71,7 @@ impl Desk {
         }
         let Some(now) = &call.open.named else { return false };
         let state = self.state();
-        match call.open.same.as_ref().and_then(|same| state.answered.get(same)) {
+        match call.open.same.as_ref().and_then(|same| state.answered.peek(same)) {
             Some(before) => before.named.as_ref() == Some(now),
             // Another life of the proxy got the answer: which files it saw is not known.
             None => now.is_empty(),
@@ -109,7 +109,7 @@ impl Desk {
             let state = self.state();
             let same = call.open.same.as_ref();
             let recorded =
-                same.and_then(|same| state.answered.get(same)).map(|one| one.record.clone());
+                same.and_then(|same| state.answered.peek(same)).map(|one| one.record.clone());
             (self.server(&state).to_owned(), recorded, state.changed)
         };
         // The log may not contain the latest changes yet; the desk knows them. Records become
@@ -141,7 +141,7 @@ impl Desk {
 
     /// Records that it did; whether it is the first time.
     pub(super) fn give(&self, call: &Call) -> bool {
-        self.state().given.insert(given_key(call), ()).is_none()
+        self.state().given.put(given_key(call), ()).is_none()
     }
 
     /// Earlier results of the session as text for a model: those that this client did not get yet,
@@ -155,7 +155,7 @@ impl Desk {
         let query = views::OutputsQuery { tokens_max, ..views::OutputsQuery::default() };
         let answer = self.client.call::<views::Outputs>(&place, &query, &());
         let Some(answer) = self.asked(answer).await else {
-            self.state().given.remove(&given_key(call));
+            self.state().given.pop(&given_key(call));
             return None;
         };
         let here = format!("{}{}-", self.options.name, call.site.tag);

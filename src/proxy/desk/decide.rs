@@ -222,7 +222,7 @@ impl Desk {
         let by = ("by", json!("clear_session").to_string());
         let record = self.record(&call.open, kinds::CONTEXT_CLEARED, "cleared", vec![by]);
         self.note_change(true, &record);
-        self.state().answered.take(|(session, ..)| *session == home.session);
+        self.state().answered.retain(|(session, ..), _| *session != home.session);
         self.give(call);
         if home.temporary {
             self.begin_afresh(&call.site);

@@ -8,8 +8,9 @@ mod place;
 mod records;
 mod tools;
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, mem, num::NonZeroUsize, time::Duration};
 
+use lru::LruCache;
 use serde_json::{Value, value::RawValue};
 use tokio::sync::oneshot;
 
@@ -22,7 +23,6 @@ use self::{
 use super::{
     Options,
     message::{self, CallParams, Insertion, ListParams, ListResult, Message},
-    recent::Recent,
     recorder::{Home, QueuedRecord, Recorder},
 };
 use crate::{
@@ -33,11 +33,11 @@ use crate::{
 };
 
 /// Most calls under way; bounds the memory of a client whose calls are never answered.
-const PENDING_MAX: usize = 10_000;
+const PENDING_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 /// Most answers that the proxy keeps as given.
-const ANSWERED_MAX: usize = 10_000;
+const ANSWERED_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 /// Most sessions with outputs given, over all clients.
-const GIVEN_MAX: usize = 10_000;
+const GIVEN_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 
 /// The same call of the same caller in the same session.
 type Same = (SessionId, u64, Option<u64>);
@@ -103,7 +103,7 @@ struct Answered {
 }
 
 struct State {
-    pending: Recent<String, Pending>,
+    pending: LruCache<String, Pending>,
     /// Calls whose answerer is not decided yet. Each has a task that decides it.
     deciding: HashSet<String>,
     tools: Tools,
@@ -112,9 +112,9 @@ struct State {
     calls: u64,
     /// The number of the last record that may have made earlier answers stale.
     changed: u64,
-    answered: Recent<Same, Answered>,
+    answered: LruCache<Same, Answered>,
     /// Sessions whose earlier outputs were given to a client.
-    given: Recent<(String, SessionId), ()>,
+    given: LruCache<(String, SessionId), ()>,
     /// The store is not asked before this time, because it did not answer.
     silent_until: Duration,
     /// The session to record into where a message names none.
@@ -153,15 +153,15 @@ impl Desk {
     pub(super) fn new(client: Client, options: Options) -> Self {
         let recorder = Recorder::new(client.clone(), &options);
         let state = Mutex::from(State {
-            pending: Recent::new(PENDING_MAX),
+            pending: LruCache::sparse(PENDING_MAX),
             deciding: HashSet::new(),
             tools: Tools::default(),
             server: None,
             places: ClientPlaces::default(),
             calls: 0,
             changed: 0,
-            answered: Recent::new(ANSWERED_MAX),
-            given: Recent::new(GIVEN_MAX),
+            answered: LruCache::sparse(ANSWERED_MAX),
+            given: LruCache::sparse(GIVEN_MAX),
             silent_until: Duration::ZERO,
             usual: options.session.clone(),
         });
@@ -276,8 +276,8 @@ impl Desk {
     }
 
     fn add_pending(&self, key: String, pending: Pending) {
-        let displaced = self.state().pending.insert(key, pending);
-        self.unanswered(displaced);
+        let displaced = self.state().pending.push(key, pending);
+        self.unanswered(displaced.map(|(_, displaced)| displaced));
     }
 
     /// Inspects a message of the server.
@@ -289,7 +289,7 @@ impl Desk {
                 self.state().tools.forget();
             }
             let Some(id) = message.key().filter(|_| message.method().is_none()) else { continue };
-            let pending = self.state().pending.remove(&format!("{channel} {id}"));
+            let pending = self.state().pending.pop(&format!("{channel} {id}"));
             match pending {
                 Some(Pending::List(cursor)) => {
                     insertions.extend(self.listed(text, &message, cursor.as_deref()));
@@ -316,7 +316,7 @@ impl Desk {
     /// its record, if it answers a call.
     pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<QueuedRecord> {
         let id = outline.id.as_ref().filter(|_| outline.is_whole && !outline.has_method)?;
-        let pending = self.state().pending.remove(&format!("{channel} {id}"));
+        let pending = self.state().pending.pop(&format!("{channel} {id}"));
         match pending {
             Some(Pending::Call(open)) => Some(self.record_passed(&open, outline)),
             // Tools that are not known are forwarded like any other.
@@ -361,12 +361,12 @@ impl Desk {
         let mut state = self.state();
         // The search for an answer ends too.
         state.deciding.remove(key);
-        match state.pending.remove(key) {
+        match state.pending.pop(key) {
             Some(Pending::Call(open)) => {
                 drop(state);
                 self.record_end(&open, reason.unwrap_or("the client cancelled it"), true);
             }
-            Some(other) => drop(state.pending.insert(key.to_owned(), other)),
+            Some(other) => drop(state.pending.put(key.to_owned(), other)),
             None => {}
         }
     }
@@ -376,22 +376,27 @@ impl Desk {
         let pending: Vec<Pending> = {
             let mut state = self.state();
             state.deciding.retain(|key| !keys.contains(key));
-            keys.iter().filter_map(|key| state.pending.remove(key)).collect()
+            keys.iter().filter_map(|key| state.pending.pop(key)).collect()
         };
         self.unanswered(pending);
     }
 
     /// The proxy ends: calls without an answer are recorded as such.
     pub(super) fn end(&self) {
-        let pending = self.state().pending.take(|_| true);
-        self.unanswered(pending);
+        let none = LruCache::sparse(PENDING_MAX);
+        let pending = mem::replace(&mut self.state().pending, none);
+        self.unanswered(pending.into_iter().map(|(_, pending)| pending));
     }
 
     /// The same for one channel.
     pub(super) fn end_channel(&self, channel: &str) {
         let prefix = format!("{channel} ");
-        let pending = self.state().pending.take(|key| key.starts_with(&prefix));
-        self.unanswered(pending);
+        let keys: Vec<String> = {
+            let state = self.state();
+            let keys = state.pending.iter().rev().map(|(key, _)| key);
+            keys.filter(|key| key.starts_with(&prefix)).cloned().collect()
+        };
+        self.given_up(&keys);
     }
 
     fn unanswered(&self, pending: impl IntoIterator<Item = Pending>) {

@@ -1,21 +1,19 @@
 //! The client of a message, and the session it belongs to. A client that names no session gets a
 //! temporary one of its own, which expires. It must not let one client see another's.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
+use lru::LruCache;
 use serde_json::Value;
 
 use super::Desk;
 use crate::{
     event::{SessionId, Timestamp},
-    proxy::{
-        recent::Recent,
-        recorder::{Home, TEMPORARY_SECONDS},
-    },
+    proxy::recorder::{Home, TEMPORARY_SECONDS},
 };
 
 /// Places that are remembered.
-const PLACES_MAX: usize = 10_000;
+const PLACES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 /// A session unused for this long may be deleted before the next write.
 const IDLE_MAX: Duration = Duration::from_secs(TEMPORARY_SECONDS - 60 * 60);
 /// Members of `_meta` in which clients name their session.
@@ -66,13 +64,13 @@ impl CallSite {
 
 /// The clients of a proxy.
 pub(super) struct ClientPlaces {
-    known: Recent<Key, PlaceState>,
+    known: LruCache<Key, PlaceState>,
     made: u64,
 }
 
 impl Default for ClientPlaces {
     fn default() -> Self {
-        Self { known: Recent::new(PLACES_MAX), made: 0 }
+        Self { known: LruCache::sparse(PLACES_MAX), made: 0 }
     }
 }
 
@@ -80,20 +78,20 @@ impl ClientPlaces {
     /// Marks a client as the one used last. Its temporary session may have expired since.
     fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> PlaceState {
         let key = (from.place.to_owned(), from.caller);
-        let mut place = self.known.remove(&key).unwrap_or_else(|| {
+        let mut place = self.known.pop(&key).unwrap_or_else(|| {
             self.made += u64::from(!from.place.is_empty());
             PlaceState { number: self.made, begun: 0, used: now }
         });
         let idle = now.0.saturating_sub(place.used.0).max(0).unsigned_abs();
         place.begun += u64::from(Duration::from_micros(idle) > IDLE_MAX);
         place.used = now;
-        self.known.insert(key, place);
+        self.known.put(key, place);
         place
     }
 
     /// The place leaves its temporary session.
     fn begin_afresh(&mut self, key: &Key) {
-        if let Some(place) = self.known.get_mut(key) {
+        if let Some(place) = self.known.peek_mut(key) {
             place.begun += 1;
         }
     }

@@ -135,7 +135,7 @@ impl Desk {
                 call_id: open.call_id.clone(),
                 named: open.named.clone(),
             };
-            self.state().answered.insert(same.clone(), answered);
+            self.state().answered.put(same.clone(), answered);
         }
         let block =
             open.more.as_ref().map(|more| json!({ "type": "text", "text": more }).to_string());

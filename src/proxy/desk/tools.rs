@@ -1,19 +1,19 @@
 //! A server's tools, read from its lists, page by page. It must not take a list for complete before
 //! its last page, nor keep tools that the server removed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
+use lru::LruCache;
 use serde_json::Value;
 
 use crate::event::json;
 use crate::proxy::{
     message::{ListResult, ListedTool},
     own::{self, Own},
-    recent::Recent,
 };
 
 /// Lists that are being read, at most.
-const LISTS_MAX: usize = 16;
+const LISTS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("more than none");
 
 /// Tools by name, with what they declare.
 type Table = BTreeMap<String, Declared>;
@@ -44,14 +44,14 @@ pub(super) struct Tools {
     /// The latest list that is whole.
     whole: Table,
     /// Lists being read, by the cursor of the next page.
-    begun: Recent<String, Table>,
+    begun: LruCache<String, Table>,
     /// True if a complete list was read since the server last announced a change.
     listed: bool,
 }
 
 impl Default for Tools {
     fn default() -> Self {
-        Self { whole: Table::new(), begun: Recent::new(LISTS_MAX), listed: false }
+        Self { whole: Table::new(), begun: LruCache::sparse(LISTS_MAX), listed: false }
     }
 }
 
@@ -66,7 +66,7 @@ impl Tools {
         let tools: Vec<Value> = serde_json::from_str(json::tree(page.tools.get())?).ok()?;
         let mut table = match cursor {
             None => Table::new(),
-            Some(cursor) => self.begun.remove(cursor).unwrap_or_else(|| self.whole.clone()),
+            Some(cursor) => self.begun.pop(cursor).unwrap_or_else(|| self.whole.clone()),
         };
         let read = |tool| serde_json::from_value::<ListedTool>(tool).ok();
         for tool in tools.into_iter().filter_map(read) {
@@ -86,7 +86,7 @@ impl Tools {
             Some(other) => Some(other.to_string()),
         };
         match &next {
-            Some(next) => drop(self.begun.insert(next.clone(), table)),
+            Some(next) => drop(self.begun.put(next.clone(), table)),
             None => *self = Self { whole: table, listed: true, ..Self::default() },
         }
         Some(next)
@@ -99,7 +99,7 @@ impl Tools {
 
     /// Takes the tools read so far as complete.
     pub(super) fn set_complete(&mut self) {
-        if let Some(latest) = self.begun.newest().next() {
+        if let Some((_, latest)) = self.begun.peek_mru() {
             self.whole.extend(latest.clone());
         }
         self.listed = true;
@@ -130,7 +130,7 @@ impl Tools {
     }
 
     fn declared(&self, tool: &str) -> Declared {
-        let said = self.begun.newest().find_map(|table| table.get(tool));
+        let said = self.begun.iter().find_map(|(_, table)| table.get(tool));
         said.or(self.whole.get(tool)).copied().unwrap_or_default()
     }
 

@@ -314,9 +314,6 @@ async fn a_session_is_one_thread_and_has_no_resources() {
             ("POST", "s/threads/other/archive", 404),
             ("POST", "s/threads/sthr_s/archive", 422),
             ("POST", "s/resources", 422),
-            ("GET", "s/resources/r", 404),
-            ("POST", "s/resources/r", 404),
-            ("DELETE", "s/resources/r", 404),
         ] {
             let reply = house.call(method, &format!("/v1/sessions/{path}"), &[], None).await;
             assert_eq!(
@@ -332,6 +329,11 @@ async fn a_session_is_one_thread_and_has_no_resources() {
                 (404, "session_not_found".to_owned()),
                 "{path}"
             );
+        }
+        for method in ["GET", "POST", "DELETE"] {
+            let reply = house.call(method, "/v1/sessions/s/resources/r", &[], None).await;
+            assert_eq!((reply.status, reply.code()), (404, "invalid_request".to_owned()));
+            assert!(reply.json()["error"]["recovery_hint"]["action"].is_string(), "{method}");
         }
     })
     .await;

@@ -6,17 +6,34 @@ use std::time::Duration;
 /// Most bytes of an event that is parsed. A longer one is returned in parts, without data.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) data: String,
+pub struct SseEvent {
+    /// `event:`; empty when absent.
+    pub name: String,
+    /// `id:`.
+    pub id: Option<String>,
+    /// `data:` lines, joined.
+    pub data: String,
     /// Its source bytes, the empty line after it included.
-    pub(super) raw: Vec<u8>,
+    pub raw: Vec<u8>,
+    /// True for a part of an event that is too long to be parsed.
+    pub is_part: bool,
 }
 
-impl Event {
+impl SseEvent {
+    fn part(raw: Vec<u8>) -> Self {
+        Self { raw, is_part: true, ..Self::default() }
+    }
+
+    /// True for comments alone.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.is_empty() && self.id.is_none() && self.data.is_empty()
+    }
+
     /// The same event with other data.
-    pub(super) fn with_data(&self, data: &str) -> Vec<u8> {
+    #[must_use]
+    pub fn with_data(&self, data: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(&self.raw);
         let mut out = String::with_capacity(self.raw.len() + data.len());
         let mut said = false;
@@ -40,9 +57,9 @@ impl Event {
     }
 }
 
-/// Reads events.
+/// Reads events from the bytes of a stream.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct SseEvents {
     buffer: Vec<u8>,
     /// Byte offsets of the start of the unfinished line, and of the end of the scan.
     line: usize,
@@ -50,45 +67,45 @@ pub(super) struct Events {
     /// Set if a part of the event was handed out: true if that ended within a line.
     within: Option<bool>,
     /// The id of the latest event that had one.
-    pub(super) last_id: Option<String>,
+    pub last_id: Option<String>,
     /// Time to wait before the stream is opened again, as the server asked.
-    pub(super) retry: Option<Duration>,
+    pub retry: Option<Duration>,
     bytes_max: usize,
 }
 
-impl Default for Events {
+impl Default for SseEvents {
     fn default() -> Self {
         Self::bounded(EVENT_BYTES_MAX)
     }
 }
 
-impl Events {
+impl SseEvents {
     fn bounded(bytes_max: usize) -> Self {
         let (buffer, line, seen) = (Vec::new(), 0, 0);
         Self { buffer, line, seen, within: None, last_id: None, retry: None, bytes_max }
     }
 
     /// Adds bytes; returns the events that are complete now.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
         while let Some(end) = self.end() {
             let raw: Vec<u8> = self.buffer.drain(..end).collect();
             events.push(match self.within.take() {
-                Some(_) => Event { data: String::new(), raw },
+                Some(_) => SseEvent::part(raw),
                 None => self.event(raw),
             });
         }
         if self.buffer.len() > self.bytes_max {
             let raw = self.take_rest();
             self.within = Some(raw.last() != Some(&b'\n'));
-            events.push(Event { data: String::new(), raw });
+            events.push(SseEvent::part(raw));
         }
         events
     }
 
     /// Bytes behind the last whole event.
-    pub(super) fn take_rest(&mut self) -> Vec<u8> {
+    pub fn take_rest(&mut self) -> Vec<u8> {
         (self.line, self.seen) = (0, 0);
         std::mem::take(&mut self.buffer)
     }
@@ -110,20 +127,24 @@ impl Events {
         None
     }
 
-    fn event(&mut self, raw: Vec<u8>) -> Event {
-        let text = String::from_utf8_lossy(&raw).into_owned();
+    fn event(&mut self, raw: Vec<u8>) -> SseEvent {
+        let text = String::from_utf8_lossy(&raw);
+        let mut event = SseEvent::default();
         let mut data: Vec<&str> = Vec::new();
         for line in text.lines() {
             let (name, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match name {
+                "event" => event.name = value.to_owned(),
                 "data" => data.push(value),
-                "id" => self.last_id = Some(value.to_owned()),
+                "id" => event.id = Some(value.to_owned()),
                 "retry" => self.retry = value.parse().ok().map(Duration::from_millis),
                 _ => {}
             }
         }
-        Event { data: data.join("\n"), raw }
+        self.last_id = event.id.clone().or(self.last_id.take());
+        event.data = data.join("\n");
+        SseEvent { raw, ..event }
     }
 }
 
@@ -135,13 +156,14 @@ mod tests {
     fn an_event_that_is_too_long_passes_unseen() {
         let text = format!("data: 1\n\ndata: {0}\ndata: {0}\n\ndata: 2\n\n", "x".repeat(50));
         for size in [1, 2, 7, 20, 1_000] {
-            let mut events = Events::bounded(30);
-            let read: Vec<Event> =
+            let mut events = SseEvents::bounded(30);
+            let read: Vec<SseEvent> =
                 text.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
             let raw: Vec<u8> = read.iter().flat_map(|event| event.raw.clone()).collect();
             assert_eq!(raw, text.as_bytes(), "every byte, in order");
             let data = read.iter().map(|event| &*event.data).filter(|data| data.len() == 1);
             assert_eq!(data.collect::<Vec<_>>(), ["1", "2"], "{size}");
+            assert!(read.iter().all(|event| event.is_part == event.data.is_empty()), "{size}");
         }
     }
 
@@ -149,11 +171,13 @@ mod tests {
     fn events_are_read_however_their_bytes_come() {
         let text = "event: message\nid: 7\ndata: {\"a\":\ndata: 1}\n\n: ping\n\nretry: 50\r\ndata:x\r\n\r\nid: 9\n";
         for size in [1, 2, 7, 1_000] {
-            let mut events = Events::default();
-            let read: Vec<Event> =
+            let mut events = SseEvents::default();
+            let read: Vec<SseEvent> =
                 text.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
             let data: Vec<_> = read.iter().map(|event| event.data.as_str()).collect();
             assert_eq!(data, ["{\"a\":\n1}", "", "x"], "{size}");
+            assert_eq!((&*read[0].name, read[0].id.as_deref()), ("message", Some("7")));
+            assert!(read[1].is_empty() && !read[0].is_empty() && !read[2].is_empty());
             assert_eq!(events.last_id.as_deref(), Some("7"));
             assert_eq!(events.retry, Some(Duration::from_millis(50)));
             let all: Vec<u8> =
@@ -162,7 +186,7 @@ mod tests {
             assert_eq!(read[0].with_data("new"), b"event: message\nid: 7\ndata: new\n\n");
             let lines = read[0].with_data("{\"a\":\n2}");
             assert_eq!(lines, b"event: message\nid: 7\ndata: {\"a\":\ndata: 2}\n\n");
-            assert_eq!(Events::default().push(&lines)[0].data, "{\"a\":\n2}");
+            assert_eq!(SseEvents::default().push(&lines)[0].data, "{\"a\":\n2}");
         }
     }
 }
