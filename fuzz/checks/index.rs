@@ -4,7 +4,7 @@
 
 use sessionlog::{
     event::{Event, EventId, EventType, Origin, Position, Range, SessionHash, Timestamp},
-    search::{Order, Part, PartBuilder, SearchQuery, SessionRef, merge, rank, snippet},
+    search::{HitOrder, Part, PartBuilder, SearchQuery, SessionRef, merge, rank, snippet},
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
@@ -54,7 +54,7 @@ fn ranked(bytes: &[u8], text: &str) {
     let merged = merge(&parts, &all);
     Part::read(&merged).expect("what was written is a part");
     let Ok(query) = SearchQuery::parse(text, NOW) else { return };
-    for order in [Order::Score, Order::Time] {
+    for order in [HitOrder::Score, HitOrder::Time] {
         let found = rank(&parts, &query, &all, order, 50);
         assert!(found.hits.iter().all(|hit| hit.score.is_finite()));
     }

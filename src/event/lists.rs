@@ -1,5 +1,5 @@
-//! Tables of words: a list in one text, split while the crate is compiled, or a column of a row that
-//! is searched as it is. It must not hold a table.
+//! Tables of words: a list in one text, split while the crate is compiled, or a column of a row
+//! that is searched as it is. It must not hold a table.
 
 /// The words of a text, which are one space apart.
 #[must_use]
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_list_is_split_at_its_marks_and_keeps_other_spaces() {
-        const WORDS: [&str; 3] = words(
+        const WORDS: [&str; 3] = word_list(
             "a bc \
              d",
         );

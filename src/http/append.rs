@@ -26,7 +26,7 @@ use super::{
 use crate::{
     access::Reading,
     event::Origin,
-    service::{Answered, Asked, Code, Flow, ServiceError},
+    service::{Code, Flow, FlowAnswer, FlowRequest, ServiceError},
     verbs::events::AppendQuery,
     wire::{
         NDJSON,
@@ -229,7 +229,7 @@ impl Appending {
         match (read.session, read.batch) {
             (Some(session), batch) => {
                 let ticket = Ticket { line: number, reference: read.reference.map(Box::from) };
-                self.flow.push(Asked { ticket, session, batch });
+                self.flow.push(FlowRequest { ticket, session, batch });
             }
             (None, batch) => {
                 let error = batch
@@ -254,8 +254,8 @@ impl Appending {
         answer::line_refused(out, &label, &error, self.request.as_str());
     }
 
-    fn write_answers(&self, answered: Vec<Answered<Ticket>>, out: &mut Vec<u8>) {
-        for Answered { ticket, session, result } in answered {
+    fn write_answers(&self, answered: Vec<FlowAnswer<Ticket>>, out: &mut Vec<u8>) {
+        for FlowAnswer { ticket, session, result } in answered {
             let reference = ticket.reference.as_deref();
             let label = LineLabel { number: ticket.line, reference, session: Some(&session) };
             match result {

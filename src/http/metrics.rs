@@ -11,7 +11,7 @@ use axum::http::Method;
 use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use crate::{api::admin::ScrubReport, env::sync::RwLock, service::Counts};
+use crate::{api::admin::ScrubReport, env::sync::RwLock, service::AppendCounts};
 
 /// Latencies wait in memory until they are sorted into buckets; so many requests apart.
 const UPKEEP_REQUESTS: u64 = 1_024;
@@ -78,7 +78,12 @@ impl Metrics {
     }
 
     /// The text of a scrape.
-    pub(super) fn render(&self, counts: Counts, readers: usize, scrub: &ScrubReport) -> String {
+    pub(super) fn render(
+        &self,
+        counts: AppendCounts,
+        readers: usize,
+        scrub: &ScrubReport,
+    ) -> String {
         let readers = u32::try_from(readers).unwrap_or(u32::MAX);
         metrics::with_local_recorder(&self.recorder, || {
             metrics::counter!("sessionlog_appends_total").absolute(counts.appends);

@@ -133,7 +133,7 @@ impl Claims {
         let mut gone = Vec::new();
         for claim in made {
             if claim.sense.speaks_back() {
-                take(&mut self.latest, &mut gone, |old| claim.takes_back(old));
+                take_matching(&mut self.latest, &mut gone, |old| claim.takes_back(old));
             }
             push_bounded(&mut self.latest, claim, CLAIMS_MAX);
         }
@@ -155,7 +155,7 @@ impl Claims {
         let first = self.words.saturating_sub(WORDS_BACK);
         let latest = self.words - 1;
         let mut gone = Vec::new();
-        take(&mut self.latest, &mut gone, |old| {
+        take_matching(&mut self.latest, &mut gone, |old| {
             let of_head = old.head.iter().filter(|one| !old.sense.topics.contains(one));
             let of_head = of_head.filter(|one| by.topics.contains(one)).count();
             let shared = by.shared(&old.sense) + of_head;
@@ -174,7 +174,7 @@ impl Claims {
         let mut gone = Vec::new();
         let latest = self.latest.back().map(|claim| claim.position);
         let words = self.words;
-        take(&mut self.latest, &mut gone, |old| {
+        take_matching(&mut self.latest, &mut gone, |old| {
             Some(old.position) == latest && old.words + 1 >= words && old.sense.plans
         });
         gone
@@ -186,7 +186,11 @@ impl Claims {
 }
 
 /// Takes the statements of a kind out of the list.
-fn take(list: &mut VecDeque<Claim>, gone: &mut Vec<TakenBack>, is: impl Fn(&Claim) -> bool) {
+fn take_matching(
+    list: &mut VecDeque<Claim>,
+    gone: &mut Vec<TakenBack>,
+    is: impl Fn(&Claim) -> bool,
+) {
     list.retain(|claim| {
         let is_gone = is(claim);
         if is_gone {

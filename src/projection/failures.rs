@@ -117,13 +117,13 @@ impl Failures {
 
     /// Folds the outcome of a command. A script that `is_written` says to be the session's own is
     /// one that is tried out.
-    pub(super) fn ran(
+    pub(super) fn fold_command(
         &mut self,
         (line, command): (&str, &Command),
         answer: &ToolResult,
         is_written: impl Fn(&str) -> bool,
     ) -> CommandOutcome {
-        let output = report::plain(&answer.text);
+        let output = report::without_escapes(&answer.text);
         let report = OutputReport::parse(&output);
         let failed = failed_run(command, answer, &report);
         for (at, run) in command.runs.iter().enumerate() {
@@ -134,18 +134,24 @@ impl Failures {
             let is_unknown = failed != Some(at) && (is_masked || run.only_looks());
             if !is_unknown && !failed.is_some_and(is_cut) {
                 let is_trial = script(&run.kind).is_some_and(&is_written);
-                self.outcome(line, run, failed == Some(at), (&report, answer.position), is_trial);
-                self.tested(line, run, failed == Some(at), (&report, answer.position));
+                self.fold_outcome(
+                    line,
+                    run,
+                    failed == Some(at),
+                    (&report, answer.position),
+                    is_trial,
+                );
+                self.fold_test_run(line, run, failed == Some(at), (&report, answer.position));
             }
         }
-        self.state_of_git(command, &output, answer.position);
+        self.fold_git_state(command, &output, answer.position);
         let run = failed.and_then(|at| command.runs.get(at));
         let files = run.map_or(usize::MAX, |run| run.files_before);
         CommandOutcome { failed: failed.is_some(), files }
     }
 
     /// Folds the result of another tool: one that does not work at all fails until it works.
-    pub(super) fn used(&mut self, call: &ToolCall, answer: &ToolResult) {
+    pub(super) fn fold_tool(&mut self, call: &ToolCall, answer: &ToolResult) {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
         let run = CommandRun::of_tool(hasher.finish(), &call.tool);
@@ -154,12 +160,12 @@ impl Failures {
         let head = head.to_ascii_lowercase();
         let is_out = answer.failed && OUT_OF_ORDER.iter().any(|mark| head.contains(mark));
         if is_out || !answer.failed {
-            self.outcome(&call.tool, &run, is_out, (&report, answer.position), false);
+            self.fold_outcome(&call.tool, &run, is_out, (&report, answer.position), false);
         }
     }
 
     /// Folds the end of a call of the session's own agent.
-    pub(super) fn continues(&mut self) {
+    pub(super) fn fold_end_of_call(&mut self) {
         let [results, _] = &mut self.counts;
         *results += 1;
         self.give_up_abandoned();
@@ -172,14 +178,14 @@ impl Failures {
     }
 
     /// Folds that a file was removed: what ran it is given up.
-    pub(super) fn removed(&mut self, path: &str) {
+    pub(super) fn fold_removed_file(&mut self, path: &str) {
         for fact in &mut self.commands {
             fact.given_up |= fact.failed && script(&fact.kind).is_some_and(|own| own == path);
         }
     }
 
     /// Folds the outcome of a run of tests.
-    fn tested(
+    fn fold_test_run(
         &mut self,
         line: &str,
         run: &CommandRun,
@@ -211,7 +217,7 @@ impl Failures {
     }
 
     /// Folds the outcome of a simple command.
-    fn outcome(
+    fn fold_outcome(
         &mut self,
         line: &str,
         run: &CommandRun,
@@ -227,7 +233,7 @@ impl Failures {
             None => Vec::new(),
         };
         if !failed {
-            self.speaks_for_others(run, position);
+            self.mend_others(run, position);
         }
         if !failed && known.is_none() {
             return;
@@ -247,7 +253,7 @@ impl Failures {
     }
 
     /// Mends the failures of other commands for which the success of one speaks.
-    fn speaks_for_others(&mut self, run: &CommandRun, position: Position) {
+    fn mend_others(&mut self, run: &CommandRun, position: Position) {
         for fact in self.commands.iter_mut().filter(|fact| fact.failed) {
             let is_spoken_for = match (&run.kind, &fact.kind) {
                 (CommandKind::Builds(family, limits), CommandKind::Builds(own, of)) => {
@@ -274,13 +280,13 @@ impl Failures {
     }
 
     /// Mends the failures of git that are over by the state that it reports.
-    fn state_of_git(&mut self, command: &Command, output: &str, position: Position) {
+    fn fold_git_state(&mut self, command: &Command, output: &str, position: Position) {
         if !command.runs.iter().any(|run| &*run.program == "git") {
             return;
         }
         for fact in self.commands.iter_mut().filter(|fact| fact.failed && fact.last < position) {
             if let CommandKind::Git(own, subject) = &fact.kind
-                && git::is_over(own, subject.as_deref(), output)
+                && git::is_failure_over(own, subject.as_deref(), output)
             {
                 fact.mend(position);
             }
@@ -372,14 +378,14 @@ impl CommandFact {
             self.names.truncate(report::NAMES_MAX);
         }
         (self.failed, self.given_up) = (true, false);
-        self.why = report.why().map(Into::into);
+        self.why = report.reason_line().map(Into::into);
         self.describe();
     }
 
     /// Words the error, and counts how often it came.
     fn describe(&mut self) {
         let names: Vec<&str> = self.names.iter().map(|name| &*name.text).collect();
-        self.error = report::error(&names, self.why.as_deref()).into();
+        self.error = report::error_line(&names, self.why.as_deref()).into();
         let most = self.names.iter().map(|name| name.times).max();
         self.failures = most.unwrap_or(self.failures);
     }

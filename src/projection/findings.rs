@@ -124,10 +124,10 @@ pub struct Finding {
 /// The best sentences of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    found: Pool,
-    ruled_out: Pool,
-    gaps: Pool,
-    sources: Pool,
+    found: FindingPool,
+    ruled_out: FindingPool,
+    gaps: FindingPool,
+    sources: FindingPool,
     /// Findings that no longer hold, the latest last.
     tried: VecDeque<Finding>,
     counts: WordCounts,
@@ -311,13 +311,13 @@ fn best<const LISTS: usize>(lists: [&Vec<Judged<'_>>; LISTS]) -> Option<(usize, 
 
 /// The best sentences of a kind, in no order.
 #[derive(Clone, Debug, Default)]
-struct Pool {
+struct FindingPool {
     all: Vec<Finding>,
     /// Lowest score of a full pool when it was last computed: lower ones are rejected.
     least: usize,
 }
 
-impl Pool {
+impl FindingPool {
     /// Adds these sentences, which come best first, where they are better than those in the pool.
     fn offer(&mut self, said: FoundIn, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
         for (score, one) in judged.into_iter().take(taken_max) {

@@ -83,7 +83,8 @@ impl Plans {
     /// Folds a call of a tool that keeps a plan.
     pub(super) fn call(&mut self, position: Position, tool: &str, input: &RawValue) -> Option<()> {
         if tool.eq_ignore_ascii_case("TaskUpdate") {
-            return self.update(position, serde_json::from_str(json::tree(input.get())?).ok()?);
+            return self
+                .update_task(position, serde_json::from_str(json::tree(input.get())?).ok()?);
         }
         let members = tools::members(Some(input));
         let list = LISTS.iter().find_map(|name| members.get(*name))?;
@@ -97,8 +98,8 @@ impl Plans {
             let id = value.get("id").and_then(name_of).unwrap_or_default();
             let state = value.get("status").and_then(Value::as_str);
             match plan_step(value) {
-                Some(step) => self.put(&id, step),
-                None => self.state(&id, state.unwrap_or_default()),
+                Some(step) => self.put_step(&id, step),
+                None => self.set_state(&id, state.unwrap_or_default()),
             }
         }
         self.set_current(position);
@@ -121,12 +122,12 @@ impl Plans {
             self.plan = None;
             self.ids.clear();
         }
-        self.put(&id, PlanStepOut { text, state: "pending".to_owned() });
+        self.put_step(&id, PlanStepOut { text, state: "pending".to_owned() });
         self.set_current(position);
         Some(())
     }
 
-    fn update(&mut self, position: Position, task: TaskInput) -> Option<()> {
+    fn update_task(&mut self, position: Position, task: TaskInput) -> Option<()> {
         let id = task.id.as_ref().and_then(name_of)?;
         let at = self.ids.iter().position(|known| *known == id)?;
         let plan = self.plan.as_mut()?;
@@ -147,7 +148,7 @@ impl Plans {
     }
 
     /// Puts a step in its place by its id, or at the end.
-    fn put(&mut self, id: &str, step: PlanStepOut) {
+    fn put_step(&mut self, id: &str, step: PlanStepOut) {
         let plan = self.plan.get_or_insert_default();
         // The current steps have no ids so far.
         self.ids.resize(plan.steps.len(), String::new());
@@ -165,7 +166,7 @@ impl Plans {
         self.ids.push(id.to_owned());
     }
 
-    fn state(&mut self, id: &str, state: &str) {
+    fn set_state(&mut self, id: &str, state: &str) {
         let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
         let steps = self.plan.as_mut().map(|plan| &mut plan.steps);
         if let Some(step) = at.zip(steps).and_then(|(at, steps)| steps.get_mut(at)) {

@@ -87,7 +87,7 @@ struct EndedBody<'a> {
 }
 
 #[derive(Deserialize)]
-struct OutcomeBody {
+struct LooseOutcome {
     tried: Option<Value>,
     worked: Option<Value>,
     failed: Option<Value>,
@@ -253,7 +253,7 @@ impl WorkProgress {
     }
 
     fn fold_outcome(&mut self, event: &Event) -> Option<()> {
-        let outcome: OutcomeBody = body::read(&event.body)?;
+        let outcome: LooseOutcome = body::read(&event.body)?;
         let [tried, worked, failed] = &mut self.forgotten;
         for (lines, said, forgotten) in [
             (&mut self.tried, outcome.tried, tried),

@@ -108,7 +108,7 @@ fn is_complete(result: Option<&RawValue>) -> bool {
 
 /// The source of a reused result.
 #[derive(Deserialize)]
-struct Cached {
+struct CachedFrom {
     position: u64,
 }
 
@@ -222,7 +222,7 @@ impl RememberedResults {
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ToolBody<'_> = body::read(&event.body)?;
-        let cached = result.cached.map(|cached| serde_json::from_str::<Cached>(cached.get()));
+        let cached = result.cached.map(|cached| serde_json::from_str::<CachedFrom>(cached.get()));
         let cached = cached.transpose().ok()?;
         let failed = result.is_error.unwrap_or(false) || !is_complete(result.result);
         let id = result.id()?;

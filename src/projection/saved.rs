@@ -186,11 +186,11 @@ impl Saved {
 
     fn fold_state(&mut self, event: &Event) {
         #[derive(Deserialize)]
-        struct StateBody<'a> {
+        struct SavedState<'a> {
             #[serde(borrow)]
             state: &'a RawValue,
         }
-        let Some(body) = body::read::<StateBody<'_>>(&event.body) else { return };
+        let Some(body) = body::read::<SavedState<'_>>(&event.body) else { return };
         let text = body.state.get();
         if text.len() <= STATE_BYTES_MAX {
             self.state = Some(SavedText { position: event.position, text: text.into() });

@@ -151,7 +151,7 @@ impl WorkFacts {
         before.iter().for_each(|event| drop(calls.fold(event)));
         let Some(ToolEvent::Result(call, answer)) = calls.fold(last) else { return None };
         let (_, command) = call.command.as_deref()?;
-        let output = report::plain(&answer.text);
+        let output = report::without_escapes(&answer.text);
         let failed = failed_run(command, &answer, &OutputReport::parse(&output))?;
         if answer.unrun.is_some() {
             return None;
@@ -174,19 +174,19 @@ impl WorkFacts {
     /// status.
     pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
         match tool_event {
-            ToolEvent::Call(call, _) if changes(call) => self.changes.begin(call),
+            ToolEvent::Call(call, _) if changes_something(call) => self.changes.begin(call),
             ToolEvent::Call(..) => {}
             ToolEvent::Result(call, answer) => {
                 if answer.unrun.is_none() {
-                    self.result(call, answer);
+                    self.fold_result(call, answer);
                 } else if answer.unrun == Some(Unrun::Refused) {
-                    self.refused(call, answer);
+                    self.fold_refused(call, answer);
                 }
-                if changes(call) {
+                if changes_something(call) {
                     self.changes.end(call, answer);
                 }
                 if !call.is_aside && !matches!(call.does, Does::Plan | Does::Own) {
-                    self.failures.continues();
+                    self.failures.fold_end_of_call();
                 }
             }
         }
@@ -196,7 +196,9 @@ impl WorkFacts {
     /// left nothing behind.
     pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
         let runs = call.command.iter().flat_map(|command| &command.1.runs);
-        if !call.is_aside && (changes(call) || runs.into_iter().any(|run| !run.only_looks())) {
+        if !call.is_aside
+            && (changes_something(call) || runs.into_iter().any(|run| !run.only_looks()))
+        {
             self.changes.fold_unfinished(call);
         }
     }
@@ -211,17 +213,17 @@ impl WorkFacts {
         }
     }
 
-    fn result(&mut self, call: &ToolCall, answer: &mut ToolResult) {
+    fn fold_result(&mut self, call: &ToolCall, answer: &mut ToolResult) {
         let mut done = call.files.len();
         if let Some((line, command)) = call.command.as_deref() {
             let is_written = |path: &str| self.files.iter().any(|file| file.is_written(path));
-            let ended = self.failures.ran((line, command), answer, is_written);
+            let ended = self.failures.fold_command((line, command), answer, is_written);
             answer.failed = ended.failed;
             done = done.min(ended.files);
             let branch = git::branch(&answer.text).filter(|_| line.contains("git"));
             branch.into_iter().for_each(|branch| self.changes.on_branch(branch, answer.position));
         } else {
-            self.failures.used(call, answer);
+            self.failures.fold_tool(call, answer);
             done = if answer.failed { 0 } else { done };
         }
         let is_whole = answer.text.contains("created") || call.command.is_some();
@@ -229,7 +231,7 @@ impl WorkFacts {
             match touch {
                 Touch::Changed | Touch::Written => {
                     let makes = call.does == Does::Edits && answer.text.contains("created");
-                    self.changed(path, answer.position, makes);
+                    self.fold_changed(path, answer.position, makes);
                     let is_whole = is_whole && (makes || *touch == Touch::Written);
                     self.files.back_mut().into_iter().for_each(|file| file.is_whole |= is_whole);
                 }
@@ -238,7 +240,7 @@ impl WorkFacts {
         }
     }
 
-    fn refused(&mut self, call: &ToolCall, answer: &ToolResult) {
+    fn fold_refused(&mut self, call: &ToolCall, answer: &ToolResult) {
         let input = call.command.as_ref().map_or(&call.input, |command| &command.0);
         push_bounded(
             &mut self.refusals,
@@ -252,7 +254,7 @@ impl WorkFacts {
         );
     }
 
-    fn changed(&mut self, path: &str, position: Position, makes: bool) {
+    fn fold_changed(&mut self, path: &str, position: Position, makes: bool) {
         let at = self.files.iter().rposition(|file| *file.path == *path);
         let known = at.and_then(|at| self.files.remove(at));
         let mut file = known.unwrap_or_else(|| FileFact {
@@ -273,7 +275,7 @@ impl WorkFacts {
     /// Folds what undoes changes: of a file, of all below a directory, or of all of the repository.
     fn fold_undone(&mut self, touch: Touch, path: &str, position: Position) {
         if touch == Touch::Deleted {
-            self.failures.removed(path);
+            self.failures.fold_removed_file(path);
         }
         for file in &mut self.files {
             let rest = file.path.strip_prefix(path);
@@ -330,6 +332,6 @@ impl FileFact {
 }
 
 /// True if a call changes something besides files.
-fn changes(call: &ToolCall) -> bool {
+fn changes_something(call: &ToolCall) -> bool {
     call.does == Does::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
 }

@@ -2,12 +2,12 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::part::Row;
+use super::part::PassageRow;
 use crate::api::search::Why;
 
 /// Order of the hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum HitOrder {
     /// Best fit first.
     #[default]
     Score,
@@ -24,7 +24,7 @@ pub fn score(why: &Why) -> f32 {
 
 /// A passage that may be a hit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct HitCandidate {
     /// More is earlier in the answer.
     key: [i64; 4],
     pub(super) part: usize,
@@ -36,21 +36,21 @@ pub(super) struct Candidate {
     pub(super) held: usize,
 }
 
-impl Candidate {
+impl HitCandidate {
     /// By the indexes of its part, of the passage in it, and of its session, with how many of the
     /// words of the query it has.
     pub(super) fn new(
-        order: Order,
+        order: HitOrder,
         [part, passage, session]: [usize; 3],
         held: usize,
-        row: &Row,
+        row: &PassageRow,
         why: Why,
     ) -> Self {
         let (place, at) = (-(session as i64), row.position as i64);
         let score = bits(score(&why));
         let key = match order {
-            Order::Score => [score, row.at_ms, place, at],
-            Order::Time => [row.at_ms, place, at, score],
+            HitOrder::Score => [score, row.at_ms, place, at],
+            HitOrder::Time => [row.at_ms, place, at, score],
         };
         Self { key, part, passage, session, position: row.position, why, held }
     }
@@ -61,21 +61,21 @@ fn bits(score: f32) -> i64 {
     i64::from(score.to_bits())
 }
 
-impl PartialEq for Candidate {
+impl PartialEq for HitCandidate {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-impl Eq for Candidate {}
+impl Eq for HitCandidate {}
 
-impl PartialOrd for Candidate {
+impl PartialOrd for HitCandidate {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Candidate {
+impl Ord for HitCandidate {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key.cmp(&other.key)
     }
@@ -83,24 +83,24 @@ impl Ord for Candidate {
 
 /// The first candidates of an answer.
 pub(super) struct Best {
-    order: Order,
+    order: HitOrder,
     limit: usize,
-    heap: BinaryHeap<Reverse<Candidate>>,
+    heap: BinaryHeap<Reverse<HitCandidate>>,
     /// A candidate that begins with less is none of the first.
     least: i64,
 }
 
 impl Best {
-    pub(super) fn new(order: Order, limit: usize) -> Self {
+    pub(super) fn new(order: HitOrder, limit: usize) -> Self {
         Self { order, limit, heap: BinaryHeap::new(), least: i64::MIN }
     }
 
     /// True if a score of at most `most` cannot be among the first.
     pub(super) fn is_beyond(&self, most: f32) -> bool {
-        self.order == Order::Score && bits(most) < self.least
+        self.order == HitOrder::Score && bits(most) < self.least
     }
 
-    pub(super) fn extend(&mut self, candidate: Option<Candidate>) {
+    pub(super) fn extend(&mut self, candidate: Option<HitCandidate>) {
         let Some(candidate) = candidate.filter(|it| it.key[0] >= self.least) else { return };
         self.heap.push(Reverse(candidate));
         if self.heap.len() > self.limit {
@@ -112,7 +112,7 @@ impl Best {
     }
 
     /// The first first.
-    pub(super) fn into_sorted(self) -> impl Iterator<Item = Candidate> {
+    pub(super) fn into_sorted(self) -> impl Iterator<Item = HitCandidate> {
         self.heap.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate)
     }
 }

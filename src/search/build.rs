@@ -11,8 +11,8 @@ use super::{
     letters::{is_unspaced, is_unspaced_one},
     packed::{Postings, put_postings},
     part::{
-        BLOCK_TERMS, NIBBLE, NONE, Part, Row, SIZED_FROM, Sections, SessionRef, Terms, put_columns,
-        put_varint,
+        BLOCK_TERMS, NIBBLE, NONE, Part, PassageRow, SIZED_FROM, Sections, SessionRef, Terms,
+        put_columns, put_varint,
     },
     runs::{Keep, Runs},
     stop_words::is_stop_word,
@@ -78,7 +78,7 @@ pub struct PartBuilder {
     kinds: Numbering,
     speakers: Numbering,
     /// Passages, each with its session.
-    rows: Vec<(u32, Row)>,
+    rows: Vec<(u32, PassageRow)>,
     /// Words as they were written, each with the number of its term; `None` for a stop word.
     words: HashMap<Box<str>, Option<u32>, RandomState>,
     terms: Numbering,
@@ -142,7 +142,7 @@ impl PartBuilder {
         let at = event.created_at.unwrap_or(event.processed_at);
         let speaker = said.speaker.as_deref().map(|name| self.speakers.number(name));
         let short = |number: u32| u16::try_from(number).unwrap_or(NONE);
-        let row = Row {
+        let row = PassageRow {
             position: event.position.0,
             piece: 0,
             at_ms: at.0.div_euclid(1_000),
@@ -162,7 +162,7 @@ impl PartBuilder {
                 while let Some((_, term)) = named.next_if(|(place, _)| *place < start) {
                     found.push(self.terms.number(&term));
                 }
-                self.add(number, Row { piece, words, ..row }, &mut found);
+                self.add(number, PassageRow { piece, words, ..row }, &mut found);
                 (piece, words) = (of, 0);
             }
             if let Some(number) = self.term_of(term.word) {
@@ -178,7 +178,7 @@ impl PartBuilder {
             }
         });
         named.for_each(|(_, term)| found.push(self.terms.number(&term)));
-        self.add(number, Row { piece, words, ..row }, &mut found);
+        self.add(number, PassageRow { piece, words, ..row }, &mut found);
     }
 
     /// The part. The same bytes whatever the order in which events of different sessions came.
@@ -195,11 +195,11 @@ impl PartBuilder {
         let (kinds, speakers) = (self.kinds.order(), self.speakers.order());
         let renamed =
             |names: &[u16], number: u16| names.get(usize::from(number)).copied().unwrap_or(NONE);
-        let mut rows: Vec<(u32, Row, u32)> = Vec::with_capacity(self.rows.len());
+        let mut rows: Vec<(u32, PassageRow, u32)> = Vec::with_capacity(self.rows.len());
         for (number, (session, row)) in (0..).zip(std::mem::take(&mut self.rows)) {
             let session = place.get(session as usize).copied().unwrap_or_default();
             let (kind, speaker) = (renamed(&kinds, row.kind), renamed(&speakers, row.speaker));
-            rows.push((session, Row { kind, speaker, ..row }, number));
+            rows.push((session, PassageRow { kind, speaker, ..row }, number));
         }
         rows.sort_unstable();
         let mut passages = vec![0; rows.len()];
@@ -288,7 +288,7 @@ impl PartBuilder {
     }
 
     /// Adds a passage with its terms, which it takes.
-    fn add(&mut self, session: u32, row: Row, terms: &mut Vec<u32>) {
+    fn add(&mut self, session: u32, row: PassageRow, terms: &mut Vec<u32>) {
         let passage = self.rows.len() as u32;
         self.rows.push((session, row));
         terms.sort_unstable();
@@ -360,7 +360,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     let mut held: BTreeMap<usize, KeptPositions<'_>> = BTreeMap::new();
     let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
     // Passages, each with its session and the part that it is in.
-    let mut rows: Vec<((u32, Row), usize)> = Vec::new();
+    let mut rows: Vec<((u32, PassageRow), usize)> = Vec::new();
     for run in &all.runs {
         let (Some(part), Some(places), Some(of)) =
             (parts.get(run.part), places.get_mut(run.part), all.sessions.get(run.session))
@@ -383,7 +383,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
         }
     }
     let names = names_of(parts, &rows);
-    let renamed: Vec<(u32, Row)> = rows
+    let renamed: Vec<(u32, PassageRow)> = rows
         .into_iter()
         .map(|((session, row), part)| {
             let part = parts.get(part);
@@ -393,7 +393,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
             };
             let kind = number(&names[0], part.map(|part| part.kind(row.kind)));
             let speaker = number(&names[1], part.and_then(|part| part.speaker(row.speaker)));
-            (session, Row { kind, speaker, ..row })
+            (session, PassageRow { kind, speaker, ..row })
         })
         .collect();
     let sessions: Vec<KeptPositions<'_>> = held.into_values().collect();
@@ -403,8 +403,8 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
 }
 
 /// The types and the speakers of these passages, ascending.
-fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, Row), usize)]) -> [Vec<&'a str>; 2] {
-    let of = |name: fn(&Part<'a>, &Row) -> Option<&'a str>| {
+fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, PassageRow), usize)]) -> [Vec<&'a str>; 2] {
+    let of = |name: fn(&Part<'a>, &PassageRow) -> Option<&'a str>| {
         let names = rows.iter().filter_map(|((_, row), part)| name(parts.get(*part)?, row));
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
@@ -458,7 +458,11 @@ struct PartWriter {
 impl PartWriter {
     /// Sessions ascending by hash, passages in order, each with its session, types and speakers in
     /// order.
-    fn new(sessions: &[KeptPositions<'_>], rows: &[(u32, Row)], names: &[Vec<&str>; 2]) -> Self {
+    fn new(
+        sessions: &[KeptPositions<'_>],
+        rows: &[(u32, PassageRow)],
+        names: &[Vec<&str>; 2],
+    ) -> Self {
         let mut out = Sections::default();
         let mut ranges = 0_u32;
         for (number, kept) in (0..).zip(sessions) {

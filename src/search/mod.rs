@@ -27,7 +27,7 @@ mod terms;
 mod text;
 mod vector;
 
-pub use best::{Order, score};
+pub use best::{HitOrder, score};
 pub use build::{PartBuilder, merge};
 pub use dates::start as start_of;
 pub use entities::EntityKind;

@@ -70,7 +70,7 @@ pub struct SessionRef<'a> {
 
 /// A passage of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Row {
+pub(super) struct PassageRow {
     pub(super) position: u64,
     pub(super) piece: u16,
     pub(super) at_ms: i64,
@@ -88,7 +88,7 @@ const WORDS: usize = 6;
 /// Bit that gives signed numbers the order of their bits.
 const SIGN: u64 = 1 << 63;
 
-impl Row {
+impl PassageRow {
     fn numbers(&self) -> [u64; COLUMNS] {
         let at = self.at_ms.cast_unsigned() ^ SIGN;
         let [piece, kind, speaker, words] =
@@ -136,7 +136,7 @@ impl<'a> Column<'a> {
 }
 
 /// Appends the columns of some rows, each with its session, which is none.
-pub(super) fn put_columns(rows: &[(u32, Row)], out: &mut Vec<u8>) {
+pub(super) fn put_columns(rows: &[(u32, PassageRow)], out: &mut Vec<u8>) {
     for column in 0..COLUMNS {
         let numbers = || rows.iter().filter_map(|(_, row)| row.numbers().get(column).copied());
         let least = numbers().min().unwrap_or_default();
@@ -371,9 +371,9 @@ impl<'a> Part<'a> {
         from..to.max(from)
     }
 
-    pub(super) fn row(&self, passage: usize) -> Option<Row> {
+    pub(super) fn row(&self, passage: usize) -> Option<PassageRow> {
         (passage < self.len())
-            .then(|| Row::from_columns(self.columns.map(|column| column.get(passage))))
+            .then(|| PassageRow::from_columns(self.columns.map(|column| column.get(passage))))
     }
 
     /// Words of a passage.

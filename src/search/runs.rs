@@ -10,7 +10,7 @@ pub type Keep<'k> = dyn Fn(SessionRef<'_>, Range) -> Vec<Range> + 'k;
 
 /// A range of positions and its passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct PositionRun {
     /// Index in [`Runs::sessions`].
     pub(super) session: usize,
     /// Index of the part.
@@ -26,7 +26,7 @@ pub(super) struct Run {
 #[derive(Debug, Default)]
 pub(super) struct Runs<'a> {
     pub(super) sessions: Vec<SessionRef<'a>>,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<PositionRun>,
 }
 
 impl<'a> Runs<'a> {
@@ -57,7 +57,7 @@ impl<'a> Runs<'a> {
                 end = range.to;
                 let passages = of.passages_in(index, range);
                 let session = all.sessions.len() - 1;
-                all.runs.push(Run { session, part, of_part: index, range, passages });
+                all.runs.push(PositionRun { session, part, of_part: index, range, passages });
             }
         }
         all

@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 
 use super::{
-    best::{Best, Candidate, Order, score},
+    best::{Best, HitCandidate, HitOrder, score},
     bm25::{self, B, K1, WHOLE},
     grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
     packed::{Postings, put_postings},
     part::{NONE, Part},
-    runs::{Keep, Run, Runs},
+    runs::{Keep, PositionRun, Runs},
     terms::{stem, terms},
 };
 use crate::{
@@ -84,11 +84,11 @@ pub fn rank(
     parts: &[Part<'_>],
     query: &SearchQuery,
     keep: &Keep<'_>,
-    order: Order,
+    order: HitOrder,
     limit: usize,
 ) -> Ranked {
     let times = times(parts, query);
-    let mut scope = Searched::new(parts, &query.filters, keep, &times);
+    let mut scope = SearchedPassages::new(parts, &query.filters, keep, &times);
     let mut ranked = Ranked { passages: scope.passages, ..Ranked::default() };
     let (words, all) = scope.look_up(&query.ranked, EXPANSIONS_MAX);
     let (must, all_of_must) = scope.look_up(&query.must, EXPANSIONS_MAX);
@@ -137,7 +137,7 @@ fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
 }
 
 /// Passages that may be found.
-struct Searched<'a, 'p> {
+struct SearchedPassages<'a, 'p> {
     parts: &'p [Part<'a>],
     times: &'a Times,
     all: Runs<'a>,
@@ -167,7 +167,7 @@ struct Sums {
     sessions: Vec<f32>,
 }
 
-impl<'a, 'p> Searched<'a, 'p> {
+impl<'a, 'p> SearchedPassages<'a, 'p> {
     fn new(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>, times: &'a Times) -> Self {
         let all = Runs::new(parts, keep);
         let mut spans = vec![Vec::new(); parts.len()];
@@ -469,7 +469,7 @@ impl<'a, 'p> Searched<'a, 'p> {
         query: &SearchQuery,
         sums: &Sums,
         allowed: Option<&[Vec<bool>]>,
-        order: Order,
+        order: HitOrder,
         limit: usize,
     ) -> Vec<Hit> {
         let most = |sums: &[f32]| sums.iter().copied().fold(0.0, f32::max);
@@ -492,10 +492,10 @@ impl<'a, 'p> Searched<'a, 'p> {
             let held = held.unwrap_or_default();
             let session = sums.sessions.get(run.session).copied().unwrap_or_default();
             let session = SESSION * of_most(session, sessions_most);
-            let mut event: Option<Candidate> = None;
+            let mut event: Option<HitCandidate> = None;
             let windows = beside.windows(5).filter_map(<[f32]>::first_chunk::<5>);
             for (at, window) in windows.enumerate() {
-                let near = if order == Order::Score { neighbour_bonus(window) } else { 0.0 };
+                let near = if order == HitOrder::Score { neighbour_bonus(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
                 // What stands beside a match is shown with it, and is none.
                 if !(every || words > 0.0) {
@@ -524,7 +524,7 @@ impl<'a, 'p> Searched<'a, 'p> {
                     why.who = 0.0;
                 }
                 let places = [run.part, passage, run.session];
-                let candidate = Candidate::new(order, places, held, &row, why);
+                let candidate = HitCandidate::new(order, places, held, &row, why);
                 match &mut event {
                     Some(event) if event.position == row.position => {
                         if score(&candidate.why) > score(&event.why) {
@@ -536,7 +536,7 @@ impl<'a, 'p> Searched<'a, 'p> {
             }
             best.extend(event);
         }
-        let hit = |found: Candidate| {
+        let hit = |found: HitCandidate| {
             let lacking = sums.needed.saturating_sub(found.held);
             let may_have_row = found.why.words > 0.0 && query.may_have_row(lacking);
             Some(Hit { may_have_row, ..self.hit(&found)? })
@@ -546,12 +546,18 @@ impl<'a, 'p> Searched<'a, 'p> {
 
     /// Fills `beside` with the sums of a run's passages, and those of the two before and the two
     /// after it in its session; whether any of them has a word.
-    fn fill_beside(&self, index: usize, run: &Run, sums: &Sums, beside: &mut Vec<f32>) -> bool {
-        let sums_of = |run: &Run| -> &[f32] {
+    fn fill_beside(
+        &self,
+        index: usize,
+        run: &PositionRun,
+        sums: &Sums,
+        beside: &mut Vec<f32>,
+    ) -> bool {
+        let sums_of = |run: &PositionRun| -> &[f32] {
             let part = sums.words.get(run.part).map(Vec::as_slice).unwrap_or_default();
             part.get(run.passages.clone()).unwrap_or_default()
         };
-        let same = |other: &&Run| other.session == run.session;
+        let same = |other: &&PositionRun| other.session == run.session;
         let before = self.all.runs.get(..index).unwrap_or_default().iter().rev();
         let before = before.take_while(same).flat_map(|run| sums_of(run).iter().rev());
         let after = self.all.runs.get(index + 1..).unwrap_or_default().iter();
@@ -564,7 +570,7 @@ impl<'a, 'p> Searched<'a, 'p> {
         beside.iter().any(|sum| *sum > 0.0)
     }
 
-    fn hit(&self, found: &Candidate) -> Option<Hit> {
+    fn hit(&self, found: &HitCandidate) -> Option<Hit> {
         let part = self.parts.get(found.part)?;
         let row = part.row(found.passage)?;
         let session = self.all.sessions.get(found.session)?;

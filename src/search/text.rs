@@ -215,7 +215,7 @@ fn strings(name: Option<&str>, value: &Value, visit: &mut dyn FnMut(Option<&str>
         Value::String(text) if !is_encoded(text) => {
             let said = said(text);
             match json_in(&said) {
-                Some(value) => visit(name, &Readable(&value)),
+                Some(value) => visit(name, &ReadableValue(&value)),
                 None if said.trim().is_empty() => {}
                 None => visit(name, &said),
             }
@@ -244,9 +244,9 @@ fn json_in(text: &str) -> Option<Value> {
 }
 
 /// A value as a reader wants it: `name: value`, an object in a line, without marks and escapes.
-struct Readable<'v>(&'v Value);
+struct ReadableValue<'v>(&'v Value);
 
-impl Display for Readable<'_> {
+impl Display for ReadableValue<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => Ok(()),
@@ -260,12 +260,12 @@ impl Display for Readable<'_> {
                 } else {
                     ", "
                 };
-                write!(out, "{between}{}", Readable(value))
+                write!(out, "{between}{}", ReadableValue(value))
             }),
             Value::Object(members) => {
                 members.iter().enumerate().try_for_each(|(at, (name, value))| {
                     let between = if at == 0 { "" } else { ", " };
-                    write!(out, "{between}{name}: {}", Readable(value))
+                    write!(out, "{between}{name}: {}", ReadableValue(value))
                 })
             }
             other => write!(out, "{other}"),

@@ -12,7 +12,7 @@ use crate::{
     env::sync::Mutex,
     event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds, limits},
     projection::body,
-    store::{Condition, Listing, SessionInfo},
+    store::{Criterion, Listing, SessionInfo},
 };
 
 /// Agents whose starts are kept in memory.
@@ -187,14 +187,14 @@ impl Service {
             all.forgotten
         };
         let workspaces = via.workspaces();
-        let of_process = |one: &String| Condition::Contains(name(), one.clone());
+        let of_process = |one: &String| Criterion::Contains(name(), one.clone());
         let near = via.process.iter().map(of_process);
-        let here = workspaces.iter().cloned().map(Some).map(Condition::Workspace);
+        let here = workspaces.iter().cloned().map(Some).map(Criterion::Workspace);
         let listing = Listing {
             limit: limits::LISTED_LOOKS_MAX,
-            only: Some(Condition::All(vec![
-                Condition::Named(name()),
-                Condition::Any(near.chain(here).collect()),
+            only: Some(Criterion::All(vec![
+                Criterion::Named(name()),
+                Criterion::Any(near.chain(here).collect()),
             ])),
             ..Listing::default()
         };

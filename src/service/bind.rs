@@ -103,8 +103,8 @@ impl Service {
         Ok(self.of_agent(caller, via).await?.or_else(|| via.session.clone()))
     }
 
-    /// The session that the caller's connection used last; a notebook is no session to continue, though a front
-    /// end may remember one.
+    /// The session that the caller's connection used last; a notebook is no session to continue,
+    /// though a front end may remember one.
     pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
         let Remembered { session, fresh } = self.bindings.get(&caller.scope, via);
         Remembered { session: session.filter(|session| !is_notebook(session)), fresh }
@@ -215,7 +215,11 @@ impl Service {
         };
         let mut error = ServiceError::new(Code::SessionRequired, message);
         let hint = &mut *error.hint;
-        let older = if fresh || here { Vec::new() } else { self.holding_research(locals).await };
+        let older = if fresh || here {
+            Vec::new()
+        } else {
+            self.sessions_with_research_steps(locals).await
+        };
         hint.workspace = older.into_iter().find_map(|info| info.workspace);
         let placed = !via.workspaces().is_empty();
         hint.may_begin =

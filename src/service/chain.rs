@@ -12,7 +12,7 @@ use crate::{
     api::handoff::ChainSession,
     event::{Position, SessionId, SessionKey},
     projection::Facts,
-    store::{Condition, Listing, SessionInfo},
+    store::{Criterion, Listing, SessionInfo},
 };
 
 /// Sessions of a chain that are listed.
@@ -128,13 +128,13 @@ impl Service {
         workspace: Option<&str>,
     ) -> ServiceResult<BTreeMap<SessionId, Vec<SessionInfo>>> {
         let mut found: BTreeMap<SessionId, Vec<SessionInfo>> = BTreeMap::new();
-        let links = [continues(), restored_from()].map(Condition::Named);
+        let links = [continues(), restored_from()].map(Criterion::Named);
         let listing = Listing {
             limit: CHAIN_MAX,
             ascending: true,
             workspace: workspace.map(str::to_owned),
             include_archived: true,
-            only: Some(Condition::All(vec![Condition::Any(links.into()), no_notebook()])),
+            only: Some(Criterion::All(vec![Criterion::Any(links.into()), no_notebook()])),
             ..Listing::default()
         };
         for info in self.all_listed(caller, listing, usize::MAX).await? {

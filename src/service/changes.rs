@@ -11,7 +11,7 @@ use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
     event::{Position, Range, Timestamp},
     projection::{Edit, Edits},
-    store::{Condition, Fill, Listing, Read, SessionInfo},
+    store::{Criterion, Fill, Listing, Read, SessionInfo},
 };
 
 /// Sessions that are looked at, the newest.
@@ -43,12 +43,12 @@ impl Service {
         files.extend(query.also.as_deref().map(|path| absolute("also", path)).transpose()?);
         // The workspace of a session is its repository: it cannot have the file elsewhere.
         let above = files.iter().flat_map(|file| file.ancestors().skip(1));
-        let above = above.map(|path| Condition::Workspace(Some(path.display().to_string())));
-        let workspaces = above.chain([Condition::Workspace(None)]).collect();
+        let above = above.map(|path| Criterion::Workspace(Some(path.display().to_string())));
+        let workspaces = above.chain([Criterion::Workspace(None)]).collect();
         let listing = Listing {
             limit: SESSIONS_MAX,
             include_archived: true,
-            only: Some(Condition::All(vec![no_notebook(), Condition::Any(workspaces)])),
+            only: Some(Criterion::All(vec![no_notebook(), Criterion::Any(workspaces)])),
             ..Listing::default()
         };
         let mut listed = self.store.list(&caller.scope, listing).await?;

@@ -173,7 +173,7 @@ impl Service {
     }
 
     /// Those of the directory's sessions that hold research, live or not.
-    pub(super) async fn holding_research(&self, locals: &[Local]) -> Vec<SessionInfo> {
+    pub(super) async fn sessions_with_research_steps(&self, locals: &[Local]) -> Vec<SessionInfo> {
         let mut found = Vec::new();
         for local in locals {
             if local.steps > 0 || self.steps_of(&local.info.key).await.is_ok_and(|steps| steps > 0)
@@ -196,7 +196,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
     ) -> ServiceResult<Option<SessionId>> {
-        if !self.known(caller, session).await? {
+        if !self.exists(caller, session).await? {
             return Ok(None);
         }
         let mut end = session.clone();
@@ -215,7 +215,7 @@ impl Service {
     }
 
     /// True if the session exists, in any state.
-    async fn known(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
+    async fn exists(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
         match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
             Ok(_) => Ok(true),
             Err(error) if error.code == Code::SessionNotFound => Ok(false),

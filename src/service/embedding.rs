@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Service, ServiceResult,
-    indexing::{Holding, Rota, ScopeIndex, Wanted, apart},
+    indexing::{Holding, Rota, ScopeIndex, WantedEvents, apart},
 };
 use crate::{
     api::search::VectorsBehind,
@@ -305,8 +305,8 @@ impl Service {
             let session = SessionRef { hash: of.hash, id: of.session.as_str() };
             made.add(session, piece.position, piece.number, vector);
         }
-        let read: Vec<Wanted> =
-            batch.slices.into_iter().map(|(one, range)| Wanted { range, ..one }).collect();
+        let read: Vec<WantedEvents> =
+            batch.slices.into_iter().map(|(one, range)| WantedEvents { range, ..one }).collect();
         index.add(made.finish(), &read);
         let service = self.clone();
         let settle = async move {
@@ -319,7 +319,7 @@ impl Service {
 
     /// Chooses what to read for the next request, of the scopes in turn whose words are in the
     /// index already.
-    fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
+    fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<WantedEvents>)> {
         let has_words = |index: &ScopeIndex| self.indexing.index_of(&index.scope).is_caught_up();
         let with_work = embedding.all().into_iter();
         let with_work = with_work.filter(|index| index.has_events() && has_words(index));
@@ -333,7 +333,7 @@ impl Service {
         &self,
         embedding: &Embedding,
         index: &ScopeIndex,
-        wanted: Vec<Wanted>,
+        wanted: Vec<WantedEvents>,
     ) -> EmbedRequest {
         let mut batch = EmbedRequest::default();
         for one in wanted {
@@ -396,7 +396,7 @@ impl Service {
 /// Content of one request.
 #[derive(Default)]
 struct EmbedRequest {
-    slices: Vec<(Wanted, Range)>,
+    slices: Vec<(WantedEvents, Range)>,
     pieces: Vec<UnsentPiece>,
     is_full: bool,
 }

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Held, ResearchOptions, Room, Service, ServiceResult, line::Link, places::aside};
+use super::{Held, ResearchOptions, Room, Service, ServiceResult, line::LineLink, places::aside};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
@@ -84,7 +84,7 @@ pub(super) struct Kept {
     /// The state at the checkpoint of a note's number, and its approximate bytes.
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// The facts of the sessions that it continues, and its own after them.
-    line: Option<(Vec<Link>, Box<Facts>)>,
+    line: Option<(Vec<LineLink>, Box<Facts>)>,
     held: InRoom,
 }
 
@@ -423,7 +423,7 @@ impl Service {
 
     /// The facts of sessions that continue one another, each as far as the next one has read it.
     /// `facts` is empty, and may know what is to be left out.
-    async fn facts_of_line(&self, line: &[Link], mut facts: Facts) -> ServiceResult<Facts> {
+    async fn facts_of_line(&self, line: &[LineLink], mut facts: Facts) -> ServiceResult<Facts> {
         loop {
             facts = self.folded_line(line, facts).await?;
             match facts.again() {
@@ -433,7 +433,7 @@ impl Service {
         }
     }
 
-    async fn folded_line(&self, line: &[Link], mut facts: Facts) -> ServiceResult<Facts> {
+    async fn folded_line(&self, line: &[LineLink], mut facts: Facts) -> ServiceResult<Facts> {
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {

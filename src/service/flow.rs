@@ -23,7 +23,7 @@ const COUNTING_MAX: usize = 100_000;
 
 /// A batch or an error, and the caller's tag for it.
 #[derive(Debug)]
-pub struct Asked<T> {
+pub struct FlowRequest<T> {
     /// The caller's name for it.
     pub ticket: T,
     /// Session it belongs to.
@@ -34,7 +34,7 @@ pub struct Asked<T> {
 
 /// Outcome of a batch.
 #[derive(Debug)]
-pub struct Answered<T> {
+pub struct FlowAnswer<T> {
     /// The caller's name for it.
     pub ticket: T,
     /// Session it belongs to.
@@ -54,7 +54,7 @@ struct Ends {
 struct Round<T> {
     session: SessionId,
     weight: usize,
-    answers: Vec<Answered<T>>,
+    answers: Vec<FlowAnswer<T>>,
     counting: Counting,
 }
 
@@ -88,7 +88,7 @@ impl Counting {
 pub struct Flow<T> {
     ends: Arc<Ends>,
     /// Queued batches by session; a session stays here while a round of it is in progress.
-    waiting: HashMap<SessionId, VecDeque<Asked<T>>>,
+    waiting: HashMap<SessionId, VecDeque<FlowRequest<T>>>,
     /// Sessions in which the server added events after a batch.
     counting: HashMap<SessionId, Counting>,
     /// Sessions with something waiting and nothing under way.
@@ -129,7 +129,7 @@ impl<T: Send + 'static> Flow<T> {
     }
 
     /// Queues a batch. It is written during [`Self::next`].
-    pub fn push(&mut self, asked: Asked<T>) {
+    pub fn push(&mut self, asked: FlowRequest<T>) {
         self.batches += 1;
         self.weight += weight(&asked);
         match self.waiting.entry(asked.session.clone()) {
@@ -143,7 +143,7 @@ impl<T: Send + 'static> Flow<T> {
 
     /// The next answers, in order for each session; `None` when the flow is idle. Cancel-safe: no
     /// answer is lost.
-    pub async fn next(&mut self) -> Option<Vec<Answered<T>>> {
+    pub async fn next(&mut self) -> Option<Vec<FlowAnswer<T>>> {
         for session in std::mem::take(&mut self.ready) {
             let Some(lane) = self.waiting.get_mut(&session) else { continue };
             let (group, weight) = together(lane);
@@ -168,13 +168,13 @@ impl<T: Send + 'static> Flow<T> {
     }
 }
 
-fn weight<T>(asked: &Asked<T>) -> usize {
+fn weight<T>(asked: &FlowRequest<T>) -> usize {
     let events = asked.batch.as_ref().map(|batch| &batch.events[..]).unwrap_or_default();
     events.iter().map(|event| event.body.len() + EVENT_WEIGHT).sum()
 }
 
 /// Removes the batches of the next frame from the front of a lane.
-fn together<T>(lane: &mut VecDeque<Asked<T>>) -> (Vec<Asked<T>>, usize) {
+fn together<T>(lane: &mut VecDeque<FlowRequest<T>>) -> (Vec<FlowRequest<T>>, usize) {
     let (mut count, mut events, mut bytes) = (0, 0, 0);
     for next in &*lane {
         let more = next.batch.as_ref().map_or(0, |batch| batch.events.len());
@@ -191,13 +191,13 @@ fn together<T>(lane: &mut VecDeque<Asked<T>>) -> (Vec<Asked<T>>, usize) {
 }
 
 /// The token of a batch's lease.
-fn fence<T>(asked: &Asked<T>) -> Option<Fence> {
+fn fence<T>(asked: &FlowRequest<T>) -> Option<Fence> {
     asked.batch.as_ref().ok()?.fence
 }
 
 /// True if a batch may share a frame: it has events, no key, and at most one precondition on the
 /// position.
-fn joins<T>(asked: &Asked<T>) -> bool {
+fn joins<T>(asked: &FlowRequest<T>) -> bool {
     let Ok(batch) = &asked.batch else { return false };
     let first = batch.events.first();
     let once =
@@ -207,7 +207,11 @@ fn joins<T>(asked: &Asked<T>) -> bool {
 
 impl Ends {
     /// Appends batches of one session, in order; as one when there are several.
-    async fn append<T>(&self, group: Vec<Asked<T>>, counting: &mut Counting) -> Vec<Answered<T>> {
+    async fn append<T>(
+        &self,
+        group: Vec<FlowRequest<T>>,
+        counting: &mut Counting,
+    ) -> Vec<FlowAnswer<T>> {
         if let [first, _, ..] = &group[..] {
             let expected = first.batch.as_ref().ok().and_then(|batch| batch.if_position);
             match self.one(&first.session, Ok(joined(&group, *counting))).await {
@@ -218,7 +222,7 @@ impl Ends {
                 // Nothing was written; each for itself shows which one it was.
                 Err(error) if is_about_content(&error) => {}
                 Err(error) => {
-                    let refused = |Asked { ticket, session, .. }| Answered {
+                    let refused = |FlowRequest { ticket, session, .. }| FlowAnswer {
                         ticket,
                         session,
                         result: Err(error.clone()),
@@ -228,7 +232,7 @@ impl Ends {
             }
         }
         let mut answers = Vec::with_capacity(group.len());
-        for Asked { ticket, session, mut batch } in group {
+        for FlowRequest { ticket, session, mut batch } in group {
             let expected = batch.as_ref().ok().and_then(|batch| batch.if_position);
             if let Ok(batch) = &mut batch {
                 batch.if_position =
@@ -238,7 +242,7 @@ impl Ends {
             if let Ok(appended) = &result {
                 *counting = counting.after(expected, appended);
             }
-            answers.push(Answered { ticket, session, result });
+            answers.push(FlowAnswer { ticket, session, result });
         }
         answers
     }
@@ -254,7 +258,7 @@ impl Ends {
 }
 
 /// Joins batches into one; the precondition of each stays with its first event.
-fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
+fn joined<T>(group: &[FlowRequest<T>], mut counting: Counting) -> Batch {
     let mut events = Vec::new();
     for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
         let first = events.len();
@@ -269,10 +273,10 @@ fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
 }
 
 /// Gives each batch its part of the common answer.
-fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
+fn spread<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T>> {
     let Appended { events, mut first_position, next_position: end, receipt, repeated } = appended;
     let mut placed = events.into_iter();
-    let share = |Asked { ticket, session, batch }| {
+    let share = |FlowRequest { ticket, session, batch }| {
         let count = batch.map_or(0, |batch: Batch| batch.events.len());
         let events: Vec<Placed> = placed.by_ref().take(count).collect();
         first_position = events.first().map_or(first_position, |event| event.position);
@@ -280,7 +284,7 @@ fn spread<T>(group: Vec<Asked<T>>, appended: Appended) -> Vec<Answered<T>> {
         // The events that the server added come after the last one.
         let next_position = if placed.len() == 0 { end } else { next_position };
         let share = Appended { events, first_position, next_position, receipt, repeated };
-        Answered { ticket, session, result: Ok(share) }
+        FlowAnswer { ticket, session, result: Ok(share) }
     };
     group.into_iter().map(share).collect()
 }

@@ -5,7 +5,7 @@
 use super::{Caller, RESERVED_METADATA, Service, ServiceResult};
 use crate::{
     event::{Batch, EventId, Position, SessionId, Timestamp, kinds, limits},
-    store::{Condition, Listing, SessionInfo},
+    store::{Criterion, Listing, SessionInfo},
 };
 
 /// Before the id of the event, in the name of its metadata.
@@ -61,9 +61,9 @@ impl Service {
             limit: limits::LISTED_LOOKS_MAX,
             workspace: Some(workspace),
             include_archived: true,
-            only: Some(Condition::All(vec![
-                Condition::NameBegins(name()),
-                Condition::UpdatedFrom(since),
+            only: Some(Criterion::All(vec![
+                Criterion::NameBegins(name()),
+                Criterion::UpdatedFrom(since),
             ])),
             ..Listing::default()
         };

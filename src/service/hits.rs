@@ -54,7 +54,7 @@ const RANKS: f32 = 60.0;
 const MEANING: f32 = 0.5;
 
 /// Sessions and budgets that one page of a search has used for its hits.
-pub(super) struct Looked {
+pub(super) struct PageBudget {
     infos: HashMap<SessionId, Option<SessionInfo>>,
     /// Reads that are left to bring facts up to now.
     reads: usize,
@@ -76,7 +76,7 @@ struct Drawn {
     beside: Vec<Neighbour>,
 }
 
-impl Looked {
+impl PageBudget {
     pub(super) fn new(place: Place) -> Self {
         let (infos, place, hurt) = (HashMap::new(), Some(place), BTreeMap::new());
         Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
@@ -192,7 +192,7 @@ impl Service {
     }
 
     /// The record of a hit's session, asked for once; `None` when it is gone.
-    async fn looked_up(&self, key: &SessionKey, looked: &mut Looked) -> Option<SessionInfo> {
+    async fn looked_up(&self, key: &SessionKey, looked: &mut PageBudget) -> Option<SessionInfo> {
         if !looked.infos.contains_key(&key.session) {
             let info = match self.store.info(key).await {
                 Ok(info) => Some(self.titled(info).await),
@@ -210,9 +210,9 @@ impl Service {
         caller: &Caller,
         query: &Arc<SearchQuery>,
         index: &ScopeIndex,
-        found: &Found,
+        found: &RankedEvent,
         around: u64,
-        looked: &mut Looked,
+        looked: &mut PageBudget,
     ) -> ServiceResult<Option<(u64, Hit)>> {
         let session = found.session.clone();
         let key = caller.key(&session);
@@ -328,7 +328,7 @@ pub(super) fn bytes_of_hit(hit: &Hit) -> usize {
 
 /// Event that ranks by its words, by its meaning, or by both. Where there are meanings, the
 /// places of both orders count and not their scores, which no scale has in common.
-pub(super) struct Found {
+pub(super) struct RankedEvent {
     hash: SessionHash,
     session: SessionId,
     position: Position,
@@ -339,7 +339,7 @@ pub(super) struct Found {
     is_by_words: bool,
 }
 
-impl Found {
+impl RankedEvent {
     /// Joins what words found and what is near in meaning, in one order.
     pub(super) fn merged(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
         let mut places = HashMap::new();

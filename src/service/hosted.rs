@@ -118,7 +118,7 @@ pub(super) fn metadata(
 
 /// A pair of metadata that sessions to be listed have.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WantedPair {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -130,8 +130,8 @@ pub struct Wanted {
 /// The pairs of metadata of sessions that were created for an agent, and for a version of it where
 /// one is named. No stored session has a deployment or a memory store, which are `unknown`.
 #[must_use]
-pub fn run_by(agent: Option<&str>, version: Option<u64>, unknown: Option<&str>) -> Vec<Wanted> {
-    let pair = |name: &str, value: String, usual: Option<&str>| Wanted {
+pub fn run_by(agent: Option<&str>, version: Option<u64>, unknown: Option<&str>) -> Vec<WantedPair> {
+    let pair = |name: &str, value: String, usual: Option<&str>| WantedPair {
         name: name.to_owned(),
         value,
         usual: usual.map(str::to_owned),

@@ -102,8 +102,8 @@ impl Service {
         Ok((last.map(|past| (past, has_work)), StartText { earlier, ..StartText::new(workspace) }))
     }
 
-    /// Items that the workspace of a session keeps, as a list for a text of so many tokens: a tenth of
-    /// them. Where it cannot be read, the text has none.
+    /// Items that the workspace of a session keeps, as a list for a text of so many tokens: a tenth
+    /// of them. Where it cannot be read, the text has none.
     pub(super) async fn kept_in_workspace(
         &self,
         caller: &Caller,

@@ -18,7 +18,7 @@ const LOOK_BYTES: usize = 1 << 20;
 
 /// A session of a line, up to where the next one has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct LineLink {
     pub(super) key: SessionKey,
     pub(super) created_at: Timestamp,
     rewritten: u64,
@@ -116,7 +116,7 @@ impl Service {
 
     /// The sessions that a session continues, the first one first, each as far as the next has read
     /// it. One that is gone or of another workspace ends the line.
-    pub(super) async fn line_before(&self, key: &SessionKey) -> ServiceResult<Vec<Link>> {
+    pub(super) async fn line_before(&self, key: &SessionKey) -> ServiceResult<Vec<LineLink>> {
         let mut info = self.store.info(key).await?;
         let mut seen = BTreeSet::from([key.session.clone()]);
         let mut line = Vec::new();
@@ -127,7 +127,7 @@ impl Service {
                 break;
             }
             let (created_at, rewritten) = (found.created_at, found.rewritten);
-            line.push(Link { key: before, created_at, rewritten, to: to.min(found.tail) });
+            line.push(LineLink { key: before, created_at, rewritten, to: to.min(found.tail) });
             info = found;
         }
         line.reverse();

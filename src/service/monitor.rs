@@ -122,7 +122,7 @@ mod tests {
     };
 
     fn usage(recorded: Option<Level>, least_since: Option<u64>, tokens: u64) -> ReportedUsage {
-        let report = Report { position: Position(9), at: Timestamp(0), tokens };
+        let report = RequestTokens { position: Position(9), at: Timestamp(0), tokens };
         let recorded = recorded.map(|level| (level, Position(5)));
         ReportedUsage { latest: Some(report), recorded, least_since, ..ReportedUsage::default() }
     }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event::{SessionId, limits},
     projection::text::clip,
-    store::{Condition, NewSession, SessionInfo, StoreError},
+    store::{Criterion, NewSession, SessionInfo, StoreError},
 };
 
 /// Prefix of the id of a notebook, and the hexadecimal digits behind that.
@@ -45,8 +45,8 @@ pub fn is_notebook(session: &SessionId) -> bool {
 }
 
 /// The condition of the sessions that are no notebooks.
-pub(super) fn no_notebook() -> Condition {
-    Condition::not(Condition::HexId(PREFIX.to_owned(), DIGITS))
+pub(super) fn no_notebook() -> Criterion {
+    Criterion::not(Criterion::HexId(PREFIX.to_owned(), DIGITS))
 }
 
 /// Refuses a client's new session with the id of a notebook.

@@ -45,12 +45,12 @@ pub enum Recovered {
     /// The rest of a list.
     Page(PageAnswer),
     /// Matches of the words.
-    Found(Box<FindAnswer>),
+    RecoveredSession(Box<FindAnswer>),
 }
 
 /// Answer to a reader, with its session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct RecoveredSession {
     /// The session.
     pub session: SessionId,
     /// Means by which it was found.
@@ -97,7 +97,7 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: &RecoverCall,
-    ) -> ServiceResult<Found> {
+    ) -> ServiceResult<RecoveredSession> {
         let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
         let own = caller.key(&session);
         let stand_in = self.stand_in(&own).await?;
@@ -168,7 +168,7 @@ impl Service {
             }
         };
         self.bind(caller, via, &session);
-        Ok(Found { session, by, continues, recovered })
+        Ok(RecoveredSession { session, by, continues, recovered })
     }
 
     /// Reads the step's range, and nothing else.

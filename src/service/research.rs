@@ -282,7 +282,7 @@ impl Service {
         mut error: ServiceError,
     ) -> ServiceResult<ServiceError> {
         let locals = self.locals(caller, via).await?;
-        let mut others = self.holding_research(&locals).await;
+        let mut others = self.sessions_with_research_steps(&locals).await;
         others.retain(|info| info.key.session != *session);
         if others.is_empty() {
             return Ok(error);

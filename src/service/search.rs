@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     error::{check_chars, check_count},
-    hits::{Found, IN_ROW_MAX, Looked, bytes_of_hit},
+    hits::{IN_ROW_MAX, PageBudget, RankedEvent, bytes_of_hit},
     indexing::{ScopeIndex, Served},
     memory::kinds_of,
     page,
@@ -25,7 +25,7 @@ use crate::{
     },
     harness::{Budget, TOKEN_BYTES_LEAST, TRUST, quote, speaks_of_it},
     projection::text::TOKEN_BYTES,
-    search::{self, Near, Order, Part, Ranked, SearchQuery, SessionRef, rank},
+    search::{self, HitOrder, Near, Part, Ranked, SearchQuery, SessionRef, rank},
 };
 
 /// Hits of a page, by default and at most, and hits of all pages at most.
@@ -154,7 +154,7 @@ impl Service {
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (bounds.skip + REPEATS * bounds.limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
         let of = (Arc::clone(&index), vector.flatten());
-        let order = if newest_first { Order::Time } else { Order::Score };
+        let order = if newest_first { HitOrder::Time } else { HitOrder::Score };
         let how = (order, asked.include_archived);
         let ranking = self.ranking(of, Arc::clone(&query), how, family, wanted);
         let (mut place, (mut ranked, near)) = place.run(ranking).await?;
@@ -170,8 +170,8 @@ impl Service {
             trust: TRUST.to_owned(),
         };
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
-        let found = Found::merged(ranked.hits, near);
-        let mut looked = Looked::new(place);
+        let found = RankedEvent::merged(ranked.hits, near);
+        let mut looked = PageBudget::new(place);
         self.show(caller, (&query, &index), found, bounds, &mut looked, &mut answer).await?;
         if is_cut && answer.next_page.is_none() {
             answer.next_page = Some(page::seal("q", &[&wanted.to_string()]));
@@ -185,9 +185,9 @@ impl Service {
         &self,
         caller: &Caller,
         (query, index): (&Arc<SearchQuery>, &ScopeIndex),
-        found: Vec<Found>,
+        found: Vec<RankedEvent>,
         bounds: Bounds,
-        looked: &mut Looked,
+        looked: &mut PageBudget,
         answer: &mut SearchAnswer,
     ) -> ServiceResult<()> {
         let Bounds { limit, skip, around, bytes_max } = bounds;
@@ -287,7 +287,7 @@ impl Service {
         &self,
         (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
         query: Arc<SearchQuery>,
-        (order, archived): (Order, bool),
+        (order, archived): (HitOrder, bool),
         family: Option<Family>,
         wanted: usize,
     ) -> impl FnOnce() -> (Ranked, Vec<Near>) + Send + 'static {

@@ -10,7 +10,7 @@ use super::{
     append::check_batch,
     error::check_count,
     given,
-    hosted::{self, Wanted, check_names},
+    hosted::{self, WantedPair, check_names},
     notebook::{no_notebook, refuse_reserved},
     page::{self, page_limit},
     status,
@@ -25,7 +25,7 @@ use crate::{
     },
     event::{Batch, BatchKey, NewEvent, SessionId, SessionKey, Timestamp, limits},
     store::{
-        Appended, Change, Condition, Listed, Listing, ListingOrder, NewSession, SessionInfo,
+        Appended, Change, Criterion, Listed, Listing, ListingOrder, NewSession, SessionInfo,
         StoreError,
     },
 };
@@ -51,7 +51,7 @@ pub struct SessionQuery {
     /// Only of these statuses; empty for all.
     pub statuses: Vec<String>,
     /// Only with all of these pairs.
-    pub metadata: Vec<Wanted>,
+    pub metadata: Vec<WantedPair>,
     /// Created at or after.
     pub created_from: Option<Timestamp>,
     /// Created before.
@@ -351,24 +351,24 @@ impl Service {
 /// The filter of a listing. Notebooks are listed nowhere.
 impl SessionQuery {
     /// The condition of its sessions, besides that on their workspace.
-    fn condition(&self) -> Condition {
-        let began = self.created_from.map(Condition::BeganFrom);
-        let before = self.created_to.map(|to| Condition::not(Condition::BeganFrom(to)));
+    fn condition(&self) -> Criterion {
+        let began = self.created_from.map(Criterion::BeganFrom);
+        let before = self.created_to.map(|to| Criterion::not(Criterion::BeganFrom(to)));
         let statuses = self.statuses.iter().filter_map(|status| Status::parse(status));
-        let statuses = Condition::Any(statuses.map(Status::condition).collect());
+        let statuses = Criterion::Any(statuses.map(Status::condition).collect());
         let statuses = (!self.statuses.is_empty()).then_some(statuses);
         let pairs = self.metadata.iter().map(|wanted| {
-            let pair = Condition::Pair(wanted.name.clone(), wanted.value.clone());
+            let pair = Criterion::Pair(wanted.name.clone(), wanted.value.clone());
             match wanted.usual.as_ref() == Some(&wanted.value) {
                 true => {
-                    let none = Condition::not(Condition::Named(wanted.name.clone()));
-                    Condition::Any(vec![pair, none])
+                    let none = Criterion::not(Criterion::Named(wanted.name.clone()));
+                    Criterion::Any(vec![pair, none])
                 }
                 false => pair,
             }
         });
         let all = [Some(no_notebook()), began, before, statuses].into_iter().flatten();
-        Condition::All(all.chain(pairs).collect())
+        Criterion::All(all.chain(pairs).collect())
     }
 }
 

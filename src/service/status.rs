@@ -5,7 +5,7 @@
 use super::RESERVED_METADATA;
 use crate::{
     event::{Batch, Origin, kinds},
-    store::{Condition, SessionInfo},
+    store::{Criterion, SessionInfo},
 };
 
 /// The status of a session.
@@ -52,19 +52,19 @@ impl Status {
     }
 
     /// The condition of the sessions with this status.
-    pub(super) fn condition(self) -> Condition {
-        let recorded = |status: Self| Condition::Pair(name(), status.as_str().to_owned());
+    pub(super) fn condition(self) -> Criterion {
+        let recorded = |status: Self| Criterion::Pair(name(), status.as_str().to_owned());
         if self == Self::Terminated {
-            return Condition::Any(vec![Condition::Archived, recorded(self)]);
+            return Criterion::Any(vec![Criterion::Archived, recorded(self)]);
         }
         let own = match self {
             Self::Idle => {
                 let others = Self::ALL.into_iter().filter(|other| *other != Self::Idle);
-                Condition::not(Condition::Any(others.map(recorded).collect()))
+                Criterion::not(Criterion::Any(others.map(recorded).collect()))
             }
             _ => recorded(self),
         };
-        Condition::All(vec![Condition::not(Condition::Archived), own])
+        Criterion::All(vec![Criterion::not(Criterion::Archived), own])
     }
 
     /// The status that a type of event reports.

@@ -34,7 +34,7 @@ const KEYS_AT_ONCE: usize = 4096;
 
 /// Counts of appends through the verbs since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct AppendCounts {
     /// Batches appended.
     pub appends: u64,
     /// Events appended.
@@ -182,8 +182,8 @@ impl Service {
 
     /// Counts of appends through the verbs since the process started.
     #[must_use]
-    pub fn counts(&self) -> Counts {
-        Counts {
+    pub fn counts(&self) -> AppendCounts {
+        AppendCounts {
             appends: self.counters.appends.load(Ordering::Relaxed),
             events: self.counters.events.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),

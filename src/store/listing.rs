@@ -40,7 +40,7 @@ pub type Place = (Timestamp, SessionId);
 
 /// A condition on the record of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum Criterion {
     /// It is archived.
     Archived,
     /// Its id is this text and so many hexadecimal digits behind it.
@@ -67,7 +67,7 @@ pub enum Condition {
     Not(Box<Self>),
 }
 
-impl Condition {
+impl Criterion {
     /// The opposite of a condition.
     #[must_use]
     pub fn not(of: Self) -> Self {
@@ -138,7 +138,7 @@ pub struct Listing {
     /// Created before.
     pub created_to: Option<Timestamp>,
     /// Only those that fulfil it.
-    pub only: Option<Condition>,
+    pub only: Option<Criterion>,
 }
 
 impl Default for Listing {

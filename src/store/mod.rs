@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 pub use derived::{Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since};
 pub use error::{StoreError, StoreResult};
 pub use listing::{
-    BEGAN_KEY, Condition, ENDED_KEY, Filling, Listed, Listing, ListingOrder, Place, TAIL_KEY,
+    BEGAN_KEY, Criterion, ENDED_KEY, Filling, Listed, Listing, ListingOrder, Place, TAIL_KEY,
 };
 pub use maintain::Maintain;
 pub use rules::Lifetimes;

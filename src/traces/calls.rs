@@ -150,7 +150,7 @@ impl Calls {
         if kinds::is_call(kind) {
             let call = ToolBody::parse(&event.body)?;
             let input = call.input;
-            self.root(&call);
+            self.note_root(&call);
             let call = self.call(event, call)?;
             push_bounded(&mut self.open, call, CALLS_MAX);
             return Some(ToolEvent::Call(self.open.back()?, input));
@@ -173,7 +173,7 @@ impl Calls {
         let command = script.as_ref().map(|script| Command::parse(script));
         let changed = |path: String| (Touch::Changed, path);
         let mut files: Vec<(Touch, String)> = match does {
-            Does::Edits => paths(&members, &tools::MOVES).into_iter().map(changed).collect(),
+            Does::Edits => named_paths(&members, &tools::MOVES).into_iter().map(changed).collect(),
             _ => command.iter().flat_map(|command| command.files.clone()).collect(),
         };
         let patch = matches!(does, Does::Edits | Does::Runs).then(|| {
@@ -184,14 +184,14 @@ impl Calls {
             })
         });
         let patch = patch.flatten();
-        files.extend(patch.iter().flat_map(|patch| patched(patch)));
-        let reads = if does == Does::Reads { paths(&members, &[]) } else { Vec::new() };
+        files.extend(patch.iter().flat_map(|patch| files_of_patch(patch)));
+        let reads = if does == Does::Reads { named_paths(&members, &[]) } else { Vec::new() };
         // A command that only applies a patch is listed by its files.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
         let continued = members.get("session_id").filter(|_| tool == "write_stdin");
-        let continued = continued.and_then(|id| self.end(id.get().trim_matches('"')));
+        let continued = continued.and_then(|id| self.take_running(id.get().trim_matches('"')));
         let does = if continued.is_some() { Does::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
@@ -231,7 +231,7 @@ impl Calls {
         let open = self.open.iter().map(|call| (&*call.id, &*call.tool));
         let at = answered_call(open, id, Some(tool));
         let known = at.and_then(|at| self.open.remove(at));
-        let mut call = known.unwrap_or_else(|| unknown(position, &result));
+        let mut call = known.unwrap_or_else(|| call_without_event(position, &result));
         let mut text = result.content.map(words).unwrap_or_default();
         let mut code = None;
         if call.does == Does::Runs {
@@ -239,7 +239,7 @@ impl Calls {
             code = result.exit_code.and_then(|code| code.get().parse().ok()).or(reported);
             code = code.or_else(|| result.result.and_then(structured_code));
             if let Some(id) = report::still_runs(&text).filter(|_| code.is_none()) {
-                self.begin(id, call.command.take());
+                self.add_running(id, call.command.take());
                 call.files = Box::default();
             }
             text = output.unwrap_or(text);
@@ -258,26 +258,26 @@ impl Calls {
     }
 
     /// Remembers a command that has not ended.
-    fn begin(&mut self, id: &str, command: Option<Script>) {
+    fn add_running(&mut self, id: &str, command: Option<Script>) {
         if let Some(command) = command {
             push_bounded(&mut self.running, (id.into(), command), RUNNING_MAX);
         }
     }
 
     /// Removes and returns the running command of an id.
-    fn end(&mut self, id: &str) -> Option<Script> {
+    fn take_running(&mut self, id: &str) -> Option<Script> {
         let at = self.running.iter().position(|(known, _)| **known == *id)?;
         self.running.remove(at).map(|(_, command)| command)
     }
 
     /// Remembers the directory that the first event names.
-    fn root(&mut self, call: &ToolBody<'_>) {
+    fn note_root(&mut self, call: &ToolBody<'_>) {
         #[derive(Deserialize)]
-        struct Raw {
+        struct RawCall {
             cwd: Option<String>,
         }
         if self.root.is_none() {
-            let raw = || serde_json::from_str::<Raw>(call.raw?.get()).ok()?.cwd;
+            let raw = || serde_json::from_str::<RawCall>(call.raw?.get()).ok()?.cwd;
             let cwd = call.cwd.and_then(string).or_else(raw);
             self.root = cwd.map(|cwd| one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into());
         }
@@ -316,7 +316,7 @@ impl Calls {
 }
 
 /// The call of a result whose call event is missing: at most its name is known.
-fn unknown(position: Position, result: &ToolBody<'_>) -> ToolCall {
+fn call_without_event(position: Position, result: &ToolBody<'_>) -> ToolCall {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
     let (server, tool) = tools::split(result.server.as_deref(), &name);
     let own = tools::classify(server, tool, &Members::default(), None) == Does::Own;
@@ -361,7 +361,7 @@ fn script(members: &Members<'_>) -> Option<String> {
 }
 
 /// The files that an input names, in the members that name one and in `further` ones.
-fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
+fn named_paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     let mut paths = Vec::new();
     for name in tools::PATHS.iter().chain(further) {
         let Some(value) = members.get(*name) else { continue };
@@ -385,7 +385,7 @@ fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
 }
 
 /// Effects on files of a patch in the form of `apply_patch`.
-fn patched(text: &str) -> Vec<(Touch, String)> {
+fn files_of_patch(text: &str) -> Vec<(Touch, String)> {
     if !text.contains(PATCH) {
         return Vec::new();
     }

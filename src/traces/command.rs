@@ -11,7 +11,7 @@ use super::{
     touch::{Touch, touched},
 };
 use crate::event::{
-    lists::word_list,
+    lists::{has, word_list},
     text::{clip, head},
 };
 
@@ -25,20 +25,15 @@ pub(crate) const PATCH: &str = "*** Begin Patch";
 /// Programs that build, beside the drivers.
 const BUILDERS: [&str; 9] =
     ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac", "clippy-driver"];
-/// Words of a driver that build, and the one that they are compared as.
-const BUILDS: [(&str, &str); 12] = [
-    ("build", "build"),
-    ("b", "build"),
-    ("check", "build"),
-    ("c", "build"),
-    ("compile", "build"),
+/// Words of a driver that build, each list with the word that they are compared as.
+const BUILDS: [(&str, &str); 7] = [
+    ("build", "build b check c compile all"),
     ("typecheck", "typecheck"),
     ("clippy", "clippy"),
     ("lint", "lint"),
     ("vet", "vet"),
     ("doc", "doc"),
     ("fmt", "fmt"),
-    ("all", "build"),
 ];
 /// Programs that only print another one's output.
 const FILTERS: [&str; 14] = word_list("tail head cat tee less grep rg sed sort wc awk uniq cut tr");
@@ -194,7 +189,7 @@ fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
         return (name == "make").then(|| CommandKind::Builds("make build".into(), Vec::new()));
     };
     let word = rest.get(at)?.as_str();
-    let same = BUILDS.iter().find(|(known, _)| *known == word).map(|(_, same)| *same);
+    let same = BUILDS.iter().find(|(_, words)| has(words, word)).map(|(same, _)| *same);
     let same = same.or_else(|| (name == "make" || word.starts_with("build")).then_some(word))?;
     // Which of the managers of packages runs a script of the package makes no difference.
     let family = if matches!(name, "npm" | "pnpm" | "yarn" | "bun") { "npm" } else { name };

@@ -30,13 +30,15 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     }
     if CLIENTS.contains(&name) {
         let reads_file = rest.iter().any(|word| matches!(&**word, "-f" | "--file"));
-        return reads_file || writes(inputs) || rest.iter().any(|word| writes(word));
+        return reads_file
+            || has_writing_statement(inputs)
+            || rest.iter().any(|word| has_writing_statement(word));
     }
     if matches!(name, "curl" | "wget" | "http" | "xh") {
-        return sends(rest);
+        return sends_data(rest);
     }
     if has(HOSTS, name) {
-        return rest.get(1).is_some_and(|word| changes_with(name, word)) || sends(rest);
+        return rest.get(1).is_some_and(|word| changes_with(name, word)) || sends_data(rest);
     }
     if name == "git" && takes_back(rest) {
         return false;
@@ -86,7 +88,7 @@ fn is_manage(word: &str) -> bool {
 }
 
 /// True if a text has a statement that writes: a word at its beginning, or after `;` or a quote.
-fn writes(text: &str) -> bool {
+fn has_writing_statement(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.split([';', '"', '\'', '\n', '(']).any(|part| {
         let mut words = part.split_whitespace();
@@ -97,7 +99,7 @@ fn writes(text: &str) -> bool {
 }
 
 /// True if a request sends something.
-fn sends(words: &[String]) -> bool {
+fn sends_data(words: &[String]) -> bool {
     const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
     const DATA: [&str; 11] = word_list(
         "-d --data --data-raw --data-binary --data-urlencode --json -F --form -T --upload-file \

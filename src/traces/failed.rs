@@ -29,10 +29,10 @@ pub(crate) fn failed_run(
     let breaks_tests =
         report.says_failed || report.says_broken || report.is_empty() && report.says_error;
     if answer.failed && !is_of_look {
-        if asks || git::is_answer(runs.iter().map(|run| &*run.program), &answer.text) {
+        if asks || git::had_nothing_to_do(runs.iter().map(|run| &*run.program), &answer.text) {
             return None;
         }
-        let named = report.why().unwrap_or_default();
+        let named = report.reason_line().unwrap_or_default();
         let speaks = |run: &CommandRun| {
             let begins =
                 named.strip_prefix(&*run.program).is_some_and(|rest| rest.starts_with(':'));

@@ -22,7 +22,10 @@ pub(crate) fn is_git_error(error: &str) -> bool {
 }
 
 /// True if git reports that there was nothing to commit or to push.
-pub(crate) fn is_answer<'a>(mut programs: impl Iterator<Item = &'a str>, output: &str) -> bool {
+pub(crate) fn had_nothing_to_do<'a>(
+    mut programs: impl Iterator<Item = &'a str>,
+    output: &str,
+) -> bool {
     let says_clean = ["nothing to commit", "no changes added to commit", "Everything up-to-date"];
     programs.all(|program| program == "git") && says_clean.iter().any(|mark| output.contains(mark))
 }
@@ -39,7 +42,7 @@ pub(crate) fn ends_failure(sub: &str, failed: &str) -> bool {
 
 /// True if the failure of a command of git is over by a later report of git: an operation that is
 /// not under way any more, a commit of that subject, a branch that was pushed.
-pub(crate) fn is_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
+pub(crate) fn is_failure_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
     let has = |marks: &[&str]| marks.iter().any(|mark| output.contains(mark));
     let is_status = output.contains("On branch ");
     match failed {

@@ -195,15 +195,15 @@ impl<'a> OutputReport<'a> {
                 report.suites = None;
                 continue;
             }
-            report.take(line, whole.len() - whole.trim_start().len());
+            report.read_line(line, whole.len() - whole.trim_start().len());
             if std::mem::replace(&mut panicked, line.contains("panicked at ")) {
-                report.reason(Sure::Message, line);
+                report.offer_reason(Sure::Message, line);
             }
         }
         // A file that fails without a test of it, as one that does not compile.
         for place in std::mem::take(&mut report.failed_places) {
             if !report.failing.iter().any(|name| name.starts_with(place)) {
-                report.fail(place.to_owned());
+                report.add_failing(place.to_owned());
             }
         }
         // An assertion that failed, and no sign that it was expected.
@@ -259,10 +259,10 @@ impl<'a> OutputReport<'a> {
         self.is_cut || self.says_broken || self.failing.is_empty()
     }
 
-    fn take(&mut self, line: &'a str, indent: usize) {
+    fn read_line(&mut self, line: &'a str, indent: usize) {
         self.is_cut |= CUT.iter().any(|mark| line.contains(mark));
-        self.summary(line);
-        if self.package(line) || self.file(line) {
+        self.read_summary(line);
+        if self.is_package_line(line) || self.is_file_line(line) {
             return;
         }
         let Some((passed, name)) = verdict(line) else {
@@ -270,7 +270,7 @@ impl<'a> OutputReport<'a> {
                 suites.retain(|(above, _)| *above < indent);
                 suites.push((indent, line));
             }
-            return self.other(line);
+            return self.read_other_line(line);
         };
         let name = self.whole_name(line, name, indent);
         if passed {
@@ -280,13 +280,13 @@ impl<'a> OutputReport<'a> {
             return;
         }
         self.says_failed = true;
-        self.fail(name);
+        self.add_failing(name);
         if let Some((_, why)) = line.split_once(" - ").filter(|_| line.contains("::")) {
-            self.reason(Sure::Message, why);
+            self.offer_reason(Sure::Message, why);
         }
     }
 
-    fn other(&mut self, line: &'a str) {
+    fn read_other_line(&mut self, line: &'a str) {
         self.says_failed |= counts_failures(line);
         self.says_passed |= line == "OK" || line.starts_with("ok ") || line.contains("passed");
         self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
@@ -298,7 +298,7 @@ impl<'a> OutputReport<'a> {
             self.more = Some(line);
         }
         if let Some(sure) = cause::certainty(line) {
-            self.reason(sure, line.strip_prefix("E ").unwrap_or(line));
+            self.offer_reason(sure, line.strip_prefix("E ").unwrap_or(line));
         }
         if cause::is_aside(line) || code_of(line).is_some() {
             if self.aside.is_empty() && (line.starts_with("error") || line.starts_with("make")) {
@@ -313,7 +313,7 @@ impl<'a> OutputReport<'a> {
         self.last = line;
     }
 
-    fn fail(&mut self, name: String) {
+    fn add_failing(&mut self, name: String) {
         match self.failing.iter_mut().find(|one| same_test(one, &name)) {
             Some(known) if known.len() < name.len() => *known = name,
             Some(_) => {}
@@ -338,7 +338,7 @@ impl<'a> OutputReport<'a> {
     }
 
     /// Counts of a summary, and which runner writes such.
-    fn summary(&mut self, line: &str) {
+    fn read_summary(&mut self, line: &str) {
         let count = |word: &str| -> u64 {
             let before = line.split_once(word).map(|(before, _)| before);
             let number = before.and_then(|before| before.rsplit([' ', ';', ',', '|', '=']).next());
@@ -361,7 +361,7 @@ impl<'a> OutputReport<'a> {
     }
 
     /// A line of `go test` about a package: its tests were listed before it.
-    fn package(&mut self, line: &'a str) -> bool {
+    fn is_package_line(&mut self, line: &'a str) -> bool {
         let mut words = line.split('\t');
         let (Some(said @ ("ok  " | "FAIL")), Some(package)) = (words.next(), words.next()) else {
             return false;
@@ -388,7 +388,7 @@ impl<'a> OutputReport<'a> {
 
     /// A line of Vitest or Jest about a file: `PASS a.test.js`, `✓ a.test.ts (2 tests) 5ms`,
     /// `❯ a.test.ts (2 tests | 1 failed)`. Its tests follow.
-    fn file(&mut self, line: &'a str) -> bool {
+    fn is_file_line(&mut self, line: &'a str) -> bool {
         const MARKS: [(&str, bool); 5] =
             [("PASS ", true), ("FAIL ", false), ("✓ ", true), ("❯ ", false), ("× ", false)];
         let Some((rest, passed)) =
@@ -417,7 +417,7 @@ impl<'a> OutputReport<'a> {
     }
 
     /// Keeps the surest reason; of equally sure ones the first, of exceptions the last.
-    fn reason(&mut self, sure: Sure, line: &'a str) {
+    fn offer_reason(&mut self, sure: Sure, line: &'a str) {
         let line = line.trim();
         let is_better = self
             .reason
@@ -430,7 +430,7 @@ impl<'a> OutputReport<'a> {
     }
 
     /// Reason for which the first of them failed.
-    pub(crate) fn why(&self) -> Option<String> {
+    pub(crate) fn reason_line(&self) -> Option<String> {
         if let Some((_, reason)) = self.reason {
             return Some(match self.more {
                 Some(more) => format!("{reason} {more}"),
@@ -452,7 +452,7 @@ impl<'a> OutputReport<'a> {
 }
 
 /// The names of failed tests and a reason in a line.
-pub(crate) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
+pub(crate) fn error_line(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
     let mut names = String::new();
     for (listed, name) in failing.iter().enumerate() {
         let name = one_line(name.as_ref(), NAME_CHARS_MAX);
@@ -488,7 +488,7 @@ pub(crate) fn same_test(one: &str, other: &str) -> bool {
         })
     };
     let either = |one: &str, other: &str| ends(one, other) || ends(other, one);
-    match (placed(&one), placed(&other)) {
+    match (place_and_name(&one), place_and_name(&other)) {
         (Some((file, rest)), Some((place, name))) => file == place && either(rest, name),
         _ => either(&one, &other),
     }
@@ -502,12 +502,12 @@ fn leaf(name: &str) -> &str {
 }
 
 /// The file or package of a test, and its name there.
-fn placed(name: &str) -> Option<(&str, &str)> {
+fn place_and_name(name: &str) -> Option<(&str, &str)> {
     name.split_once(" > ").filter(|(place, _)| place.contains(['/', '.']))
 }
 
 /// A text without the escape sequences of a terminal.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
     }

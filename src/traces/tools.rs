@@ -128,7 +128,7 @@ pub(crate) fn classify(
     input: &Members<'_>,
     read_only: Option<bool>,
 ) -> Does {
-    let words = words(name);
+    let words = words_of_name(name);
     let spoken = words.join(" ");
     let is = |names: &[&str]| names.contains(&&*spoken);
     if is_own(server, name) {
@@ -137,10 +137,10 @@ pub(crate) fn classify(
     if keeps_plan(&words) {
         return Does::Plan;
     }
-    if read_only == Some(true) || is(&INNER) || is(&EDITORS) && views(input) {
+    if read_only == Some(true) || is(&INNER) || is(&EDITORS) && only_views(input) {
         return Does::Reads;
     }
-    if edits(&words, is(&EDITORS), input) {
+    if is_edit(&words, is(&EDITORS), input) {
         return Does::Edits;
     }
     let command = ["command", "cmd"].iter().any(|member| input.contains_key(*member));
@@ -163,7 +163,7 @@ fn keeps_plan(words: &[String]) -> bool {
     todo || matches!(&*words, ["update", "plan"] | ["task", "create" | "update" | "list" | "get"])
 }
 
-fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
+fn is_edit(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
     if input.contains_key("repo") {
         return false;
     }
@@ -173,7 +173,7 @@ fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
 }
 
 /// True if an editor is only used to show a file.
-fn views(input: &Members<'_>) -> bool {
+fn only_views(input: &Members<'_>) -> bool {
     let command = input.get("command").and_then(|value| string(value));
     command.is_some_and(|command| command == "view")
 }
@@ -192,7 +192,7 @@ fn says_change(words: &[String]) -> Option<bool> {
 }
 
 /// The words of a name in any case: `str_replace`, `MultiEdit`, `create-issue`.
-fn words(name: &str) -> Vec<String> {
+fn words_of_name(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut lower) = (false, false);
     for character in name.chars() {

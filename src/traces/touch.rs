@@ -24,7 +24,7 @@ pub(crate) enum Touch {
 }
 
 /// The files that a simple command plainly changes, and whether all of each is written.
-fn files(part: &SimpleCommand) -> Vec<(bool, String)> {
+fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     let words = without_wrappers(&part.words);
     let name = program(words);
     let rest = words.get(1..).unwrap_or_default();
@@ -44,12 +44,12 @@ fn files(part: &SimpleCommand) -> Vec<(bool, String)> {
             all(plain.get(1..).unwrap_or_default())
         }
         "tee" | "touch" | "rm" | "unlink" => all(&plain),
-        "mv" => moved(&plain).into_iter().map(|file| (false, file)).collect(),
-        "cp" => copied(&plain).into_iter().map(|file| (true, file)).collect(),
-        "patch" | "apply" => of_diff(&part.input),
+        "mv" => moved_names(&plain).into_iter().map(|file| (false, file)).collect(),
+        "cp" => copy_target(&plain).into_iter().map(|file| (true, file)).collect(),
+        "patch" | "apply" => files_of_diff(&part.input),
         "python" | "python3" | "node" => {
             let script = rest.iter().skip_while(|word| *word != "-c" && *word != "-e").nth(1);
-            of_script(script.map_or(&part.input, |script| script))
+            files_of_script(script.map_or(&part.input, |script| script))
         }
         _ => Vec::new(),
     };
@@ -61,7 +61,7 @@ fn files(part: &SimpleCommand) -> Vec<(bool, String)> {
 }
 
 /// The files that a diff changes, as `patch` and `git apply` read it.
-fn of_diff(diff: &str) -> Vec<(bool, String)> {
+fn files_of_diff(diff: &str) -> Vec<(bool, String)> {
     let paths = diff.lines().filter_map(|line| line.strip_prefix("+++ "));
     let path = |path: &str| {
         let path = path.split('\t').next().unwrap_or(path).trim();
@@ -72,7 +72,7 @@ fn of_diff(diff: &str) -> Vec<(bool, String)> {
 
 /// The files that a script on the command line plainly writes: `open('a.py', 'w')`, and the one
 /// `Path('a.py')` of a script that writes a text.
-fn of_script(script: &str) -> Vec<(bool, String)> {
+fn files_of_script(script: &str) -> Vec<(bool, String)> {
     let quoted = |text: &str| -> Option<String> {
         let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
         text.get(1..)?.split(quote).next().map(str::to_owned)
@@ -99,7 +99,7 @@ fn of_script(script: &str) -> Vec<(bool, String)> {
 }
 
 /// The file that another one is copied to.
-fn copied(words: &[&String]) -> Option<String> {
+fn copy_target(words: &[&String]) -> Option<String> {
     match words {
         [from, to] if to.ends_with('/') => {
             Some(format!("{to}{}", from.rsplit('/').next().unwrap_or_default()))
@@ -112,7 +112,7 @@ fn copied(words: &[&String]) -> Option<String> {
 /// Effects of a simple command on files.
 pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
     let touch = |whole: bool| if whole { Touch::Written } else { Touch::Changed };
-    let changed = files(part).into_iter().map(|(whole, file)| (touch(whole), file));
+    let changed = written_files(part).into_iter().map(|(whole, file)| (touch(whole), file));
     let mut made: Vec<(Touch, String)> = changed.collect();
     let words = without_wrappers(&part.words);
     let rest = words.get(1..).unwrap_or_default();
@@ -127,14 +127,14 @@ pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
             Touch::Deleted,
             rest.get(..rest.len().saturating_sub(1)).unwrap_or_default(),
         )),
-        "git" => made.extend(of_git(rest, paths)),
+        "git" => made.extend(touched_by_git(rest, paths)),
         _ => {}
     }
     made
 }
 
 /// The same of `git`.
-fn of_git(
+fn touched_by_git(
     words: &[String],
     paths: impl Fn(Touch, &[String]) -> Vec<(Touch, String)>,
 ) -> Vec<(Touch, String)> {
@@ -176,7 +176,7 @@ fn of_git(
 }
 
 /// Both names of a file that was moved; of files moved to a directory, what they were called.
-fn moved(words: &[&String]) -> Vec<String> {
+fn moved_names(words: &[&String]) -> Vec<String> {
     match words {
         [from, to] if to.ends_with('/') => {
             let name = from.rsplit('/').next().unwrap_or_default();

@@ -1,30 +1,26 @@
 //! Calls whose tool returned nothing: they were refused, by a person or by a rule and in
 //! which words, or interrupted. It must not judge a call that ran and failed.
 
+use crate::event::lists::phrase_list;
+
 const USER: &str = RefusedCall::USER;
 const RULE: &str = RefusedCall::RULE;
 
-/// First words of the results of refused calls, and who refused them.
-const REFUSALS: [(&str, &str); 18] = [
-    ("The user doesn't want to proceed with this tool use", USER),
-    ("The user doesn't want to take this action", USER),
-    ("[Request interrupted by user", USER),
-    ("The user rejected permission to use this specific tool call", USER),
-    ("The user denied this operation", USER),
-    ("Permission for this tool use was denied. The tool use was rejected", USER),
-    ("Permission for this tool use was denied", RULE),
-    ("Permission for this action has been denied", RULE),
-    ("Permission for this action was denied", RULE),
-    ("Claude requested permissions to ", RULE),
-    ("User rejected", USER),
-    ("user rejected MCP tool call", USER),
-    ("rejected by user", USER),
-    ("exec command rejected by user", USER),
-    ("patch rejected by user", USER),
-    ("[Operation Cancelled]", USER),
-    ("Tool call was rejected by the user", USER),
-    ("This action was rejected due to unacceptable risk", RULE),
-];
+/// First words of the results of calls that a person refused; they are compared first.
+const BY_USER: [&str; 13] = phrase_list(
+    "The user doesn't want to proceed with this tool use|\
+     The user doesn't want to take this action|[Request interrupted by user|\
+     The user rejected permission to use this specific tool call|The user denied this operation|\
+     Permission for this tool use was denied. The tool use was rejected|User rejected|\
+     user rejected MCP tool call|rejected by user|exec command rejected by user|\
+     patch rejected by user|[Operation Cancelled]|Tool call was rejected by the user",
+);
+/// First words of the results of calls that a rule refused.
+const BY_RULE: [&str; 5] = phrase_list(
+    "Permission for this tool use was denied|Permission for this action has been denied|\
+     Permission for this action was denied|Claude requested permissions to |\
+     This action was rejected due to unacceptable risk",
+);
 /// Refusals by a rule that no beginning alone identifies: the beginning, and a text that they have;
 /// empty for any.
 const RULES: [(&str, &str); 3] = [
@@ -84,10 +80,12 @@ pub fn refused(text: &str) -> Option<RefusedCall> {
 }
 
 fn refused_by(text: &str) -> Option<&'static str> {
-    let by = REFUSALS.iter().find(|(begins, _)| text.starts_with(begins)).map(|(_, by)| *by);
-    let is_rule =
-        || RULES.iter().any(|(begins, has)| text.starts_with(begins) && text.contains(has));
-    by.or_else(|| (is_rule() || reason_of_policy(text).is_some()).then_some(RULE))
+    let begins = |list: &[&str]| list.iter().any(|begin| text.starts_with(begin));
+    if begins(&BY_USER) {
+        return Some(USER);
+    }
+    let is_rule = RULES.iter().any(|(begin, has)| text.starts_with(begin) && text.contains(has));
+    (begins(&BY_RULE) || is_rule || reason_of_policy(text).is_some()).then_some(RULE)
 }
 
 /// The reason behind a command in backquotes, which is no block of code.

@@ -19,7 +19,7 @@ use crate::{
             CreateSession, Session, SessionDeleted, SessionErased, SessionList, UpdateSession,
         },
     },
-    service::{ServiceError, ServiceResult, SessionQuery, Wanted, run_by, values},
+    service::{ServiceError, ServiceResult, SessionQuery, WantedPair, run_by, values},
     wire::{
         NOTICE, TRUST, json,
         tools::{
@@ -183,7 +183,11 @@ impl Serve for List {
             let Some((name, value)) = pair.split_once('=') else {
                 return Err(ServiceError::invalid("metadata[]", "it is not NAME=VALUE"));
             };
-            metadata.push(Wanted { name: name.to_owned(), value: value.to_owned(), usual: None });
+            metadata.push(WantedPair {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                usual: None,
+            });
         }
         let query = SessionQuery {
             limit: asked.limit,

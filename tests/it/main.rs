@@ -19,6 +19,7 @@ mod expiry;
 mod forks;
 mod ledger;
 mod lifetimes;
+mod listings;
 mod mortal;
 mod notes;
 mod odds;

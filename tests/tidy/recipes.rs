@@ -13,7 +13,7 @@ const RECIPES: [(&str, &[&str]); 5] = [
         "Add a verb",
         &[
             "for Restore",
-            "Restore(OneSession)",
+            "Restore(SessionArgs)",
             "Verb::Restore",
             "<Restore>",
             "undelete_session",

@@ -95,13 +95,13 @@ pub enum Want {
 pub enum ShownView {
     /// The overview.
     Index,
-    /// What is needed to continue.
+    /// The text that an agent needs to continue.
     Continuation,
-    /// What a model sees.
+    /// The window of a model.
     Window,
-    /// What compactions took.
+    /// The events that compactions took.
     Compactions,
-    /// How full the context is.
+    /// The fill of the context.
     Usage,
 }
 

@@ -25,8 +25,8 @@ pub(super) use folds::history;
 pub(super) use paper::Paper;
 use words::{figure, grouped, is_true, list, many, named, source, span, with_note, word};
 
-/// The text of an answer on a terminal of so many columns, at that time and in UTC: of a view by its
-/// name on the command line, of `diff`, `history` or `session`; `None` for another name.
+/// The text of an answer on a terminal of so many columns, at that time and in UTC: of a view by
+/// its name on the command line, of `diff`, `history` or `session`; `None` for another name.
 #[must_use]
 pub fn answer_text(
     name: &str,

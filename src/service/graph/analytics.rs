@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::seen::{self, Seen};
+use super::seen::{self, EntityCounts};
 use crate::{
     api::graph::{AnalyticsAnswer, Day, TopEntity},
     event::{Timestamp, pace},
@@ -84,14 +84,15 @@ impl Service {
 
 /// Entities that are named in most sessions, of each kind.
 fn top_of(found: NamedIn) -> HashMap<EntityKind, Vec<TopEntity>> {
-    let mut named: Vec<((EntityKind, String), Seen)> = seen::by_name(found).into_iter().collect();
+    let mut named: Vec<((EntityKind, String), EntityCounts)> =
+        seen::by_name(found).into_iter().collect();
     named.sort_by(|(one, of_one), (other, of_other)| {
         pace::step();
-        let weight = |seen: &Seen| (seen.sessions, seen.count, seen.last_at);
+        let weight = |seen: &EntityCounts| (seen.sessions, seen.count, seen.last_at);
         weight(of_other).cmp(&weight(of_one)).then_with(|| one.cmp(other))
     });
     let mut top: HashMap<EntityKind, Vec<TopEntity>> = HashMap::new();
-    for ((kind, id), Seen { sessions, count, last_at, .. }) in named {
+    for ((kind, id), EntityCounts { sessions, count, last_at, .. }) in named {
         let of_kind = top.entry(kind).or_default();
         if of_kind.len() < TOP_MAX {
             of_kind.push(TopEntity { id, sessions, count, last_at });

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 
 use serde_json::{Map, Value};
 
-use super::order::{Key, Member, Members, numbers};
+use super::order::{OrderKey, PropertyValues, RowMember, numbers};
 use crate::{
     api::graph::{Filter, Sort},
     event::pace,
@@ -34,7 +34,7 @@ pub(super) trait Row {
     const MEMBERS: &'static [&'static str];
 
     /// One of its members.
-    fn member(&self, name: &str) -> Option<Member<'_>>;
+    fn member(&self, name: &str) -> Option<RowMember<'_>>;
 
     /// Its properties: the text of a JSON object.
     fn properties(&self) -> &str;
@@ -109,7 +109,7 @@ impl Sieve {
 
     /// Bytes that so many rows take at most while they are sifted, without what they share.
     pub(super) fn weight<R: Row>(&self, rows: usize) -> usize {
-        let row = size_of::<R>() + self.sorts.len() * size_of::<Key<'_>>() + ORDER_BYTES;
+        let row = size_of::<R>() + self.sorts.len() * size_of::<OrderKey<'_>>() + ORDER_BYTES;
         rows.saturating_mul(row).saturating_add(TREE_BYTES)
     }
 
@@ -122,7 +122,7 @@ impl Sieve {
     ) -> (usize, Vec<R>) {
         rows.retain(|row| self.passes(row));
         let (total, width) = (rows.len(), self.sorts.len());
-        let mut keys: Vec<Key<'_>> = Vec::with_capacity(total * width);
+        let mut keys: Vec<OrderKey<'_>> = Vec::with_capacity(total * width);
         for row in &rows {
             pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
             let members = OnceCell::new();
@@ -146,7 +146,7 @@ impl Sieve {
         self.tests.iter().all(passes)
     }
 
-    fn order(&self, one: &[Key<'_>], other: &[Key<'_>]) -> Ordering {
+    fn order(&self, one: &[OrderKey<'_>], other: &[OrderKey<'_>]) -> Ordering {
         pace::step();
         let keys = one.iter().zip(other).zip(&self.sorts);
         let orders =
@@ -182,12 +182,13 @@ impl Field {
         names.try_fold(first, |value, name| value.as_object()?.get(name)).cloned()
     }
 
-    fn key<'r, R: Row>(&self, row: &'r R, members: &OnceCell<Members<'r>>) -> Key<'r> {
+    fn key<'r, R: Row>(&self, row: &'r R, members: &OnceCell<PropertyValues<'r>>) -> OrderKey<'r> {
         match self {
-            Self::Member(name) => row.member(name).map_or(Key::Absent, Key::from),
-            Self::Property(name) => {
-                Key::from_member(members.get_or_init(|| Members::parse(row.properties())), name)
-            }
+            Self::Member(name) => row.member(name).map_or(OrderKey::Absent, OrderKey::from),
+            Self::Property(name) => OrderKey::from_member(
+                members.get_or_init(|| PropertyValues::parse(row.properties())),
+                name,
+            ),
         }
     }
 }
@@ -281,8 +282,8 @@ mod tests {
     impl Row for Thing {
         const MEMBERS: &'static [&'static str] = &["id"];
 
-        fn member(&self, _: &str) -> Option<Member<'_>> {
-            Some(Member::Text(self.0))
+        fn member(&self, _: &str) -> Option<RowMember<'_>> {
+            Some(RowMember::Text(self.0))
         }
 
         fn properties(&self) -> &str {

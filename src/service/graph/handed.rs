@@ -18,7 +18,7 @@ use crate::{
         line::{saved, saved_at},
         past::past,
     },
-    store::{Condition, Listing, SessionInfo},
+    store::{Criterion, Listing, SessionInfo},
 };
 
 /// Saved sessions of a workspace that are looked at, the newest; and bytes of what they show, after
@@ -57,7 +57,7 @@ impl Service {
             limit: SESSIONS_MAX,
             workspace: Some(workspace.to_owned()),
             include_archived: true,
-            only: Some(Condition::Named(saved())),
+            only: Some(Criterion::Named(saved())),
             ..Listing::default()
         };
         let mut handed = Handed::default();

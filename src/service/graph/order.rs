@@ -25,44 +25,44 @@ const NULL: u8 = 5;
 
 /// A member of a row.
 #[derive(Clone, Copy)]
-pub(super) enum Member<'r> {
+pub(super) enum RowMember<'r> {
     Text(&'r str),
     Count(u64),
     At(Timestamp),
 }
 
-impl From<Member<'_>> for Value {
-    fn from(member: Member<'_>) -> Self {
+impl From<RowMember<'_>> for Value {
+    fn from(member: RowMember<'_>) -> Self {
         match member {
-            Member::Text(text) => text.into(),
-            Member::Count(count) => count.into(),
-            Member::At(at) => at.to_string().into(),
+            RowMember::Text(text) => text.into(),
+            RowMember::Count(count) => count.into(),
+            RowMember::At(at) => at.to_string().into(),
         }
     }
 }
 
 /// The values of the properties of a row, as they stand in their JSON.
 #[derive(Default, Deserialize)]
-pub(super) struct Members<'r>(#[serde(borrow)] BTreeMap<Name<'r>, &'r RawValue>);
+pub(super) struct PropertyValues<'r>(#[serde(borrow)] BTreeMap<MemberName<'r>, &'r RawValue>);
 
 /// The name of a member, copied only where it is escaped.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Name<'r>(#[serde(borrow)] Cow<'r, str>);
+struct MemberName<'r>(#[serde(borrow)] Cow<'r, str>);
 
-impl Borrow<str> for Name<'_> {
+impl Borrow<str> for MemberName<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl<'r> Members<'r> {
+impl<'r> PropertyValues<'r> {
     pub(super) fn parse(properties: &'r str) -> Self {
         serde_json::from_str(properties).unwrap_or_default()
     }
 }
 
 /// By what a row is ordered.
-pub(super) enum Key<'r> {
+pub(super) enum OrderKey<'r> {
     Bool(bool),
     Number(Number),
     /// A text in JSON, without its quotes.
@@ -75,19 +75,19 @@ pub(super) enum Key<'r> {
     Absent,
 }
 
-impl<'r> From<Member<'r>> for Key<'r> {
-    fn from(member: Member<'r>) -> Self {
+impl<'r> From<RowMember<'r>> for OrderKey<'r> {
+    fn from(member: RowMember<'r>) -> Self {
         match member {
-            Member::Text(text) => Self::Text(text),
-            Member::Count(count) => Self::Number(count.into()),
-            Member::At(at) => Self::At(at),
+            RowMember::Text(text) => Self::Text(text),
+            RowMember::Count(count) => Self::Number(count.into()),
+            RowMember::At(at) => Self::At(at),
         }
     }
 }
 
-impl<'r> Key<'r> {
+impl<'r> OrderKey<'r> {
     /// The key by a property of that name, or by a property of one: `settings.theme`.
-    pub(super) fn from_member(members: &Members<'r>, name: &str) -> Self {
+    pub(super) fn from_member(members: &PropertyValues<'r>, name: &str) -> Self {
         let member = |name: &str| members.0.get(name).copied();
         let below = || {
             let (name, path) = name.split_once('.')?;
@@ -212,7 +212,7 @@ impl<'r> Visitor<'r> for Seek<'_> {
             None => (self.path, None),
         };
         let mut found = None;
-        while let Some(Name(name)) = members.next_key()? {
+        while let Some(MemberName(name)) = members.next_key()? {
             match below {
                 _ if name != wanted => drop(members.next_value::<IgnoredAny>()?),
                 None => found = Some(members.next_value()?),
@@ -278,7 +278,7 @@ mod tests {
         for (one, of_one) in all.iter().zip(&json) {
             for (other, of_other) in all.iter().zip(&json) {
                 for name in ["p", "q.r"] {
-                    let key = |text| Key::from_member(&Members::parse(text), name);
+                    let key = |text| OrderKey::from_member(&PropertyValues::parse(text), name);
                     let (of_one, of_other) = (key(of_one), key(of_other));
                     let order = of_one.compared(&of_other, false);
                     assert_eq!(order, one.cmp(other), "{one:?} {other:?}");
@@ -319,14 +319,17 @@ mod tests {
     #[test]
     fn a_key_is_found_by_its_whole_name_first_and_then_by_its_path() {
         let properties = r#"{"a":{"b":1,"c":{"d":"x"}},"a.b":2,"n":null,"l":[{"d":3}]}"#;
-        let key = |name: &str| Key::from_member(&Members::parse(properties), name);
+        let key = |name: &str| OrderKey::from_member(&PropertyValues::parse(properties), name);
         for (name, rank) in [("a.b", 1), ("a.c.d", 2), ("a.c", OBJECT), ("n", NULL), ("l", LIST)] {
             assert_eq!(key(name).rank(), rank, "{name}");
         }
-        assert!(matches!(key("a.b"), Key::Number(n) if n.as_i64() == Some(2)));
+        assert!(matches!(key("a.b"), OrderKey::Number(n) if n.as_i64() == Some(2)));
         for name in ["b", "a.x", "n.x", "l.d", "a.b.c", "", "."] {
-            assert!(matches!(key(name), Key::Absent), "{name}");
+            assert!(matches!(key(name), OrderKey::Absent), "{name}");
         }
-        assert!(matches!(Key::from_member(&Members::parse("not JSON"), "a"), Key::Absent));
+        assert!(matches!(
+            OrderKey::from_member(&PropertyValues::parse("not JSON"), "a"),
+            OrderKey::Absent
+        ));
     }
 }

@@ -13,7 +13,7 @@ use super::{
     filter::{Row, Sieve},
     handed,
     rows::{EntityRow, RelationRow},
-    seen::{self, Looked, Seen},
+    seen::{self, EntityCounts, ScopeLook},
 };
 use crate::{
     api::graph::{
@@ -28,7 +28,7 @@ use crate::{
         Caller, Service, ServiceError, ServiceResult, facts::Pinned, line::continues,
         page::page_limit, values::check_workspace,
     },
-    store::{Condition, Listing, SessionInfo},
+    store::{Criterion, Listing, SessionInfo},
 };
 
 /// Types that a query names.
@@ -99,7 +99,7 @@ impl Service {
         let (handed_bytes, is_cut) = (handed.bytes, handed.is_cut);
         let mut handed = handed.entities;
         handed.retain(|entity| query.admits(&entity.kind));
-        let (names, bytes) = looked.as_ref().map_or((0, 0), Looked::weight);
+        let (names, bytes) = looked.as_ref().map_or((0, 0), ScopeLook::weight);
         let rows = written.len() + handed.len() + names;
         let bytes = bytes + handed_bytes + query.sieve.weight::<EntityRow>(rows);
         let _room = self.room(&caller.scope.tenant, bytes).await?;
@@ -123,7 +123,7 @@ impl Service {
             total: page.total as u64,
             next_offset: page.next_offset,
             left_out: left,
-            complete: looked.as_ref().map(Looked::coverage),
+            complete: looked.as_ref().map(ScopeLook::coverage),
             limited,
             trust: TRUST.to_owned(),
         })
@@ -157,7 +157,7 @@ impl Service {
     /// Adds to each row the sessions that name it.
     async fn add_sessions(
         &self,
-        looked: &Looked,
+        looked: &ScopeLook,
         workspace: &str,
         rows: &mut [EntityRow],
     ) -> ServiceResult<()> {
@@ -243,7 +243,7 @@ impl Service {
             ascending: true,
             workspace: Some(workspace.to_owned()),
             include_archived: true,
-            only: Some(Condition::Named(continues())),
+            only: Some(Criterion::Named(continues())),
             ..Listing::default()
         };
         let listed = self.all_listed(caller, listing, CONTINUED_MAX).await?;
@@ -321,7 +321,7 @@ fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
 fn joined(
     mut written: Vec<Arc<Entity>>,
     handed: Vec<Arc<Entity>>,
-    mut named: HashMap<(EntityKind, String), Seen>,
+    mut named: HashMap<(EntityKind, String), EntityCounts>,
     workspace: &str,
 ) -> Vec<EntityRow> {
     written.sort_by_key(|entity| entity.first);
@@ -340,9 +340,9 @@ fn joined(
         }
     };
     let mut rows: Vec<EntityRow> = new.map(row).collect();
-    let mut named: Vec<((EntityKind, String), Seen)> = named.into_iter().collect();
+    let mut named: Vec<((EntityKind, String), EntityCounts)> = named.into_iter().collect();
     named.sort_by(|(one, of_one), (other, of_other)| {
-        let weight = |seen: &Seen| (seen.sessions, seen.count);
+        let weight = |seen: &EntityCounts| (seen.sessions, seen.count);
         weight(of_other).cmp(&weight(of_one)).then_with(|| one.cmp(other))
     });
     rows.extend(named.into_iter().map(|((kind, name), seen)| EntityRow {

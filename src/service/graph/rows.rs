@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{filter::Row, order::Member, seen::Seen};
+use super::{filter::Row, order::RowMember, seen::EntityCounts};
 use crate::{
     api::graph::{self, GraphSource, Relationship},
     projection::{Entity, Relation},
@@ -20,7 +20,7 @@ pub(super) struct EntityRow {
     /// True if a save shows it, and no caller wrote it.
     pub(super) is_handed: bool,
     /// Counts of the events that name it.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<EntityCounts>,
 }
 
 impl EntityRow {
@@ -64,18 +64,18 @@ impl Row for EntityRow {
         "last_at",
     ];
 
-    fn member(&self, name: &str) -> Option<Member<'_>> {
+    fn member(&self, name: &str) -> Option<RowMember<'_>> {
         let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
         match name {
-            "type" => Some(Member::Text(&self.kind)),
-            "id" => Some(Member::Text(&self.id)),
-            "source" => Some(Member::Text(self.source().as_str())),
-            "created_at" => Some(Member::At(written?.created_at)),
-            "updated_at" => Some(Member::At(written?.updated_at)),
-            "sessions" => Some(Member::Count(seen?.sessions)),
-            "count" => Some(Member::Count(seen?.count)),
-            "first_at" => Some(Member::At(seen?.first_at)),
-            "last_at" => Some(Member::At(seen?.last_at)),
+            "type" => Some(RowMember::Text(&self.kind)),
+            "id" => Some(RowMember::Text(&self.id)),
+            "source" => Some(RowMember::Text(self.source().as_str())),
+            "created_at" => Some(RowMember::At(written?.created_at)),
+            "updated_at" => Some(RowMember::At(written?.updated_at)),
+            "sessions" => Some(RowMember::Count(seen?.sessions)),
+            "count" => Some(RowMember::Count(seen?.count)),
+            "first_at" => Some(RowMember::At(seen?.first_at)),
+            "last_at" => Some(RowMember::At(seen?.last_at)),
             _ => None,
         }
     }
@@ -111,15 +111,15 @@ impl Row for RelationRow {
     const MEMBERS: &'static [&'static str] =
         &["type", "id", "from_id", "to_id", "source", "created_at"];
 
-    fn member(&self, name: &str) -> Option<Member<'_>> {
+    fn member(&self, name: &str) -> Option<RowMember<'_>> {
         let relation = &self.relation;
         Some(match name {
-            "type" => Member::Text(&relation.kind),
-            "id" => Member::Text(&relation.id),
-            "from_id" => Member::Text(&relation.from),
-            "to_id" => Member::Text(&relation.to),
-            "source" => Member::Text(self.source.as_str()),
-            "created_at" => Member::At(relation.at),
+            "type" => RowMember::Text(&relation.kind),
+            "id" => RowMember::Text(&relation.id),
+            "from_id" => RowMember::Text(&relation.from),
+            "to_id" => RowMember::Text(&relation.to),
+            "source" => RowMember::Text(self.source.as_str()),
+            "created_at" => RowMember::At(relation.at),
             _ => return None,
         })
     }

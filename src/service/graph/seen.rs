@@ -20,7 +20,7 @@ const WAIT_MS_MAX: u64 = 60_000;
 
 /// Counts of an entity that events name.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct EntityCounts {
     /// Sessions with such events.
     pub(super) sessions: u64,
     /// The events.
@@ -34,13 +34,13 @@ pub(super) struct Seen {
 }
 
 /// The index of a scope, and whether it is known what was written before.
-pub(super) struct Looked {
+pub(super) struct ScopeLook {
     index: Arc<ScopeIndex>,
     is_noted: bool,
     workspace: Arc<str>,
 }
 
-impl Looked {
+impl ScopeLook {
     /// Part of what is recorded that the index has.
     pub(super) fn coverage(&self) -> Complete {
         let complete = self.index.coverage();
@@ -61,20 +61,20 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         wait: Duration,
-    ) -> Option<Looked> {
+    ) -> Option<ScopeLook> {
         if !self.indexing.is_enabled() {
             return None;
         }
         let wait = CATCH_UP + wait;
         let caught_up = self.caught_up(&caller.scope, wait, ScopeIndex::is_caught_up);
         let (index, is_noted) = caught_up.await;
-        Some(Looked { index, is_noted, workspace: workspace.into() })
+        Some(ScopeLook { index, is_noted, workspace: workspace.into() })
     }
 
     /// Runs `look` over the parts of an index, with what keeps the sessions of the workspace.
     pub(super) async fn over_parts<T: Send + 'static>(
         &self,
-        looked: &Looked,
+        looked: &ScopeLook,
         look: impl Fn(&[Part<'_>], &Keep<'_>) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let (index, workspace) = (Arc::clone(&looked.index), Arc::clone(&looked.workspace));
@@ -100,7 +100,7 @@ impl Service {
     /// Counts what sessions of the workspace name of these kinds, since a time.
     pub(super) async fn seen(
         &self,
-        looked: &Looked,
+        looked: &ScopeLook,
         kinds: Vec<EntityKind>,
         since: Option<Timestamp>,
     ) -> ServiceResult<NamedIn> {
@@ -115,7 +115,7 @@ impl Service {
     /// Counts what was written by day, since a time.
     pub(super) async fn days(
         &self,
-        looked: &Looked,
+        looked: &ScopeLook,
         since: Option<Timestamp>,
     ) -> ServiceResult<Counted> {
         self.over_parts(looked, move |parts, keep| search::by_day(parts, keep, since)).await
@@ -124,7 +124,7 @@ impl Service {
     /// The sessions that name each of these, the latest first.
     pub(super) async fn naming(
         &self,
-        looked: &Looked,
+        looked: &ScopeLook,
         wanted: Vec<(EntityKind, String)>,
     ) -> ServiceResult<Vec<Vec<NamedInSession>>> {
         let workspace = Arc::clone(&looked.workspace);
@@ -162,10 +162,10 @@ fn below(workspace: &str) -> String {
 }
 
 /// Maps the kinds and names that an index has to their counts.
-pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), Seen> {
+pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), EntityCounts> {
     let seen = |one: search::Named| {
         let search::Named { kind, name, sessions, count, first_at, last_at } = one;
-        ((kind, name), Seen { sessions, count, first_at, last_at, named_in: Vec::new() })
+        ((kind, name), EntityCounts { sessions, count, first_at, last_at, named_in: Vec::new() })
     };
     found.named.into_iter().map(seen).collect()
 }

@@ -24,7 +24,7 @@ pub(super) use self::{
     holding::Holding,
     parts::apart,
     rota::Rota,
-    scope::{ScopeIndex, Served, Wanted, add_hurt},
+    scope::{ScopeIndex, Served, WantedEvents, add_hurt},
 };
 use super::{Service, ServiceResult};
 use crate::{
@@ -373,7 +373,7 @@ impl Service {
         }
     }
 
-    async fn read_part(&self, index: &ScopeIndex, wanted: Vec<Wanted>) {
+    async fn read_part(&self, index: &ScopeIndex, wanted: Vec<WantedEvents>) {
         let mut slices = Vec::new();
         let mut bytes_left = SLICE_BYTES;
         for mut one in wanted {
@@ -397,7 +397,7 @@ impl Service {
             events.iter().for_each(|event| builder.add_event(session, event));
             builder.cover(session, one.range);
         }
-        let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
+        let read: Vec<WantedEvents> = slices.into_iter().map(|(one, _)| one).collect();
         index.add(builder.finish(), &read);
     }
 }

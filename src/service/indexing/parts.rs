@@ -8,7 +8,7 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::scope::{PartBytes, ScopeIndex, Wanted};
+use super::scope::{PartBytes, ScopeIndex, WantedEvents};
 use crate::{
     event::pace,
     service::{Code, Service, ServiceError, ServiceResult},
@@ -52,7 +52,7 @@ impl Service {
     pub(in crate::service) async fn read_wanted(
         &self,
         index: &ScopeIndex,
-        one: &Wanted,
+        one: &WantedEvents,
         events_max: usize,
         bytes_max: usize,
     ) -> Option<Slice> {

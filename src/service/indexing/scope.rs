@@ -138,7 +138,7 @@ struct ServingSession<'a> {
 }
 
 /// Events to read for the next part.
-pub(crate) struct Wanted {
+pub(crate) struct WantedEvents {
     /// The session that wrote them.
     pub(crate) session: SessionId,
     pub(crate) hash: SessionHash,
@@ -404,7 +404,7 @@ impl ScopeIndex {
     }
 
     /// Chooses what to read for the next part, when it is time to: of the sessions in turn.
-    pub(crate) fn next(&self) -> Vec<Wanted> {
+    pub(crate) fn next(&self) -> Vec<WantedEvents> {
         let mut wanted = Vec::new();
         if !self.has_events() {
             return wanted;
@@ -423,7 +423,7 @@ impl ScopeIndex {
             let Some(server) = server else { continue };
             let to = session.tail.min(server.below).min(from.plus(left));
             left -= to.0 - from.0;
-            wanted.push(Wanted {
+            wanted.push(WantedEvents {
                 session: session.key.session.clone(),
                 hash: *hash,
                 from: server.session.key.clone(),
@@ -438,9 +438,9 @@ impl ScopeIndex {
 
     /// Takes a part of events that were read, unless something of one of their sessions was taken
     /// away meanwhile: then all are read again.
-    pub(crate) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
+    pub(crate) fn add(&self, part: Vec<u8>, read: &[WantedEvents]) {
         let mut state = self.state();
-        let is_current = |one: &Wanted| {
+        let is_current = |one: &WantedEvents| {
             let session = state.sessions.get(&one.hash);
             session.is_some_and(|session| session.rewritten == one.rewritten)
         };

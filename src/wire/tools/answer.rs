@@ -24,7 +24,7 @@ use crate::{
     },
     event::{Position, SessionId, Timestamp},
     harness::Overview,
-    service::{BoundBy, Found, RecordedStep, Recovered},
+    service::{BoundBy, RecordedStep, Recovered, RecoveredSession},
 };
 
 /// Name, for a model, of the way in which the session was found.
@@ -282,8 +282,8 @@ impl ResearchAnswer {
     }
 
     /// Builds the answer from what was recovered.
-    pub(crate) fn of_recovered(found: Found) -> Self {
-        let Found { session, by, continues, recovered } = found;
+    pub(crate) fn of_recovered(found: RecoveredSession) -> Self {
+        let RecoveredSession { session, by, continues, recovered } = found;
         let session = &session;
         let made = match recovered {
             Recovered::Overview(mut view) => {

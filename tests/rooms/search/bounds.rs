@@ -1,7 +1,7 @@
 //! Hostile queries against many passages: the work is bounded, counted in postings and never in
 //! time.
 
-use sessionlog::search::{Fault, Order, Part, PartBuilder, Ranked, SearchQuery, rank};
+use sessionlog::search::{Fault, HitOrder, Part, PartBuilder, Ranked, SearchQuery, rank};
 
 use super::index::{NOW, all, query, session};
 use crate::event;
@@ -28,7 +28,7 @@ fn a_hostile_query_costs_bounded_work_among_fifty_thousand_passages() {
     let bytes = many();
     let parts = [Part::read(&bytes).unwrap()];
     assert_eq!(parts[0].len() as u64, PASSAGES);
-    let ranked = |text: &str| -> Ranked { rank(&parts, &query(text), &all, Order::Score, 10) };
+    let ranked = |text: &str| -> Ranked { rank(&parts, &query(text), &all, HitOrder::Score, 10) };
     let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
 
     // Beginnings: of each word a term that one passage has, read for its rarity and for its sum.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sessionlog::{
     event::{Event, Position, Range, SessionHash, Timestamp},
-    search::{Fault, Order, Part, PartBuilder, PartError, SearchQuery, SessionRef, merge, rank},
+    search::{Fault, HitOrder, Part, PartBuilder, PartError, SearchQuery, SessionRef, merge, rank},
 };
 
 use crate::event;
@@ -88,7 +88,7 @@ fn words_filters_and_signs_find_what_they_say() {
         ("harbour before:1970-01-02", &[(0, 0), (1, 0)]),
         ("missing", &[]),
     ] {
-        let hits = rank(&parts, &query(text), &all, Order::Score, 100).hits;
+        let hits = rank(&parts, &query(text), &all, HitOrder::Score, 100).hits;
         let own = hits.iter().filter(|hit| hit.why.words > 0.0);
         let mut own: Vec<(u8, u64)> = own.map(|hit| (hit.hash.0[0], hit.position.0)).collect();
         own.sort_unstable();
@@ -157,7 +157,7 @@ proptest! {
         prop_assert_eq!(merge(&twice, &all), whole.clone(), "what two parts hold is there once");
         let one = [Part::read(&whole).unwrap()];
         for text in ["ledger harbour walnut", "pepper -saddle", "+thimble violin", "l*"] {
-            let of = |parts: &[Part<'_>]| rank(parts, &query(text), &all, Order::Score, 1_000).hits;
+            let of = |parts: &[Part<'_>]| rank(parts, &query(text), &all, HitOrder::Score, 1_000).hits;
             prop_assert_eq!(of(&parts), of(&one), "{}", text);
             prop_assert_eq!(of(&twice), of(&one), "{}", text);
         }
@@ -177,8 +177,8 @@ proptest! {
         prop_assert_eq!(merge(&parts, &keep), rest.clone());
         let alone = [Part::read(&rest).unwrap()];
         let asked = query("ledger harbour walnut pepper");
-        let other = rank(&alone, &asked, &all, Order::Score, 1_000);
-        let filtered = rank(&parts, &asked, &keep, Order::Score, 1_000);
+        let other = rank(&alone, &asked, &all, HitOrder::Score, 1_000);
+        let filtered = rank(&parts, &asked, &keep, HitOrder::Score, 1_000);
         prop_assert_eq!(filtered.hits, other.hits, "not even frequencies count");
     }
 
@@ -187,7 +187,7 @@ proptest! {
         let events = written(&texts);
         let bytes = built(&events);
         let parts = [Part::read(&bytes).unwrap()];
-        let hits = rank(&parts, &query("ledger walnut copper"), &all, Order::Score, 1_000).hits;
+        let hits = rank(&parts, &query("ledger walnut copper"), &all, HitOrder::Score, 1_000).hits;
         let scanned = scanned(&events, &["ledger", "walnut", "copper"]);
         for (of, position, expected) in scanned {
             let hit = hits.iter().find(|hit| (hit.hash.0[0], hit.position) == (of, position));

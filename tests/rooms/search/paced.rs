@@ -9,8 +9,8 @@ use sessionlog::{
         pace::{Ended, paced},
     },
     search::{
-        EntityKind, Meaning, MeaningBuilder, Order, Part, SessionRef, by_day, merge, merge_meaning,
-        named, naming, nearest, rank,
+        EntityKind, HitOrder, Meaning, MeaningBuilder, Part, SessionRef, by_day, merge,
+        merge_meaning, named, naming, nearest, rank,
     },
 };
 
@@ -42,7 +42,7 @@ fn every_computation_over_parts_of_an_index_gives_way_and_ends() {
     let part = Part::read(&bytes).unwrap();
     let parts = [part];
     let query = query("ledger harbour* -nothing");
-    looks("rank", || drop(rank(&parts, &query, &all, Order::Score, 10)));
+    looks("rank", || drop(rank(&parts, &query, &all, HitOrder::Score, 10)));
     looks("merge", || drop(merge(&parts, &all)));
     let same = |_: EntityKind, name: String| name;
     let kinds = [EntityKind::File];

@@ -2,7 +2,7 @@
 
 use sessionlog::{
     event::{Event, Timestamp},
-    search::{EventText, Hit, Order, Part, rank},
+    search::{EventText, Hit, HitOrder, Part, rank},
 };
 
 use super::index::{all, built, query};
@@ -17,7 +17,7 @@ fn at(position: u64, time: &str, text: &str) -> (u8, Event) {
 
 fn found(events: &[(u8, Event)], text: &str) -> Vec<Hit> {
     let bytes = built(events);
-    rank(&[Part::read(&bytes).unwrap()], &query(text), &all, Order::Score, 100).hits
+    rank(&[Part::read(&bytes).unwrap()], &query(text), &all, HitOrder::Score, 100).hits
 }
 
 /// Positions that have words or dates of the query themselves, the best first.

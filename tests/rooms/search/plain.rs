@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sessionlog::{
     event::{Event, Position, Range},
-    search::{Hit, Order, Part, SessionRef, rank},
+    search::{Hit, HitOrder, Part, SessionRef, rank},
 };
 
 use super::index::{WORDS, all, built, query, session, texts, written};
@@ -19,7 +19,7 @@ proptest! {
         let halves = [built(first), built(second)];
         let parts: Vec<Part<'_>> = halves.iter().map(|half| Part::read(half).unwrap()).collect();
         for text in ["ledger walnut copper", "user ledger", "pepper -saddle", "+thimble l*"] {
-            for order in [Order::Score, Order::Time] {
+            for order in [HitOrder::Score, HitOrder::Time] {
                 let whole = rank(&parts, &query(text), &all, order, 1_000).hits;
                 for limit in 1..whole.len() {
                     let some = rank(&parts, &query(text), &all, order, limit).hits;
@@ -35,7 +35,7 @@ proptest! {
         let (first, second) = events.split_at(cut.min(events.len()));
         let halves = [built(first), built(second)];
         let parts: Vec<Part<'_>> = halves.iter().map(|half| Part::read(half).unwrap()).collect();
-        let hits = rank(&parts, &query(&QUERY.join(" ")), &all, Order::Score, 1_000).hits;
+        let hits = rank(&parts, &query(&QUERY.join(" ")), &all, HitOrder::Score, 1_000).hits;
         let plain = plain(&texts);
         prop_assert_eq!(hits.len(), plain.len());
         for (of, position, expected) in plain {

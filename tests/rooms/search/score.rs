@@ -4,7 +4,7 @@
 use sessionlog::{
     api::search::Why,
     event::{Event, Range},
-    search::{Hit, Order, Part, SessionRef, rank},
+    search::{Hit, HitOrder, Part, SessionRef, rank},
 };
 
 use super::index::{all, built, numbered, query};
@@ -13,7 +13,7 @@ use crate::event;
 /// The hits in these parts, by session and position.
 fn hits(parts: &[Vec<u8>], text: &str) -> Vec<Hit> {
     let parts: Vec<Part<'_>> = parts.iter().map(|part| Part::read(part).unwrap()).collect();
-    let mut hits = rank(&parts, &query(text), &all, Order::Score, 100).hits;
+    let mut hits = rank(&parts, &query(text), &all, HitOrder::Score, 100).hits;
     hits.sort_by_key(|hit| (hit.hash, hit.position));
     hits
 }
@@ -61,7 +61,7 @@ fn the_best_session_adds_two_fifths_to_each_of_its_passages() {
     let keep = |of: SessionRef<'_>, range: Range| {
         if of.hash.0[0] == 0 { Vec::new() } else { vec![range] }
     };
-    let found = rank(&parts, &query("harbour pier"), &keep, Order::Score, 10).hits;
+    let found = rank(&parts, &query("harbour pier"), &keep, HitOrder::Score, 10).hits;
     assert_eq!((found[0].why.session, found[0].why.words), (0.4, 1.0));
 }
 

@@ -15,7 +15,8 @@ const SLICE: usize = 1_000;
 /// Sessions whose whole record is read before.
 const SLICE_WHOLE: usize = 200;
 
-/// A walk over the sessions of a scope, or over those in use and those at rest of a workspace. One that wakes meanwhile may come twice; each comes.
+/// A walk over the sessions of a scope, or over those in use and those at rest of a workspace.
+/// One that wakes meanwhile may come twice; each comes.
 struct Walk<'a> {
     sessions: &'a Sessions,
     scope: &'a Scope,
