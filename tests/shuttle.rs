@@ -1,5 +1,5 @@
 //! The engine's threads under a scheduler that tries one interleaving after another: writers,
-//! readers, the committer, the settler and a close. A lost wake-up, a leadership that no thread
+//! readers, the committer, the flusher and a close. A lost wake-up, a leadership that no thread
 //! holds, and two locks taken in both orders are reported as a deadlock: no timer fires here. It
 //! must be built with `RUSTFLAGS="--cfg shuttle"`; without it no test runs.
 

@@ -15,9 +15,9 @@ use sessionlog::{
         SessionId, SessionKey, Timestamp,
     },
     log::{
-        Chain, Cipher, Encryptor, Frame, FrameHeader, FrameKind, Head, KeyNumber, NONCE_BYTES,
-        Record,
-        keyring::{Master, Own},
+        Chain, Cipher, Encryptor, Frame, FrameHeader, FrameKind, KeyNumber, NONCE_BYTES, Record,
+        RecordHead,
+        keyring::{Master, OwnKey},
         record::{decode, encode},
         scan::scan,
         seal::{Sealed, seal},
@@ -32,7 +32,7 @@ const SEGMENT: usize = 10_000;
 
 fn session() -> SessionHash {
     let session = SessionId::new("bench").unwrap();
-    SessionHash::of(&SessionKey { scope: Scope::local(), session }, Incarnation([7; 16]))
+    SessionHash::new(&SessionKey { scope: Scope::local(), session }, Incarnation([7; 16]))
 }
 
 fn record(number: usize) -> Record {
@@ -48,7 +48,7 @@ fn record(number: usize) -> Record {
     let id = EventId::new(&format!("e{number}")).unwrap();
     let now = Timestamp(1_700_000_000_000_000 + number as i64);
     let mut encoded = Vec::new();
-    Head::event(&event, &id, now).encode([9; 16], &event.body, &mut encoded);
+    RecordHead::event(&event, &id, now).encode([9; 16], &event.body, &mut encoded);
     decode(&encoded.into(), 1).unwrap().remove(0)
 }
 
@@ -153,9 +153,9 @@ fn indexes(c: &mut Criterion) {
     file.write_at(0, &bytes).unwrap();
     let length = bytes.len() as u64;
     group.bench_function("read a sealed segment's tables", |b| {
-        b.iter(|| Sealed::of(&*file, &segment, length, None).unwrap());
+        b.iter(|| Sealed::read(&*file, &segment, length, None).unwrap());
     });
-    let sealed = Sealed::of(&*file, &segment, length, None).unwrap();
+    let sealed = Sealed::read(&*file, &segment, length, None).unwrap();
     let hash = name_hash("e7777");
     group.throughput(Throughput::Elements(1));
     group.bench_function("find an id in them", |b| {
@@ -184,7 +184,7 @@ fn ciphers(c: &mut Criterion) {
         });
     }
     group.throughput(Throughput::Elements(1));
-    let own = Own::new([3; 32], [1; 16], 7);
+    let own = OwnKey::new([3; 32], [1; 16], 7);
     let (master, tag) = (Master::new(&[9; 32]), own.tag("default"));
     let wrapped = master.wrap([1; 16], KeyNumber(1), tag, &[7; 32], nonce());
     group.bench_function("wrap a key", |b| {

@@ -38,7 +38,7 @@ const fn append(id: &'static str, what: &'static str, clients: usize, prepare: P
 const CREATED_AT_ONCE: usize = 64;
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
-/// More bytes than a round writes that is not to settle.
+/// More bytes than a round writes that is not to flush.
 const ENDLESS_BYTES: u64 = 1 << 40;
 /// After so many rounds the journal's ring has the files that one needs: those of the two before
 /// it are kept until both generations of `settled/` are past them.
@@ -50,7 +50,7 @@ const WRITERS: u64 = 64;
 /// What a lasting round writes where nothing is judged by it.
 pub(super) const QUICK_BYTES: u64 = 16 << 20;
 
-/// What a lasting round writes: twice the journal's room, so that by far the most of it is settled
+/// What a lasting round writes: twice the journal's room, so that by far the most of it is flushed
 /// while others write, when the engine thinks fit.
 pub(super) fn lasting_bytes() -> u64 {
     2 * Options::default().journal_retained_bytes
@@ -77,7 +77,7 @@ fn many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
 fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepared {
     let env = cell.env(site)?;
     // Sealing waits for a quiet time, which a writer who never stops never leaves. A short round is
-    // the journal's alone: what it leaves is settled behind it.
+    // the journal's alone: what it leaves is flushed behind it.
     let options = match lasts {
         true => Options { settle_after: NEVER, ..Options::default() },
         false => Options { journal_retained_bytes: ENDLESS_BYTES, ..Options::default() },
@@ -85,7 +85,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
     let local = Arc::new(Local::open_local(&env, options).map_err(io::Error::other)?);
     let keys = keys(sessions);
     site.runtime.block_on(create(&local, &keys)).map_err(io::Error::other)?;
-    local.settle()?;
+    local.flush()?;
     let bytes = site.settings.lasting_bytes;
     let least = if lasts { bytes / (EVENT_BYTES as u64 * WRITERS) } else { 0 };
     let writers = (0..cell.clients)
@@ -151,7 +151,7 @@ pub(super) async fn create(local: &Arc<Local>, keys: &[SessionKey]) -> StoreResu
 /// Events appended at once where a session is filled.
 const FILLED_AT_ONCE: usize = 500;
 
-/// Appends so many events to a session; settled after each batch when `settled`, so that its
+/// Appends so many events to a session; flushed after each batch when `settled`, so that its
 /// segments are sealed on the way.
 pub(super) async fn fill(
     local: &Local,
@@ -168,7 +168,7 @@ pub(super) async fn fill(
         let batch = Batch { events, ..Batch::default() };
         local.append(key, batch).await.map_err(io::Error::other)?;
         if settled {
-            local.settle()?;
+            local.flush()?;
         }
     }
     Ok(())
@@ -180,7 +180,7 @@ struct Engine {
     writers: Vec<Writer>,
     runtime: tokio::runtime::Handle,
     clock: Arc<dyn Clock>,
-    /// A round lasts until all it wrote is settled.
+    /// A round lasts until all it wrote is flushed.
     lasts: bool,
     unjudged: Option<String>,
     acknowledged: u64,
@@ -251,7 +251,7 @@ impl Load for Engine {
         let began = self.clock.monotonic();
         let mut all = self.write(limits)?;
         if self.lasts {
-            self.local.settle_under_load()?;
+            self.local.flush_under_load()?;
             all.elapsed = self.clock.monotonic().saturating_sub(began);
         }
         Ok(all)
@@ -261,7 +261,7 @@ impl Load for Engine {
     fn warm(&mut self, limits: &Limits) -> Outcome<()> {
         for _ in 0..if self.lasts { 0 } else { ROUNDS_UNTIL_WARM } {
             self.write(limits)?;
-            self.local.settle()?;
+            self.local.flush()?;
         }
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Load for Engine {
             return Ok(None);
         }
         let processor = Processor::now();
-        self.local.settle()?;
+        self.local.flush()?;
         Ok(Some(Processor::now().since(processor).own))
     }
 

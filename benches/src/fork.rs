@@ -65,7 +65,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     places.push(ForkedAt { parent: level(depths[1]), at: Some(middle) });
     let mut found = vec![Vec::new(); 6];
     let mut made = 0;
-    let before = settled_bytes(&local)?;
+    let before = flushed_bytes(&local)?;
     let mut copied = 0;
     for _ in 0..site.settings.rounds {
         site.bar.set_message("fork: forks");
@@ -81,7 +81,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
             times.push(median(&taken));
         }
     }
-    let after = settled_bytes(&local)?;
+    let after = flushed_bytes(&local)?;
     let bytes = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
     let written = float(bytes) / float(made);
     found.get_mut(4).into_iter().for_each(|values| values.push(written));
@@ -90,9 +90,9 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
-/// Bytes handed to write() until everything so far is settled.
-fn settled_bytes(local: &Local) -> Outcome<Option<u64>> {
-    local.settle()?;
+/// Bytes handed to write() until everything so far is flushed.
+fn flushed_bytes(local: &Local) -> Outcome<Option<u64>> {
+    local.flush()?;
     Ok(machine::written_bytes(std::process::id()))
 }
 
@@ -119,7 +119,7 @@ fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
         site.wait(fork(local, &level(depth - 1), None, Some(&level(depth))))??;
         site.wait(engine::fill(local, &key(depth), &mut samples, 1, false))??;
     }
-    local.settle()?;
+    local.flush()?;
     Ok(())
 }
 

@@ -234,7 +234,7 @@ pub(super) fn kernel() -> Option<String> {
     Some(proc("/proc/sys/kernel/osrelease")?.trim().to_owned())
 }
 
-/// Waits until a server is idle, and returns the processor seconds of that: it settles and seals
+/// Waits until a server is idle, and returns the processor seconds of that: it flushes and seals
 /// after the answers.
 pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
     let (began, first) = (clock.monotonic(), Work::of(pid));

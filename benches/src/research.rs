@@ -260,7 +260,7 @@ async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
 }
 
 /// Bytes that this process writes for each byte of the arguments of so many steps, one call each,
-/// until everything is settled; measured the second time, when the journal's files exist.
+/// until everything is flushed; measured the second time, when the journal's files exist.
 fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
     let desk = Desk::open(site)?;
     site.bar.set_message("research: bytes of steps");
@@ -274,11 +274,11 @@ fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
         let answer = read(&site.wait(desk.call("sequential_search", arguments))??)?;
         session = answer.get("sessionId").and_then(Value::as_str).map(str::to_owned);
         if number == steps {
-            desk.local.settle()?;
+            desk.local.flush()?;
             before = machine::written_bytes(std::process::id());
         }
     }
-    desk.local.settle()?;
+    desk.local.flush()?;
     let after = machine::written_bytes(std::process::id());
     site.wait(desk.local.close())?;
     let bytes = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));

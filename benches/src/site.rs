@@ -26,7 +26,7 @@ use super::{
 };
 use sessionlog::env::{Clock, Env, clock::SystemClock, files, host::Scratch};
 
-/// Time without an append after which the benchmark's server settles, in the configuration's
+/// Time without an append after which the benchmark's server flushes, in the configuration's
 /// spelling: shorter than by default, so that a row is not waited for longer than it ran. Under
 /// load the size decides, as always.
 const SETTLE_AFTER: &str = "200ms";

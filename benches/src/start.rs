@@ -62,7 +62,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
         site.runtime.block_on(crashed(site, sessions))?;
         let (seconds, server) = timed(site, &data_dir)?;
         crash.push(seconds);
-        // However long it takes to settle all of them: killed before, it would be another crash.
+        // However long it takes to flush all of them: killed before, it would be another crash.
         server.process.stop()?;
         stop_here(site)?;
         let (seconds, server) = timed(site, &data_dir)?;
@@ -98,7 +98,7 @@ async fn crashed(site: &Site, sessions: usize) -> Outcome {
             append(site, &local, &keys, left.min(BATCH)).await?;
             left -= left.min(BATCH);
         }
-        local.settle()?;
+        local.flush()?;
     }
     append(site, &local, &keys, 1).await
 }

@@ -9,7 +9,7 @@ use sessionlog::{
         frame::HEADER_BYTES,
         journal::JournalHeader,
         record,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
         segment::SegmentHeader,
     },
 };
@@ -100,8 +100,8 @@ fn any_damage(bytes: &[u8]) {
         .pieces
         .into_iter()
         .filter_map(|piece| match piece {
-            Piece::Frame { frame, .. } => Some(frame.payload),
-            Piece::Bad { .. } => None,
+            ScanPiece::Frame { frame, .. } => Some(frame.payload),
+            ScanPiece::Bad { .. } => None,
         })
         .collect();
     assert!((2..=3).contains(&whole.len()), "{} whole", whole.len());

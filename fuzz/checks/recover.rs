@@ -29,7 +29,7 @@ pub struct Image {
     pub encrypted: bool,
 }
 
-/// Files small enough that forty events rotate, settle and seal.
+/// Files small enough that forty events rotate, flush and seal.
 const OPTIONS: Options = Options {
     journal_file_bytes: 32 << 10,
     journal_retained_bytes: 1 << 20,
@@ -103,7 +103,7 @@ async fn make(clean: bool, encrypted: bool) -> Image {
         }
         // Enough follows the last of them that the journal goes round.
         if round == 12 || round == 24 {
-            store.settle().expect("settled");
+            store.flush().expect("flushed");
         }
     }
     let mut kept = Vec::new();

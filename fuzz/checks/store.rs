@@ -51,7 +51,7 @@ async fn run(bytes: &[u8]) {
             [op, what, size, _] if op % 16 == 15 => match what % 4 {
                 0 => drop(engine.sweep().await.expect("a disk that is well")),
                 1 => sim.clock().advance(Duration::from_secs(u64::from(size))),
-                _ => engine.settle().expect("a disk that is well"),
+                _ => engine.flush().expect("a disk that is well"),
             },
             [op, ..] => {
                 sim.clock().advance(Duration::from_micros(u64::from(op)));

@@ -6,7 +6,7 @@ use sessionlog::{
     env::File,
     event::{EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Frame, Head, Packed, Record, Settled, decode_settled,
+        Chain, Control, Frame, Packed, Record, RecordHead, Settled, decode_settled,
         inspect::inspect,
         record,
         seal::{Sealed, seal},
@@ -54,7 +54,7 @@ fn record_of(kind: u8, number: usize, body: &[u8]) -> Record {
         body: Bytes::copy_from_slice(body),
     };
     let mut encoded = Vec::new();
-    Head::event(&event, &id, Timestamp(0)).encode([7; 16], &event.body, &mut encoded);
+    RecordHead::event(&event, &id, Timestamp(0)).encode([7; 16], &event.body, &mut encoded);
     // The kind comes first.
     encoded[0] = kind;
     record::decode(&encoded.into(), 1).expect("a record").remove(0)
@@ -93,9 +93,9 @@ fn any_settled(bytes: &[u8]) {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(out.len());
         Ok(out.slice(place(from)..place(to)))
     };
-    let Ok(settled) = Settled::of(STORE, None, &read) else { return };
+    let Ok(settled) = Settled::read(STORE, None, &read) else { return };
     let _ = settled.entries(None, &read, &mut |_, entry, bytes| {
-        let packed = Packed::of(&entry, bytes);
+        let packed = Packed::from_entry(&entry, bytes);
         let [tenant, user] = scope_of(&entry.encode());
         assert_eq!(packed.entry(&tenant, &user), entry);
         let _ = (packed.life(), packed.listed());
@@ -182,7 +182,7 @@ fn any_tables(bytes: &[u8]) {
     out.extend_from_slice(&body);
     let file = file(&out);
     drop(inspect(&*file));
-    let Ok(sealed) = Sealed::of(&*file, &header(), out.len() as u64, None) else { return };
+    let Ok(sealed) = Sealed::read(&*file, &header(), out.len() as u64, None) else { return };
     covers(&sealed, numbers[2]);
     for hash in [[0; 16], [0xff; 16], name_hash("e0")] {
         let _ = sealed.find(&hash);
@@ -234,7 +234,7 @@ fn any_sealed(bytes: &[u8]) {
 }
 
 fn opened(bytes: &[u8]) -> Result<Sealed, sessionlog::log::LogError> {
-    Sealed::of(&*file(bytes), &header(), bytes.len() as u64, None)
+    Sealed::read(&*file(bytes), &header(), bytes.len() as u64, None)
 }
 
 fn block(bytes: &[u8], at: &sessionlog::log::segment::FrameIndex) -> Option<Vec<(Lsn, Record)>> {

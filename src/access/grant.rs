@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One thing a credential may be good for; clients know it as a scope of their token.
+/// One thing a credential may allow; clients know it as a scope of their token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Reading sessions and listing them.
@@ -58,14 +58,14 @@ impl Grants {
 
     /// The set with one more.
     #[must_use]
-    pub fn with(self, grant: Grant) -> Self {
+    pub fn with_grant(self, grant: Grant) -> Self {
         Self(self.0 | 1 << grant as u8)
     }
 }
 
 impl FromIterator<Grant> for Grants {
     fn from_iter<I: IntoIterator<Item = Grant>>(grants: I) -> Self {
-        grants.into_iter().fold(Self::default(), Self::with)
+        grants.into_iter().fold(Self::default(), Self::with_grant)
     }
 }
 

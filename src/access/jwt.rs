@@ -43,7 +43,7 @@ pub(super) struct Claims {
 /// The rules, and the keys of the file as it is now.
 pub(super) struct Jwt {
     rules: JwtRules,
-    keys: Watched<Vec<Key>>,
+    keys: Watched<Vec<JwtKey>>,
 }
 
 /// Algorithms that are accepted; the list is closed.
@@ -64,7 +64,7 @@ impl Algorithm {
     }
 }
 
-struct Key {
+struct JwtKey {
     id: Option<String>,
     algorithm: Algorithm,
     public: Public,
@@ -95,7 +95,7 @@ struct Header {
 impl Jwt {
     pub(super) fn open(rules: JwtRules) -> Result<Self, Unusable> {
         let path = rules.keys.clone();
-        let make = Box::new(move |_: Option<&Arc<Vec<Key>>>| {
+        let make = Box::new(move |_: Option<&Arc<Vec<JwtKey>>>| {
             let bytes = watched::read(&path, Privacy::Readable, FILE_BYTES_MAX)?;
             keys(&bytes).map_err(|problem| Unusable::new(&path, problem))
         });
@@ -112,7 +112,7 @@ impl Jwt {
 }
 
 /// The claims of a token that one of the keys signed; none of a token with critical extensions.
-fn verified(keys: &[Key], token: &str) -> Option<Map<String, Value>> {
+fn verified(keys: &[JwtKey], token: &str) -> Option<Map<String, Value>> {
     let (signed, signature) = token.rsplit_once('.')?;
     let (header, payload) = signed.split_once('.')?;
     if payload.contains('.') {
@@ -130,7 +130,7 @@ fn verified(keys: &[Key], token: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&payload).ok()
 }
 
-impl Key {
+impl JwtKey {
     fn signed(&self, text: &[u8], signature: &[u8]) -> bool {
         match &self.public {
             Public::Ed25519(public) => {
@@ -189,14 +189,14 @@ fn grants(claims: &Map<String, Value>) -> Grants {
     words.chain(list.filter_map(Value::as_str)).filter_map(Grant::parse).collect()
 }
 
-fn keys(bytes: &[u8]) -> Result<Vec<Key>, String> {
+fn keys(bytes: &[u8]) -> Result<Vec<JwtKey>, String> {
     let set: KeySet =
         serde_json::from_slice(bytes).map_err(|_| "it is no JWK Set: {\"keys\":[…]}".to_owned())?;
-    let keys: Vec<Key> = set.keys.iter().map(key).collect::<Result<_, _>>()?;
+    let keys: Vec<JwtKey> = set.keys.iter().map(key).collect::<Result<_, _>>()?;
     if keys.is_empty() { Err("it holds no key".to_owned()) } else { Ok(keys) }
 }
 
-fn key(jwk: &Map<String, Value>) -> Result<Key, String> {
+fn key(jwk: &Map<String, Value>) -> Result<JwtKey, String> {
     let text = |name: &str| jwk.get(name).and_then(Value::as_str);
     let id = text("kid").map(str::to_owned);
     let wrong = |problem: &str| format!("key {:?}: {problem}", id.as_deref().unwrap_or_default());
@@ -230,7 +230,7 @@ fn key(jwk: &Map<String, Value>) -> Result<Key, String> {
     if text("alg").is_some_and(|named| named != algorithm.as_str()) {
         return Err(wrong("taken are the algorithms EdDSA, ES256 and RS256, each with its key"));
     }
-    Ok(Key { id, algorithm, public })
+    Ok(JwtKey { id, algorithm, public })
 }
 
 /// The bytes of a text in the URL-safe alphabet without padding; other spellings are refused.
@@ -260,7 +260,7 @@ mod tests {
         qPP3-Kg6NU1Q";
 
     #[test]
-    fn each_text_is_the_one_spelling_of_its_bytes_or_nothing() {
+    fn a_text_that_is_not_the_canonical_encoding_of_its_bytes_is_refused() {
         for (text, bytes) in
             [("", &b""[..]), ("Zg", b"f"), ("Zm8", b"fo"), ("Zm9v", b"foo"), ("-_8", &[0xfb, 0xff])]
         {
@@ -273,7 +273,7 @@ mod tests {
 
     /// RFC 7515, A.2 and A.3.
     #[test]
-    fn the_signatures_of_the_standard_are_verified_and_none_that_was_changed() {
+    fn signatures_of_the_standard_are_accepted_and_changed_ones_refused() {
         let plain = |text: &str| text.replace(['\\', '\n', ' '], "");
         let keys = keys(format!(r#"{{"keys":[{},{}]}}"#, plain(RSA), plain(EC)).as_bytes())
             .expect("both are public keys");

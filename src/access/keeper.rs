@@ -13,7 +13,7 @@ use std::{
 use super::{
     JwtRules, Limits, PerTenant, Principal, Tenant, Unusable,
     jwt::Jwt,
-    record::{self, Checked, Record},
+    record::{self, Checked, TokenRecord},
     token::{self, TokenHash},
     watched::Watched,
 };
@@ -79,10 +79,10 @@ struct Tenants {
 }
 
 struct Table {
-    by_id: HashMap<String, Entry>,
+    by_id: HashMap<String, TokenEntry>,
 }
 
-struct Entry {
+struct TokenEntry {
     hash: TokenHash,
     expires_at: Option<Timestamp>,
     revoked: bool,
@@ -182,7 +182,7 @@ impl Tenants {
         let known = self.by_id.read().get(id).cloned();
         known.unwrap_or_else(|| {
             let mut by_id = self.by_id.write();
-            let new = || Arc::new(Tenant::new(id.clone(), *self.limits.of(id)));
+            let new = || Arc::new(Tenant::new(id.clone(), *self.limits.get(id)));
             Arc::clone(by_id.entry(id.clone()).or_insert_with(new))
         })
     }
@@ -193,7 +193,7 @@ impl Tenants {
 
     fn note(&self, before: &Table, now: &Table) {
         let mut changes = self.changes();
-        let mut add = |entry: &Entry, id: &String, change| {
+        let mut add = |entry: &TokenEntry, id: &String, change| {
             if changes.len() < CHANGES_MAX {
                 let tenant = entry.principal.scope.tenant.clone();
                 changes.push(TokenChange { tenant, id: id.clone(), change });
@@ -215,7 +215,7 @@ impl Tenants {
     }
 }
 
-impl Entry {
+impl TokenEntry {
     fn is_as(&self, other: &Self) -> bool {
         let rights = |entry: &Self| (entry.hash, entry.expires_at, entry.revoked);
         rights(self) == rights(other)
@@ -224,14 +224,14 @@ impl Entry {
     }
 }
 
-fn table(records: &[Record], tenants: &Tenants) -> Result<Table, String> {
+fn table(records: &[TokenRecord], tenants: &Tenants) -> Result<Table, String> {
     let mut by_id = HashMap::with_capacity(records.len());
     for record in records {
         let Checked { hash, scope, grants, expires_at, revoked } = record.check()?;
         let tenant = tenants.get(&scope.tenant);
         let name = record.id.as_str().into();
         let principal = Principal { scope, grants, name, tenant, is_audited: true };
-        let entry = Entry { hash, expires_at, revoked, principal: Arc::new(principal) };
+        let entry = TokenEntry { hash, expires_at, revoked, principal: Arc::new(principal) };
         if by_id.insert(record.id.clone(), entry).is_some() {
             return Err(format!("token {:?}: there are two of that id", record.id));
         }

@@ -25,7 +25,7 @@ pub use jwt::JwtRules;
 pub use keeper::{Access, AccessOptions, Denied, TokenChange};
 pub use principal::{AUDIT_USER, Lacking, Principal, is_reserved, scope};
 #[cfg(feature = "http")]
-pub use record::{NewToken, Record, TokensError, create, list, revoke};
+pub use record::{NewToken, TokenRecord, TokensError, create, list, revoke};
 pub use tenant::{Full, Limits, PerTenant, Reading, Tenant};
 #[cfg(feature = "http")]
 pub use tls::Certificates;

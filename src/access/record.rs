@@ -27,15 +27,15 @@ const LABEL_CHARS_MAX: usize = 128;
 /// The file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct TokenFile {
     format: u32,
-    tokens: Vec<Record>,
+    tokens: Vec<TokenRecord>,
 }
 
 /// A token as the file has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct TokenRecord {
     /// Its name, which is part of it.
     pub id: String,
     /// Hash of the whole token.
@@ -94,7 +94,7 @@ pub enum TokensError {
     Unknown,
 }
 
-impl Record {
+impl TokenRecord {
     pub(super) fn check(&self) -> Result<Checked, String> {
         let wrong = |what: &str| format!("token {:?}: its {what} makes no sense", self.id);
         let instant = |text: &Option<String>, what: &str| match text {
@@ -117,11 +117,11 @@ impl Record {
 ///
 /// # Errors
 /// The file cannot be used.
-pub fn list(path: &Path) -> Result<Vec<Record>, Unusable> {
+pub fn list(path: &Path) -> Result<Vec<TokenRecord>, Unusable> {
     let bytes = watched::read(path, Privacy::Private, FILE_BYTES_MAX)?;
     let wrong = |problem: String| Unusable::new(path, problem);
     // The error names the place in the text and leaves out the text, which may be secret.
-    let read: Result<Document, _> = serde_json::from_slice(&bytes);
+    let read: Result<TokenFile, _> = serde_json::from_slice(&bytes);
     let document = read.map_err(|error| {
         let (line, column) = (error.line(), error.column());
         wrong(format!("it is no file of tokens, at line {line} column {column}"))
@@ -132,15 +132,15 @@ pub fn list(path: &Path) -> Result<Vec<Record>, Unusable> {
     }
 }
 
-fn list_or_none(path: &Path) -> Result<Vec<Record>, Unusable> {
+fn list_or_none(path: &Path) -> Result<Vec<TokenRecord>, Unusable> {
     match files::look(path) {
         Ok(None) => Ok(Vec::new()),
         _ => list(path),
     }
 }
 
-fn write(path: &Path, tokens: Vec<Record>) -> Result<(), Unusable> {
-    let document = Document { format: FORMAT, tokens };
+fn write(path: &Path, tokens: Vec<TokenRecord>) -> Result<(), Unusable> {
+    let document = TokenFile { format: FORMAT, tokens };
     let text = serde_json::to_string_pretty(&document).expect("texts and lists are JSON");
     let written = files::create(path).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -159,7 +159,7 @@ pub fn create(
     new: NewToken,
     now: Timestamp,
     entropy: &dyn Entropy,
-) -> Result<(String, Record), TokensError> {
+) -> Result<(String, TokenRecord), TokensError> {
     if principal::scope(&new.tenant, &new.user).is_none() {
         let wanted =
             "names are [A-Za-z0-9][A-Za-z0-9._-]{0,127}, and no user is called sessionlog.…";
@@ -181,7 +181,7 @@ pub fn create(
         }
     };
     let granted = Grant::ALL.into_iter().filter(|grant| new.scopes.contains(grant));
-    let record = Record {
+    let record = TokenRecord {
         id,
         hash: TokenHash::new(&token).to_hex(),
         tenant: new.tenant,
@@ -201,7 +201,7 @@ pub fn create(
 ///
 /// # Errors
 /// [`TokensError`]; the token is unchanged then.
-pub fn revoke(path: &Path, name: &str, now: Timestamp) -> Result<Record, TokensError> {
+pub fn revoke(path: &Path, name: &str, now: Timestamp) -> Result<TokenRecord, TokensError> {
     let _alone = files::lock_beside(path).map_err(|error| Unusable::new(path, error))?;
     let mut tokens = list(path)?;
     let id = name.strip_prefix("sl_").unwrap_or(name);

@@ -44,7 +44,7 @@ impl<T> PerTenant<T> {
 
     /// Value for a tenant.
     #[must_use]
-    pub fn of(&self, tenant: &TenantId) -> &T {
+    pub fn get(&self, tenant: &TenantId) -> &T {
         self.own.get(tenant).unwrap_or(&self.general)
     }
 }
@@ -75,7 +75,7 @@ pub enum Full {
     Pace(u32, Duration),
 }
 
-/// Refusals of a tenant's credentials go into its audit log so many seconds apart at least.
+/// Minimum seconds between entries of a tenant's audit log about refused credentials.
 const NOTED_SECONDS: u64 = 10;
 const SECOND: u64 = 1_000_000_000;
 

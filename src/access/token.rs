@@ -80,7 +80,7 @@ mod tests {
     use crate::env::entropy::SystemEntropy;
 
     #[test]
-    fn a_token_is_read_back_and_a_slip_of_the_pen_is_seen() {
+    fn a_token_is_read_back_and_a_mistyped_one_is_refused() {
         let (token, name) = mint(&SystemEntropy);
         assert_eq!((token.len(), name_of(&token)), (48, Some(&*name)));
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
 
     #[cfg(feature = "http")]
     #[test]
-    fn the_name_of_a_token_without_its_secret_opens_nothing() {
+    fn a_token_without_its_secret_is_refused() {
         use crate::access::{Access, AccessOptions, Grant, NewToken, create};
         let home = tempfile::tempdir().expect("a temporary directory");
         let path = home.path().join("tokens.json");

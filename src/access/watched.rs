@@ -66,11 +66,11 @@ pub(super) struct Watched<T> {
     make: Make<T>,
     /// True if the previous value stays in use while the files cannot be read.
     lenient: bool,
-    seen: ArcSwap<Seen<T>>,
+    seen: ArcSwap<WatchedValue<T>>,
     making: Mutex<()>,
 }
 
-struct Seen<T> {
+struct WatchedValue<T> {
     identities: Vec<Option<Identity>>,
     value: Option<Arc<T>>,
 }
@@ -84,7 +84,7 @@ impl<T> Watched<T> {
     ) -> Result<Self, Unusable> {
         let identities = identities(&paths);
         let value = Some(Arc::new(make(None)?));
-        let seen = ArcSwap::from_pointee(Seen { identities, value });
+        let seen = ArcSwap::from_pointee(WatchedValue { identities, value });
         Ok(Self { paths, make, lenient, seen, making: Mutex::from(()) })
     }
 
@@ -113,7 +113,7 @@ impl<T> Watched<T> {
                 seen.value.clone().filter(|_| stays)
             }
         };
-        self.seen.store(Arc::new(Seen { identities, value: value.clone() }));
+        self.seen.store(Arc::new(WatchedValue { identities, value: value.clone() }));
         value
     }
 }

@@ -97,7 +97,7 @@ pub struct EntityQueryRequest {
     pub offset: usize,
     /// Only what callers wrote, or what sessions name; `all` by default
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["all", stringify!(told), "extracted"]))]
+    #[schemars(extend("enum" = ["all", "told", "extracted"]))]
     pub source: Option<String>,
     /// Name the sessions that name an entity, the latest 20
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -158,7 +158,7 @@ impl GraphSource {
     pub fn as_str(self) -> &'static str {
         match self {
             // A value of the wire, no word of a text.
-            Self::Told => stringify!(told),
+            Self::Told => "told",
             Self::Extracted => "extracted",
         }
     }

@@ -1,6 +1,6 @@
 //! SHAPES: the types of all that a client sends or receives, each declared once: views, answers,
 //! requests. `harness` and `service` fill them, `wire` encodes them, `verbs` declares who gets
-//! which. It must not compute, and it knows no other room but `event`.
+//! which. It must not compute, and it knows no other module but `event`.
 
 pub mod admin;
 pub mod append;

@@ -76,7 +76,7 @@ pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local
 /// The project this program runs in.
 pub(super) fn project(environment: &Environment) -> Option<Project> {
     let home = environment.text("HOME").map(PathBuf::from);
-    Some(Project::of(&std::env::current_dir().ok()?, home.as_deref()))
+    Some(Project::from_directory(&std::env::current_dir().ok()?, home.as_deref()))
 }
 
 /// Refuses a directory with other content than a store, and an empty one that was named for this

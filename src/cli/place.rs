@@ -30,7 +30,7 @@ fn named(text: &str, environment: &Environment) -> String {
     };
     let path = std::path::absolute(&typed).unwrap_or(typed);
     if files::look(&path).is_ok_and(|found| found.is_some_and(|found| found.is_dir)) {
-        return Project::of(&path, home.as_deref()).workspace();
+        return Project::from_directory(&path, home.as_deref()).workspace();
     }
     // It may be a directory of another machine, or have been one. A whole name stays as it is.
     let plain = placed(&path.display().to_string(), None, None);

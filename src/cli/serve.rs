@@ -255,7 +255,7 @@ async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infa
 }
 
 /// Closes in the order that lets the next owner start at once: first the socket is removed, then
-/// the store is settled, then the lock ends with the process.
+/// the store is flushed, then the lock ends with the process.
 async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     if let Err(error) = socket.remove() {
         tracing::warn!(%error, "the owner's socket stays; the next owner replaces it");

@@ -109,10 +109,10 @@ mod tests {
         let (of_limits, of_quotas) = read_of(text).expect("it is read");
         let [acme, b, other] =
             ["acme", "b", "other"].map(|name| TenantId::new(name).expect("a name"));
-        assert_eq!(*of_limits.of(&acme), Limits { readers_max: 0, ..limits });
-        assert_eq!(*of_quotas.of(&acme), Quotas { bytes_max: 2 << 20, ..quotas });
-        assert_eq!(*of_quotas.of(&b), Quotas { bytes_max: 7, ..quotas });
-        assert_eq!((*of_limits.of(&other), *of_quotas.of(&other)), (limits, quotas));
+        assert_eq!(*of_limits.get(&acme), Limits { readers_max: 0, ..limits });
+        assert_eq!(*of_quotas.get(&acme), Quotas { bytes_max: 2 << 20, ..quotas });
+        assert_eq!(*of_quotas.get(&b), Quotas { bytes_max: 7, ..quotas });
+        assert_eq!((*of_limits.get(&other), *of_quotas.get(&other)), (limits, quotas));
         for bad in
             ["", "[]", r#"{"a b": {}}"#, r#"{"a": {"rate": 1}}"#, r#"{"a": {"bytes_max": "x"}}"#]
         {

@@ -13,7 +13,7 @@ use super::{
     values::duration,
 };
 use crate::{
-    access::{self, Record, TokensError},
+    access::{self, TokenRecord, TokensError},
     client::Client,
     env::{Clock as _, clock::SystemClock, entropy::SystemEntropy},
     event::Timestamp,
@@ -71,7 +71,7 @@ fn failed(error: TokensError) -> Failure {
     Failure::invalid(error.to_string(), action)
 }
 
-fn created(token: &str, record: &Record, now: Timestamp, screen: &mut Screen) -> Outcome {
+fn created(token: &str, record: &TokenRecord, now: Timestamp, screen: &mut Screen) -> Outcome {
     if screen.json {
         let mut told = Map::from_iter([("token".to_owned(), Value::from(token))]);
         told.extend(described(record, now));
@@ -92,7 +92,7 @@ fn created(token: &str, record: &Record, now: Timestamp, screen: &mut Screen) ->
     Ok(())
 }
 
-fn state(record: &Record, now: Timestamp) -> &'static str {
+fn state(record: &TokenRecord, now: Timestamp) -> &'static str {
     let ended = |at: &str| Timestamp::parse(at).is_none_or(|end| now >= end);
     match (&record.revoked_at, &record.expires_at) {
         (Some(_), _) => "revoked",
@@ -101,7 +101,7 @@ fn state(record: &Record, now: Timestamp) -> &'static str {
     }
 }
 
-fn described(record: &Record, now: Timestamp) -> Map<String, Value> {
+fn described(record: &TokenRecord, now: Timestamp) -> Map<String, Value> {
     let told = json!({
         "id": record.id, "prefix": format!("sl_{}", record.id), "state": state(record, now),
         "tenant": record.tenant, "user": record.user, "scopes": record.scopes,
@@ -114,7 +114,7 @@ fn described(record: &Record, now: Timestamp) -> Map<String, Value> {
     }
 }
 
-fn listed(records: &[Record], now: Timestamp, screen: &mut Screen) -> Outcome {
+fn listed(records: &[TokenRecord], now: Timestamp, screen: &mut Screen) -> Outcome {
     if screen.json {
         let data: Vec<_> =
             records.iter().map(|record| Value::Object(described(record, now))).collect();

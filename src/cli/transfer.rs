@@ -68,7 +68,7 @@ impl Around for Here<'_> {
     }
 
     fn workspace(&self, directory: &str) -> Option<String> {
-        let project = Project::of(Path::new(directory), self.home.as_deref());
+        let project = Project::from_directory(Path::new(directory), self.home.as_deref());
         (!project.shared).then(|| project.workspace())
     }
 }
@@ -126,10 +126,10 @@ pub(super) async fn import(
     if failed { Err(Failure::Silent(REFUSED)) } else { Ok(()) }
 }
 
-fn open(path: &Path) -> Outcome<files::Input> {
+fn open(path: &Path) -> Outcome<files::InputFile> {
     if path == Path::new("-") {
         let reader: Box<dyn io::BufRead + Send> = Box::new(BufReader::new(Stdin));
-        return Ok(files::Input { reader, bytes: None });
+        return Ok(files::InputFile { reader, bytes: None });
     }
     files::open(path).map_err(Failure::file(path))
 }

@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use super::{
-    Entry, File, LOCK_FILE, Lock, LockRule, Mapped, Short, Storage, copy_of, files::Free, map,
+    DirEntry, File, LOCK_FILE, Lock, LockRule, Mapped, Short, Storage, copy_of, files::Free, map,
     with_shortage,
 };
 
@@ -224,7 +224,7 @@ impl Storage for DataDir {
         Ok(Box::new(self.file(path, OFlags::RDONLY)?))
     }
 
-    fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+    fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>> {
         let opened = self.directory(directory)?;
         let mut entries = Vec::new();
         for found in Dir::read_from(&opened)? {
@@ -242,7 +242,7 @@ impl Storage for DataDir {
                 }
                 known => known,
             };
-            entries.push(Entry { name, is_dir: kind.is_dir(), is_file: kind.is_file() });
+            entries.push(DirEntry { name, is_dir: kind.is_dir(), is_file: kind.is_file() });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_random_byte_is_handed_out_twice() {
+    fn random_bytes_are_returned_once() {
         let mut seen = HashSet::new();
         for _ in 0..4 * POOL_BYTES / 16 {
             let mut bytes = [0; 16];
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_takes_nothing_from_the_pool() {
+    fn a_secret_is_drawn_outside_the_pool() {
         let at = || POOL.with_borrow(|pool| pool.at);
         SystemEntropy.fill(&mut [0; 8]);
         let (before, mut secret) = (at(), [0; 32]);

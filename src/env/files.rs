@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::Short;
 
 /// A file opened for reading, with its size for a progress bar.
-pub struct Input {
+pub struct InputFile {
     /// Its bytes.
     pub reader: Box<dyn BufRead + Send>,
     /// Size in bytes when it was opened; `None` for a pipe.
@@ -26,14 +26,14 @@ pub struct Input {
 ///
 /// # Errors
 /// The error of the file system; `IsADirectory` for a directory.
-pub fn open(path: &Path) -> io::Result<Input> {
+pub fn open(path: &Path) -> io::Result<InputFile> {
     let file = fs::File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
+    Ok(InputFile { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
 }
 
 /// Opens a regular file of this user for reading; `None` where there is none.
@@ -106,7 +106,7 @@ pub fn read_within(
 
 /// Metadata by which a changed file differs from an unchanged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct FileStamp {
     /// True if it is a regular file.
     pub is_file: bool,
     /// Size in bytes.
@@ -119,9 +119,9 @@ pub struct State {
 
 /// The state of what a path names, links followed; `None` where nothing is or may be seen.
 #[must_use]
-pub fn state(path: &Path) -> Option<State> {
+pub fn state(path: &Path) -> Option<FileStamp> {
     let about = fs::metadata(path).ok()?;
-    Some(State {
+    Some(FileStamp {
         is_file: about.is_file(),
         bytes: about.len(),
         inode: (about.dev(), about.ino()),
@@ -414,7 +414,7 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
     })
 }
 
-/// With fewer free bytes a disk is short of space, whatever else it lacks: a small directory needs
+/// Free bytes below which a disk counts as short of space: a small directory needs
 /// as much to take a name.
 const SPACE_MIN: u64 = 256 << 10;
 

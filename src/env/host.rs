@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scratch_directory_goes_away() {
+    fn a_dropped_scratch_directory_is_removed() {
         let scratch = Scratch::new("sessionlog-test").expect("created");
         let path = scratch.path().to_path_buf();
         fs::write(path.join("file"), b"x").expect("written");

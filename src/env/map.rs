@@ -54,15 +54,15 @@ const SLOTS: usize = 4096;
 const TAKING: usize = 1;
 
 /// Address range of a mapping, as the handler of a signal may read it: without a lock.
-struct Slot {
+struct MapSlot {
     /// Its first byte; 0 is a free slot.
     from: AtomicUsize,
     to: AtomicUsize,
     hurt: AtomicBool,
 }
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot { from: AtomicUsize::new(0), to: AtomicUsize::new(0), hurt: AtomicBool::new(false) }
+static TABLE: [MapSlot; SLOTS] = [const {
+    MapSlot { from: AtomicUsize::new(0), to: AtomicUsize::new(0), hurt: AtomicBool::new(false) }
 }; SLOTS];
 /// Slots from here on were never taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -72,7 +72,7 @@ static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
 struct Mapping {
     map: Mmap,
-    slot: &'static Slot,
+    slot: &'static MapSlot,
 }
 
 impl Mapped for Mapping {
@@ -96,8 +96,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Maps a file of so many bytes; `None` when there are too many mappings, or nothing to map. The
-/// caller sees to it that no process writes to the file while it is mapped.
+/// Maps the first `bytes` bytes of a file; `None` when there are too many mappings, or nothing to
+/// map. The caller sees to it that no process writes to the file while it is mapped.
 ///
 /// # Errors
 /// The error of the system.
@@ -122,8 +122,8 @@ pub(super) fn map(file: &fs::File, bytes: u64) -> io::Result<Option<Box<dyn Mapp
     Ok(Some(Box::new(Mapping { map, slot })))
 }
 
-fn take_slot() -> Option<&'static Slot> {
-    let free = |slot: &&Slot| {
+fn take_slot() -> Option<&'static MapSlot> {
+    let free = |slot: &&MapSlot| {
         let taken = slot.from.compare_exchange(0, TAKING, Ordering::AcqRel, Ordering::Relaxed);
         taken.is_ok()
     };

@@ -1,6 +1,6 @@
 //! OUTSIDE WORLD: files, clock and randomness behind small object-safe traits, so that one seed
-//! replays a whole run. It must not depend on the content of a file. Nothing outside this room may
-//! name `std::fs`, read a clock or draw randomness.
+//! replays a whole run. It must not depend on the content of a file. Nothing outside this module
+//! may name `std::fs`, read a clock or draw randomness.
 
 pub mod clock;
 pub mod disk;
@@ -96,7 +96,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// A copy of all of a file, of so many bytes.
+/// A copy of all of a file.
 fn copy_of(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped>> {
     let mut copy = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let read = file.read_at(0, &mut copy)?;
@@ -105,7 +105,7 @@ fn copy_of(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// The name, without its directory.
     pub name: String,
     /// True if it is a directory.
@@ -156,7 +156,7 @@ pub trait Storage: Send + Sync {
     ///
     /// # Errors
     /// The error of the file system.
-    fn list(&self, directory: &str) -> io::Result<Vec<Entry>>;
+    fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>>;
 
     /// Creates a directory, mode 0700; an existing one is success.
     ///
@@ -223,7 +223,7 @@ pub enum Short {
     /// Bytes.
     #[default]
     Space,
-    /// Inodes: every file takes one, whatever its size.
+    /// Inodes: every file takes one.
     Inodes,
 }
 

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_its_name_has() {
+    fn a_process_with_brackets_and_spaces_in_its_name_is_parsed() {
         let rest = "S 41 42 42 0 -1 4194560 1 0 0 0 2 1 0 0 20 0 9 0 8812345 1 2";
         for program in ["claude", "a (b) c", ") S 1", ""] {
             let expected =

@@ -27,8 +27,8 @@ pub enum Defect {
     LoseWakeUp,
     /// A journal file that is used again keeps its salt.
     NoNewSalt,
-    /// Journal files are free before what they hold is settled.
-    RecycleBeforeSettling,
+    /// Journal files are free before what they hold is flushed.
+    RecycleBeforeFlushing,
     /// Journal files are free that the older settled file needs.
     RecyclePastOlder,
     /// The end of a poisoned file is recorded after the failed frame, so its positions are used

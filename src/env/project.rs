@@ -33,7 +33,7 @@ impl Project {
     /// The project of a working directory. The search for a repository ends below the home
     /// directory and below `/`.
     #[must_use]
-    pub fn of(directory: &Path, home: Option<&Path>) -> Self {
+    pub fn from_directory(directory: &Path, home: Option<&Path>) -> Self {
         let plain = |path: &Path| files::canonical(path).unwrap_or_else(|_| path.to_path_buf());
         let (directory, home) = (plain(directory), home.map(plain));
         let shared = |path: &Path| path.parent().is_none() || home.as_deref() == Some(path);

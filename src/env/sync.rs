@@ -1,5 +1,5 @@
 //! Locks, and threads that wait for them: the standard library's, or with `--cfg shuttle` those of
-//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). Every room takes
+//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). Every module takes
 //! them from here; a lock of another kind would stop the scheduler. A lock is
 //! taken though a thread panicked while it held it: what it guards is valid after every statement.
 //! A lock of the engine has a [`Rank`]; in debug builds a thread that takes one whose rank is not
@@ -49,9 +49,9 @@ mod order {
 
     /// The rank of a lock; none of one outside the engine.
     #[derive(Debug)]
-    pub(super) struct Ranked(Option<Rank>);
+    pub(super) struct LockRank(Option<Rank>);
 
-    impl Ranked {
+    impl LockRank {
         pub(super) const fn new(rank: Option<Rank>) -> Self {
             Self(rank)
         }
@@ -61,8 +61,8 @@ mod order {
         /// # Panics
         /// When the thread holds a lock whose rank is not below this one's.
         #[track_caller]
-        pub(super) fn take(&self) -> Held {
-            let Some(rank) = self.0 else { return Held(None) };
+        pub(super) fn take(&self) -> RankHeld {
+            let Some(rank) = self.0 else { return RankHeld(None) };
             // A thread that ends has no list any more, and takes one lock at a time.
             let _ = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
@@ -72,15 +72,15 @@ mod order {
                 }
                 held.push(rank);
             });
-            Held(Some(rank))
+            RankHeld(Some(rank))
         }
     }
 
     /// A note that this thread holds a lock; dropped with the lock's guard.
     #[derive(Debug)]
-    pub(super) struct Held(Option<Rank>);
+    pub(super) struct RankHeld(Option<Rank>);
 
-    impl Drop for Held {
+    impl Drop for RankHeld {
         fn drop(&mut self) {
             let Some(rank) = self.0 else { return };
             let _ = HELD.try_with(|held| {
@@ -98,31 +98,31 @@ mod order {
     use super::Rank;
 
     #[derive(Debug)]
-    pub(super) struct Ranked;
+    pub(super) struct LockRank;
 
-    impl Ranked {
+    impl LockRank {
         pub(super) const fn new(_: Option<Rank>) -> Self {
             Self
         }
 
         #[allow(clippy::unused_self, reason = "a debug build reads the rank")]
-        pub(super) fn take(&self) -> Held {
-            Held
+        pub(super) fn take(&self) -> RankHeld {
+            RankHeld
         }
     }
 
     #[derive(Debug)]
-    pub(super) struct Held;
+    pub(super) struct RankHeld;
 }
 
-use order::{Held, Ranked};
+use order::{LockRank, RankHeld};
 
 /// A lock that this thread holds until the guard is dropped.
 #[must_use]
 pub struct Guard<G> {
     guard: G,
     /// Behind the guard: fields are dropped in their order.
-    held: Held,
+    held: RankHeld,
 }
 
 /// The guard of a [`Mutex`].
@@ -149,14 +149,14 @@ impl<G: DerefMut> DerefMut for Guard<G> {
 /// A mutex that a panic does not poison.
 #[derive(Debug)]
 pub struct Mutex<T> {
-    rank: Ranked,
+    rank: LockRank,
     lock: imp::Mutex<T>,
 }
 
 impl<T> Mutex<T> {
     /// A mutex of that rank around a value.
     pub const fn new(rank: Rank, value: T) -> Self {
-        Self { rank: Ranked::new(Some(rank)), lock: imp::Mutex::new(value) }
+        Self { rank: LockRank::new(Some(rank)), lock: imp::Mutex::new(value) }
     }
 
     /// Blocks until this thread has the mutex.
@@ -170,7 +170,7 @@ impl<T> Mutex<T> {
 /// A mutex without a rank: outside the engine no thread holds two of them in an order that matters.
 impl<T> From<T> for Mutex<T> {
     fn from(value: T) -> Self {
-        Self { rank: Ranked::new(None), lock: imp::Mutex::new(value) }
+        Self { rank: LockRank::new(None), lock: imp::Mutex::new(value) }
     }
 }
 
@@ -183,21 +183,21 @@ impl<T: Default> Default for Mutex<T> {
 /// A lock that many readers or one writer have; a panic does not poison it.
 #[derive(Debug)]
 pub struct RwLock<T> {
-    rank: Ranked,
+    rank: LockRank,
     lock: imp::RwLock<T>,
 }
 
 /// A lock without a rank, as that of a [`Mutex`].
 impl<T: Default> Default for RwLock<T> {
     fn default() -> Self {
-        Self { rank: Ranked::new(None), lock: imp::RwLock::new(T::default()) }
+        Self { rank: LockRank::new(None), lock: imp::RwLock::new(T::default()) }
     }
 }
 
 impl<T> RwLock<T> {
     /// A lock of that rank around a value.
     pub const fn new(rank: Rank, value: T) -> Self {
-        Self { rank: Ranked::new(Some(rank)), lock: imp::RwLock::new(value) }
+        Self { rank: LockRank::new(Some(rank)), lock: imp::RwLock::new(value) }
     }
 
     /// Blocks until this thread may read.
@@ -232,7 +232,7 @@ impl Condvar {
         Guard { guard: waited.unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 
-    /// [`Self::wait`] for so long at most; answers also whether the time ran out.
+    /// [`Self::wait`] with a time limit; returns also whether the time ran out.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -318,7 +318,7 @@ pub struct SessionHash(pub [u8; 32]);
 impl SessionHash {
     /// Hash of one life of a session.
     #[must_use]
-    pub fn of(key: &SessionKey, incarnation: Incarnation) -> Self {
+    pub fn new(key: &SessionKey, incarnation: Incarnation) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 session hash");
         let names = [key.scope.tenant.as_str(), key.scope.user.as_str(), key.session.as_str()];
         for part in names.map(str::as_bytes).into_iter().chain([incarnation.0.as_slice()]) {

@@ -1,5 +1,6 @@
-//! VOCABULARY: the types that every other room uses. Plain values, parsed once and then trusted. It
-//! must not import another room, do I/O, or depend on how a value looks on disk or on the wire.
+//! VOCABULARY: the types that every other module uses. Plain values, parsed once and then trusted.
+//! It must not import another module, do I/O, or depend on how a value looks on disk or on the
+//! wire.
 
 mod bounded;
 #[expect(clippy::module_inception, reason = "the room is named after its first word")]

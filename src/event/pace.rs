@@ -1,4 +1,4 @@
-//! The pace of a long computation. Its loops call [`steps`]; there it gives way to others, and
+//! The pace of a long computation. Its loops call [`steps`]; there it yields to others, and
 //! there it ends once its answer is not wanted any more, by unwinding to [`paced`]. It must not
 //! know who waits, nor read a clock.
 //!
@@ -18,7 +18,7 @@ const LOOK_EVERY: u32 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
-/// Gives way, however long that takes, or ends the computation.
+/// Yields to other computations, or ends this one.
 type Look = Rc<dyn Fn() -> Result<(), Ended>>;
 
 thread_local! {
@@ -32,7 +32,7 @@ pub fn step() {
     steps(1);
 }
 
-/// Counts so many steps at once: a tree that was parsed, a text that was compared.
+/// Counts several steps at once: a tree that was parsed, a text that was compared.
 pub fn steps(count: usize) {
     let left = LEFT.get();
     match u32::try_from(count).ok().and_then(|count| left.checked_sub(count)) {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_void_ends_alone_and_one_that_is_not_wanted_ends_all() {
+    fn a_void_part_ends_alone_and_an_unwanted_one_ends_the_computation() {
         let (is_void, is_over) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
         let asked = Rc::clone(&is_over);
         let look = move || if asked.get() { Err(Ended) } else { Ok(()) };

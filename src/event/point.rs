@@ -12,7 +12,7 @@ pub enum Point {
     At(Position),
     /// `end`: the tail.
     End,
-    /// `-5`: so many before the tail.
+    /// `-5`: that many events before the tail.
     BeforeEnd(u64),
     /// `event:<id>`: the position of that event.
     Event(EventId),

@@ -106,7 +106,7 @@ impl Hook {
         let mut salt = [0; 16];
         self.entropy.fill(&mut salt);
         let directory = self.directory.as_deref().or_else(|| payload.text("cwd"));
-        let project = |path| Project::of(Path::new(path), self.home.as_deref());
+        let project = |path| Project::from_directory(Path::new(path), self.home.as_deref());
         let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
         // The home directory and the root are no project: others work there, too.
         let own = directory.map(project).filter(|project| !project.shared);

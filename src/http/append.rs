@@ -99,7 +99,7 @@ fn line_break(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Number and reference of a line, for its answer.
-struct Ticket {
+struct LineTag {
     line: u64,
     reference: Option<Box<str>>,
 }
@@ -116,7 +116,7 @@ enum Input {
 
 /// A stream under way.
 struct Appending {
-    flow: Flow<Ticket>,
+    flow: Flow<LineTag>,
     origin: Origin,
     body: BodyDataStream,
     unread: BytesMut,
@@ -228,8 +228,8 @@ impl Appending {
         let read = json::append_line(text, self.origin);
         match (read.session, read.batch) {
             (Some(session), batch) => {
-                let ticket = Ticket { line: number, reference: read.reference.map(Box::from) };
-                self.flow.push(FlowRequest { ticket, session, batch });
+                let tag = LineTag { line: number, reference: read.reference.map(Box::from) };
+                self.flow.push(FlowRequest { tag, session, batch });
             }
             (None, batch) => {
                 let error = batch
@@ -254,10 +254,10 @@ impl Appending {
         answer::line_refused(out, &label, &error, self.request.as_str());
     }
 
-    fn write_answers(&self, answered: Vec<FlowAnswer<Ticket>>, out: &mut Vec<u8>) {
-        for FlowAnswer { ticket, session, result } in answered {
-            let reference = ticket.reference.as_deref();
-            let label = LineLabel { number: ticket.line, reference, session: Some(&session) };
+    fn write_answers(&self, answered: Vec<FlowAnswer<LineTag>>, out: &mut Vec<u8>) {
+        for FlowAnswer { tag, session, result } in answered {
+            let reference = tag.reference.as_deref();
+            let label = LineLabel { number: tag.line, reference, session: Some(&session) };
             match result {
                 Ok(appended) => answer::appended(out, &label, &appended),
                 Err(error) => answer::line_refused(out, &label, &error, self.request.as_str()),

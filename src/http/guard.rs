@@ -196,7 +196,7 @@ fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
     }))
 }
 
-/// Refuses who must not knock: another host's name (DNS rebinding), another site's page (forged
+/// Refuses requests from outside: another host's name (DNS rebinding), another site's page (forged
 /// requests of a browser).
 fn check_host_and_origin(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
     host(request.uri(), request.headers(), &options.allowed_hosts)?;

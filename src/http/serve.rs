@@ -106,7 +106,7 @@ impl<S: Sync> FromRequestParts<S> for Stopping {
 
 /// State that all connections share.
 #[derive(Clone)]
-struct Floor {
+struct ServerState {
     router: Router,
     options: ServeOptions,
     closing: CancellationToken,
@@ -129,7 +129,7 @@ pub async fn serve(
     listeners.iter().for_each(Listener::bound_buffers);
     let closing = CancellationToken::new();
     let (open, watched) = watch::channel(0);
-    let floor = Floor {
+    let server = ServerState {
         router: router.layer(Extension(Stopping(Arc::new(closing.clone())))),
         options,
         closing: closing.clone(),
@@ -139,20 +139,20 @@ pub async fn serve(
         tracker: TaskTracker::new(),
     };
     for listener in listeners {
-        let mut floor = floor.clone();
+        let mut server = server.clone();
         if let Listener::Unix(_) = listener {
-            floor.router = floor.router.layer(Extension(OwnSocket));
+            server.router = server.router.layer(Extension(OwnSocket));
         }
-        let tracker = floor.tracker.clone();
-        tracker.spawn(accept(listener, floor));
+        let tracker = server.tracker.clone();
+        tracker.spawn(accept(listener, server));
     }
     tokio::select! {
         () = stop.cancelled() => tracing::info!("stopping"),
         () = until_idle(watched, options.idle) => tracing::info!("no connection is open; stopping"),
     }
     closing.cancel();
-    floor.tracker.close();
-    floor.tracker.wait().await;
+    server.tracker.close();
+    server.tracker.wait().await;
 }
 
 /// Takes as many file descriptors as this process may: each connection is one, and the usual
@@ -181,40 +181,40 @@ async fn until_idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
     }
 }
 
-async fn accept(listener: Listener, floor: Floor) {
+async fn accept(listener: Listener, server: ServerState) {
     loop {
         let permit = tokio::select! {
-            () = floor.closing.cancelled() => return,
-            permit = permit(&floor) => permit,
+            () = server.closing.cancelled() => return,
+            permit = permit(&server) => permit,
         };
         let Some(permit) = permit else { return };
         let accepted = tokio::select! {
-            () = floor.closing.cancelled() => return,
-            accepted = accept_one(&listener, &floor, permit) => accepted,
+            () = server.closing.cancelled() => return,
+            accepted = accept_one(&listener, &server, permit) => accepted,
         };
         if let Err(error) = accepted {
             tracing::warn!(%error, "a connection was not accepted");
-            floor.crowded.send_replace(());
+            server.crowded.send_replace(());
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 }
 
 /// A permit for one connection; while there is none, idle connections close. `None` after the stop.
-async fn permit(floor: &Floor) -> Option<OwnedSemaphorePermit> {
+async fn permit(server: &ServerState) -> Option<OwnedSemaphorePermit> {
     loop {
-        let permit = Arc::clone(&floor.permits).acquire_owned();
+        let permit = Arc::clone(&server.permits).acquire_owned();
         if let Ok(permit) = tokio::time::timeout(ACCEPT_PAUSE, permit).await {
             return permit.ok();
         }
-        floor.crowded.send_replace(());
+        server.crowded.send_replace(());
     }
 }
 
 /// Accepts one connection and spawns its task.
 async fn accept_one(
     listener: &Listener,
-    floor: &Floor,
+    server: &ServerState,
     permit: OwnedSemaphorePermit,
 ) -> io::Result<()> {
     match listener {
@@ -222,23 +222,23 @@ async fn accept_one(
             let (stream, _) = listener.accept().await?;
             // Answers are small and written whole; waiting to fill a packet only adds latency.
             stream.set_nodelay(true)?;
-            floor.tracker.spawn(serve_connection(stream, floor.clone(), permit));
+            server.tracker.spawn(serve_connection(stream, server.clone(), permit));
         }
         Listener::Tls(listener, certificates) => {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let Some(config) = certificates.current() else { return Ok(()) };
-            floor.tracker.spawn(handshake(
+            server.tracker.spawn(handshake(
                 stream,
                 TlsAcceptor::from(config),
-                floor.clone(),
+                server.clone(),
                 permit,
             ));
         }
         Listener::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
             if same_user(&stream) {
-                floor.tracker.spawn(serve_connection(stream, floor.clone(), permit));
+                server.tracker.spawn(serve_connection(stream, server.clone(), permit));
             } else {
                 tracing::warn!("a process of another user was refused");
             }
@@ -251,16 +251,16 @@ async fn accept_one(
 async fn handshake(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    floor: Floor,
+    server: ServerState,
     permit: OwnedSemaphorePermit,
 ) {
-    let shaken = tokio::time::timeout(floor.options.header_timeout, acceptor.accept(stream));
+    let shaken = tokio::time::timeout(server.options.header_timeout, acceptor.accept(stream));
     let shaken = tokio::select! {
         shaken = shaken => shaken,
-        () = floor.closing.cancelled() => return,
+        () = server.closing.cancelled() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => serve_connection(stream, floor, permit).await,
+        Ok(Ok(stream)) => serve_connection(stream, server, permit).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
@@ -274,17 +274,17 @@ fn same_user(stream: &UnixStream) -> bool {
 /// Serves one connection until it ends.
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    floor: Floor,
+    server: ServerState,
     _permit: OwnedSemaphorePermit,
 ) {
-    let _open = Open::new(&floor.open);
-    let stream = Progress::new(stream, floor.options.write_timeout);
-    let (transfers, mut crowded) = (stream.transfers(), floor.crowded.subscribe());
+    let _open = Open::new(&server.open);
+    let stream = Progress::new(stream, server.options.write_timeout);
+    let (transfers, mut crowded) = (stream.transfers(), server.crowded.subscribe());
     let (mut seen, mut quiet) = (0, 0);
-    let service = TowerToHyperService::new(floor.router.clone());
+    let service = TowerToHyperService::new(server.router.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(floor.options.header_timeout)
+        .header_read_timeout(server.options.header_timeout)
         .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
@@ -301,9 +301,9 @@ async fn serve_connection(
                     _ => connection.as_mut().graceful_shutdown(),
                 }
             }
-            () = floor.closing.cancelled() => {
+            () = server.closing.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                match tokio::time::timeout(floor.options.drain, connection).await {
+                match tokio::time::timeout(server.options.drain, connection).await {
                     Ok(ended) => break ended,
                     Err(_) => return tracing::warn!("a request did not finish in time: aborted"),
                 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::record::{Head, Record};
+use super::record::{Record, RecordHead};
 use crate::event::SessionHash;
 
 /// `h_n = blake3(h_(n-1) ‖ fixed fields ‖ blake3(salt ‖ body))`; events have one chain, control
@@ -34,7 +34,7 @@ impl Chain {
 
     /// [`Self::after`] for a record whose body's digest is known.
     #[must_use]
-    pub fn link(self, place: u64, head: Head<'_>, digest: &[u8; 32]) -> Self {
+    pub fn link(self, place: u64, head: RecordHead<'_>, digest: &[u8; 32]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
         hasher.update(&place.to_le_bytes());

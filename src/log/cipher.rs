@@ -99,13 +99,13 @@ impl Cipher {
     }
 
     /// [`Self::seal`] with the nonce before it.
-    pub(super) fn seal_apart(&self, nonce: Nonce, place: &[u8], mut text: Vec<u8>) -> Vec<u8> {
+    pub(super) fn seal_detached(&self, nonce: Nonce, place: &[u8], mut text: Vec<u8>) -> Vec<u8> {
         self.seal(nonce, place, &mut text);
         [nonce.as_slice(), &text].concat()
     }
 
     /// [`Self::open`] of what has the nonce before it.
-    pub(super) fn open_apart(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
+    pub(super) fn open_detached(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
         let (nonce, text) = stored.split_first_chunk().ok_or(Fault::Short)?;
         let mut text = text.to_vec();
         self.open(*nonce, place, &mut text)?;

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_cut_or_too_long_or_counted_wrongly_are_no_payload() {
+    fn columns_that_are_cut_or_too_long_or_counted_wrongly_are_refused() {
         let payload = Bytes::from(encode(&records(5)).concat());
         let reads = |payload: &Bytes, count| payload::decode(Layout::Columns, payload, count);
         assert!(reads(&payload, 5).is_some());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_columns_stay_as_they_are() {
+    fn the_encoding_of_columns_is_frozen() {
         let [heads, ids, salts, bodies] = encode(&records(3));
         let mut expected = vec![251, 0xe8, 3, 7, 7];
         expected.extend([1, 1, 1, 0, 1, 2]);

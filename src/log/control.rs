@@ -246,7 +246,7 @@ pub struct Life {
 impl Change {
     /// True if a session takes it whatever is lost of it: its events are not touched.
     #[must_use]
-    pub fn mends(&self) -> bool {
+    pub fn is_repair(&self) -> bool {
         self.delete || self.life != Life::default()
     }
 
@@ -260,7 +260,7 @@ impl Change {
     /// True if it changes the title and metadata alone: no request depends on these.
     #[must_use]
     pub fn describes(&self) -> bool {
-        self.archive.is_none() && !self.mends()
+        self.archive.is_none() && !self.is_repair()
     }
 
     /// True if it deletes the session for good, rather than so that it can be restored.

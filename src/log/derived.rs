@@ -41,7 +41,7 @@ const PIECE_BYTES: usize = 65_536;
 
 /// Description of a derived file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct About {
+pub struct DerivedDescription {
     /// The caller's.
     pub label: Vec<u8>,
     /// Events it was made from.
@@ -84,7 +84,7 @@ pub type Seals<'a> = (Encryptor<'a>, &'a dyn Fn() -> [u8; 32]);
 #[must_use]
 pub fn encode_derived(
     (store, name): ([u8; 16], u64),
-    about: &About,
+    about: &DerivedDescription,
     body: &[u8],
     seals: Option<Seals<'_>>,
 ) -> Vec<u8> {
@@ -103,7 +103,7 @@ pub fn encode_derived(
         Some((own, secret)) => {
             let key = Zeroizing::new(secret());
             wrapped =
-                own.cipher.seal_apart((own.nonce)(), &key_place(own.cipher, name), key.to_vec());
+                own.cipher.seal_detached((own.nonce)(), &key_place(own.cipher, name), key.to_vec());
             let cipher = Cipher::new(&key, store, KeyNumber(name));
             let number = seal(&cipher, sizes, 0, &described, &mut stored);
             seal(&cipher, sizes, number, body, &mut stored);
@@ -166,7 +166,7 @@ impl Derived {
             (0, Some(_)) => return Err(Fault::Plaintext),
             (XCHACHA20_POLY1305, None) => return Err(Fault::Encrypted),
             (XCHACHA20_POLY1305, Some(own)) => {
-                let key = Zeroizing::new(own.open_apart(&key_place(own, name), wrapped)?);
+                let key = Zeroizing::new(own.open_detached(&key_place(own, name), wrapped)?);
                 let key: &[u8; 32] = key.as_slice().try_into().map_err(|_| Fault::Short)?;
                 new.key = Some(Cipher::new(key, store, KeyNumber(name)));
             }
@@ -193,7 +193,7 @@ impl Derived {
     ///
     /// # Errors
     /// The fault of the description.
-    pub fn about(&self, stored: &[u8]) -> Result<About, Fault> {
+    pub fn about(&self, stored: &[u8]) -> Result<DerivedDescription, Fault> {
         if stored.len() as u64 != u64::from(self.about_bytes)
             || checksum(0, &[stored]) != self.about_sum
         {
@@ -269,7 +269,7 @@ fn piece_place(cipher: &Cipher, sizes: (u32, u64), number: u64) -> Vec<u8> {
     cipher.place("sessionlog v1 derived", &fields)
 }
 
-/// Encrypts in pieces, numbered from `number` on; answers the next number.
+/// Encrypts in pieces, numbered from `number` on; returns the next number.
 fn seal(cipher: &Cipher, sizes: (u32, u64), number: u64, plain: &[u8], out: &mut Vec<u8>) -> u64 {
     let mut next = number;
     for piece in plain.chunks(PIECE_BYTES) {
@@ -304,7 +304,7 @@ mod tests {
     const STORE: [u8; 16] = [6; 16];
     const NAME: u64 = 0x0123_4567_89ab_cdef;
 
-    fn about() -> About {
+    fn about() -> DerivedDescription {
         let held = HeldRecord {
             tenant: "t".to_owned(),
             user: "u".to_owned(),
@@ -314,7 +314,7 @@ mod tests {
             to: 77,
             rewritten: 2,
         };
-        About { label: b"scope".to_vec(), holds: vec![held; 700] }
+        DerivedDescription { label: b"scope".to_vec(), holds: vec![held; 700] }
     }
 
     fn own() -> Cipher {
@@ -328,7 +328,7 @@ mod tests {
         encode_derived((STORE, NAME), &about(), body, seals)
     }
 
-    fn read(file: &[u8], encrypted: bool) -> Result<(About, Vec<u8>), Fault> {
+    fn read(file: &[u8], encrypted: bool) -> Result<(DerivedDescription, Vec<u8>), Fault> {
         let own = own();
         let head = Derived::decode((STORE, NAME), file, encrypted.then_some(&own))?;
         let (at, end) = (head.body_at() as usize, head.end() as usize);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_anywhere_and_a_cut_are_found() {
+    fn a_derived_file_with_a_changed_byte_or_a_cut_is_refused() {
         for encrypted in [false, true] {
             let file = encoded(&[7; 100], encrypted);
             for at in (0..file.len()).step_by(if encrypted { 97 } else { 13 }) {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_key_nothing_of_an_encrypted_one_can_be_read() {
+    fn an_encrypted_derived_file_is_refused_without_its_key() {
         let mut file = encoded(b"canary", true);
         assert!(!file.windows(6).any(|part| part == b"canary"));
         for at in DERIVED_KEY {

@@ -38,7 +38,7 @@ pub(super) fn decode_text(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Decodes a value of one of the frozen types, or its first fields, at the front of
-/// `bytes`; answers also how many bytes it took.
+/// `bytes`; returns also how many bytes it took.
 pub(super) fn decode_front<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Option<(T, usize)> {
     bincode::borrow_decode_from_slice(bytes, CONFIG).ok()
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_at_the_front_is_read_as_its_encoding_says() {
+    fn a_text_at_the_front_is_decoded() {
         for bytes in [0, 1, 128, 250, 251, 300, 70_000] {
             let text = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
             let mut encoded = Vec::new();

@@ -26,7 +26,7 @@ use super::{
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
     stage::{Stage, StageV4},
-    work::Work,
+    work::WorkSummary,
 };
 
 /// Newest format of a data directory that this version reads and writes.
@@ -72,7 +72,7 @@ pub struct Entry {
     /// Events whose bodies are never served again, in order; none once it was erased.
     pub(crate) redacted: Vec<Redaction>,
     /// State of the work on it.
-    pub(crate) work: Work,
+    pub(crate) work: WorkSummary,
     /// The point it continues from, when it is a fork.
     pub(crate) lineage: Option<Lineage>,
 }
@@ -229,7 +229,7 @@ pub struct Listed<'a> {
 impl Packed {
     /// Packs an entry whose encoding is `bytes`.
     #[must_use]
-    pub fn of(entry: &Entry, bytes: &[u8]) -> Self {
+    pub fn from_entry(entry: &Entry, bytes: &[u8]) -> Self {
         let names = names(&entry.tenant, &entry.user);
         match bytes.strip_prefix(names.as_slice()) {
             Some(rest) => Self(rest.into()),
@@ -401,13 +401,13 @@ mod tests {
             damage: Vec::new(),
             key: 0,
             redacted: Vec::new(),
-            work: Work::default(),
+            work: WorkSummary::default(),
             lineage: None,
         }
     }
 
     #[test]
-    fn a_packed_entry_says_what_the_entry_does() {
+    fn a_packed_entry_has_the_values_of_the_entry() {
         let pairs = [("k", "v"), ("key", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let plain = plain();
         let told = Entry {
@@ -429,7 +429,7 @@ mod tests {
             }],
             key: 300,
             redacted: vec![Redaction { position: 7, cleared: true }],
-            work: Work { fence: 300, until: Some(-1), notes: 9, ..Work::default() },
+            work: WorkSummary { fence: 300, until: Some(-1), notes: 9, ..WorkSummary::default() },
             lineage: Some(Lineage {
                 parent: "p".repeat(128),
                 incarnation: [3; 16],
@@ -443,7 +443,7 @@ mod tests {
         let erased = Entry { stage: end(erased, -1), ..plain.clone() };
         let expired = Entry { stage: end(Ending::Expired, 7), held_at: Some(1), ..plain.clone() };
         for entry in [plain, told, erased, expired] {
-            let packed = Packed::of(&entry, &entry.encode());
+            let packed = Packed::from_entry(&entry, &entry.encode());
             assert_eq!(packed.entry(&entry.tenant, &entry.user), entry);
             assert_eq!(packed.session(), entry.session);
             assert_eq!(packed.life(), (entry.session.as_str(), entry.incarnation));

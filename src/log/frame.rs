@@ -383,7 +383,7 @@ fn plain_bytes(payload: &[u8]) -> usize {
 }
 
 /// A payload of columns as it goes into a block; compressed when that is wanted and smaller.
-/// Answers the bytes and whether they are compressed.
+/// Returns the bytes and whether they are compressed.
 #[must_use]
 pub fn block_payload(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, bool) {
     let parts = columns::encode(records);

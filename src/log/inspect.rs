@@ -6,7 +6,7 @@ use super::{
     error::{Fault, LogError},
     frame::{FrameKind, HEADER_BYTES},
     journal::{self, JournalHeader},
-    scan::{Piece, scan_file},
+    scan::{ScanPiece, scan_file},
     seal::frames_end,
     segment::{self, SegmentHeader},
 };
@@ -103,16 +103,16 @@ fn is_cleared(file: &dyn File, frame: &InspectedFrame) -> Result<bool, LogError>
     Ok(payload.iter().all(|byte| *byte == 0))
 }
 
-fn piece(piece: &Piece) -> InspectedFrame {
+fn piece(piece: &ScanPiece) -> InspectedFrame {
     match piece {
-        Piece::Bad { byte_offset, fault, header } => InspectedFrame {
+        ScanPiece::Bad { byte_offset, fault, header } => InspectedFrame {
             byte_offset: *byte_offset,
             header: *header,
             fault: Some(fault.to_string()),
             cleared: false,
             events: Vec::new(),
         },
-        Piece::Frame { byte_offset, frame } => {
+        ScanPiece::Frame { byte_offset, frame } => {
             let records = match frame.header.kind {
                 _ if frame.header.encrypted.is_some() => Ok(Vec::new()),
                 FrameKind::Watermark => Ok(Vec::new()),

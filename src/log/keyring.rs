@@ -89,7 +89,7 @@ impl Master {
 
     /// Wraps the store's own key.
     #[must_use]
-    pub fn store_own(&self, own: &Own, nonce: Nonce) -> StoredKey {
+    pub fn store_own(&self, own: &OwnKey, nonce: Nonce) -> StoredKey {
         let mut wrapped = own.key.to_vec();
         let wrap = self.own_wrap(own.store);
         wrap.seal(nonce, &self.own_place(&wrap, own.created_at), &mut wrapped);
@@ -108,14 +108,19 @@ impl Master {
     ///
     /// # Errors
     /// [`Fault::Authentication`] when it is not this master key's.
-    pub fn unwrap_own(&self, store: [u8; 16], at: i64, stored: &StoredKey) -> Result<Own, Fault> {
+    pub fn unwrap_own(
+        &self,
+        store: [u8; 16],
+        at: i64,
+        stored: &StoredKey,
+    ) -> Result<OwnKey, Fault> {
         if !self.fits(store, stored) {
             return Err(Fault::Authentication);
         }
         let mut text = stored.wrapped.to_vec();
         let wrap = self.own_wrap(store);
         wrap.open(stored.nonce, &self.own_place(&wrap, at), &mut text)?;
-        Ok(Own { key: Zeroizing::new(array(&Zeroizing::new(text))), store, created_at: at })
+        Ok(OwnKey { key: Zeroizing::new(array(&Zeroizing::new(text))), store, created_at: at })
     }
 
     fn own_wrap(&self, store: [u8; 16]) -> Cipher {
@@ -173,19 +178,19 @@ impl Master {
 }
 
 /// The store's own key: random, so that a rotation need not encrypt anything anew.
-pub struct Own {
+pub struct OwnKey {
     key: Zeroizing<[u8; 32]>,
     store: [u8; 16],
     created_at: i64,
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for OwnKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Own")
     }
 }
 
-impl Own {
+impl OwnKey {
     /// A key of these random bytes for a store.
     #[must_use]
     pub fn new(key: [u8; 32], store: [u8; 16], created_at: i64) -> Self {
@@ -224,7 +229,7 @@ impl NameKey {
     /// That of a store, out of its own key where it has one. In plaintext it follows from the
     /// store's id, which is random, in its files and in no answer.
     #[must_use]
-    pub fn new(store: [u8; 16], own: Option<&Own>) -> Self {
+    pub fn new(store: [u8; 16], own: Option<&OwnKey>) -> Self {
         let key = own.map_or(&store[..], |own| &own.key[..]);
         Self(derive(key, &store, &[Self::INFO]))
     }
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_stores_own_key_is_unwrapped_by_its_master_key_alone() {
-        let own = Own::new([3; 32], STORE, 77);
+        let own = OwnKey::new([3; 32], STORE, 77);
         let stored = master(1).store_own(&own, [4; 24]);
         let mut bytes = Vec::new();
         stored.encode(&mut bytes);
@@ -411,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_wrapped_key_fits_its_number_tenant_store_and_master_key_alone() {
-        let own = Own::new([3; 32], STORE, 77);
+        let own = OwnKey::new([3; 32], STORE, 77);
         let (tag, other) = (own.tag("acme"), own.tag("Acme"));
         assert_ne!(tag, other);
         let wrapped = master(1).wrap(STORE, KeyNumber(5), tag, &[9; 32], [4; 24]);

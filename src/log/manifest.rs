@@ -19,7 +19,7 @@ const FIRST: &str = "sessionlog backup 1";
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct BackupFile {
     /// Its place, `/`-separated.
     pub path: String,
     /// Its length.
@@ -40,7 +40,7 @@ pub struct Manifest {
     /// The id of the master key that opens it.
     pub key: Option<KeyId>,
     /// Its files, in the order they are to be written.
-    pub files: Vec<Kept>,
+    pub files: Vec<BackupFile>,
 }
 
 /// Reason for which a text is not the manifest of a backup.
@@ -82,9 +82,9 @@ impl Hashing {
 
     /// Entry of the manifest for a file of these bytes.
     #[must_use]
-    pub fn entry(&self, path: &str) -> Kept {
+    pub fn entry(&self, path: &str) -> BackupFile {
         let hash = *self.hasher.finalize().as_bytes();
-        Kept { path: path.to_owned(), bytes: self.bytes, hash }
+        BackupFile { path: path.to_owned(), bytes: self.bytes, hash }
     }
 }
 
@@ -124,7 +124,7 @@ impl Manifest {
         let mut text = Self::placeholder();
         text += &format!("store {}\nat {}\n", self.store_id(), self.at);
         text += &format!("sessions {}\nkey {key}\n", self.sessions);
-        for Kept { path, bytes, hash } in &self.files {
+        for BackupFile { path, bytes, hash } in &self.files {
             text += &format!("file {} {bytes} {path}\n", hex(hash));
         }
         let end = blake3::hash(text.as_bytes());
@@ -164,7 +164,7 @@ impl Manifest {
         let file = |line: &str| {
             let mut parts = line.strip_prefix("file ")?.splitn(3, ' ');
             let (hash, bytes) = (unhex(parts.next()?)?, parts.next()?.parse().ok()?);
-            Some(Kept { path: parts.next()?.to_owned(), bytes, hash })
+            Some(BackupFile { path: parts.next()?.to_owned(), bytes, hash })
         };
         let files = lines.map(file).collect::<Option<_>>()?;
         Some(Self { store, at, sessions, key, files })

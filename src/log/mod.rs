@@ -34,13 +34,15 @@ pub use control::{
     Change, Control, Create, KnownBatch, Life, Lineage, Loss, Redact, Tombstone, batch_digest,
 };
 pub use damage::Damage;
-pub use derived::{About, DERIVED_AT, DERIVED_KEY, Derived, HeldRecord, Seals, encode_derived};
+pub use derived::{
+    DERIVED_AT, DERIVED_KEY, Derived, DerivedDescription, HeldRecord, Seals, encode_derived,
+};
 pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFile, StoreKeys};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
-pub use record::{Head, REDACTED, Record, RecordBody, body_digest};
+pub use record::{REDACTED, Record, RecordBody, RecordHead, body_digest};
 pub use settled::{
     Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
 };
 pub use stage::{End, Ending, Stage};
-pub use work::{LeaseRecord, Mark, NoteRecord, Work};
+pub use work::{CheckpointMark, LeaseRecord, NoteRecord, WorkSummary};

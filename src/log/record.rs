@@ -58,9 +58,9 @@ pub(super) struct RecordV1<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// A record but for its body, borrowed from whatever holds it.
+/// A record but for its body, borrowed from its owner.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct RecordHead<'a> {
     pub(super) kind: u8,
     pub(super) origin: u8,
     pub(super) created_at: Option<i64>,
@@ -69,7 +69,7 @@ pub struct Head<'a> {
     pub(super) id: &'a str,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RecordHead<'a> {
     /// That of an event which the store takes at `now`.
     #[must_use]
     pub fn event(event: &'a NewEvent, id: &'a EventId, now: Timestamp) -> Self {
@@ -170,8 +170,8 @@ impl Record {
 
     /// All of it but the body.
     #[must_use]
-    pub fn head(&self) -> Head<'_> {
-        Head {
+    pub fn head(&self) -> RecordHead<'_> {
+        RecordHead {
             kind: self.kind,
             origin: self.origin,
             created_at: self.created_at,

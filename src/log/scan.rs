@@ -22,7 +22,7 @@ pub const WATERMARK_ALIGN_BYTES: u64 = 4096;
 
 /// Content of one place of the region.
 #[derive(Clone, Debug)]
-pub enum Piece {
+pub enum ScanPiece {
     /// A whole frame.
     Frame {
         /// Byte offset of its start in the file.
@@ -45,7 +45,7 @@ pub enum Piece {
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// In order. A bad piece without a header is always followed by another piece.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ScanPiece>,
     /// Byte offset in the file where the last whole frame ended.
     pub end: u64,
     /// Fault behind the last piece, when the region continues: nothing there is a whole frame, or
@@ -57,7 +57,7 @@ pub struct Scan {
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// Source of the bytes of a walk.
-struct Source<'a> {
+struct WalkSource<'a> {
     /// File that is read, window by window, up to a byte offset; `None` where the window is all
     /// there is.
     file: Option<(&'a dyn File, u64)>,
@@ -68,7 +68,7 @@ struct Source<'a> {
     holes: Holes,
 }
 
-impl<'a> Source<'a> {
+impl<'a> WalkSource<'a> {
     fn from_file(file: &'a dyn File, to: u64) -> Self {
         Self { file: Some((file, to)), at: 0, window: Bytes::new(), holes: Holes::default() }
     }
@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
 #[must_use]
 pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
     let window = region.clone();
-    let mut source = Source { file: None, at: base, window, holes: Holes::default() };
+    let mut source = WalkSource { file: None, at: base, window, holes: Holes::default() };
     let walked = collected(salt, base, base + region.len() as u64, &mut source);
     walked.expect("bytes in memory are read without errors")
 }
@@ -106,10 +106,10 @@ pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
 /// # Errors
 /// Errors of the file system.
 pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan, LogError> {
-    collected(salt, from, to.min(file.len()?), &mut Source::from_file(file, to))
+    collected(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to))
 }
 
-/// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Answers where the last
+/// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Returns where the last
 /// whole frame ended, and what is behind the last piece.
 ///
 /// # Errors
@@ -118,12 +118,12 @@ pub fn walk_file(
     file: &dyn File,
     salt: u64,
     (from, to): (u64, u64),
-    take: &mut dyn FnMut(Piece),
+    take: &mut dyn FnMut(ScanPiece),
 ) -> Result<(u64, Option<Fault>), LogError> {
-    walk(salt, from, to.min(file.len()?), &mut Source::from_file(file, to), take)
+    walk(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to), take)
 }
 
-fn collected(salt: u64, from: u64, to: u64, source: &mut Source<'_>) -> Result<Scan, LogError> {
+fn collected(salt: u64, from: u64, to: u64, source: &mut WalkSource<'_>) -> Result<Scan, LogError> {
     let mut pieces = Vec::new();
     let (end, rest) = walk(salt, from, to, source, &mut |piece| pieces.push(piece))?;
     Ok(Scan { pieces, end, rest })
@@ -133,8 +133,8 @@ fn walk(
     salt: u64,
     from: u64,
     to: u64,
-    source: &mut Source<'_>,
-    take: &mut dyn FnMut(Piece),
+    source: &mut WalkSource<'_>,
+    take: &mut dyn FnMut(ScanPiece),
 ) -> Result<(u64, Option<Fault>), LogError> {
     let (mut at, mut end) = (from, from);
     // Behind a watermark frames continue at once, or not at all.
@@ -154,7 +154,7 @@ fn walk(
                 at += frame.header.stride();
                 end = at;
                 idle = frame.header.kind == FrameKind::Watermark;
-                take(Piece::Frame { byte_offset, frame });
+                take(ScanPiece::Frame { byte_offset, frame });
                 continue;
             }
             Err(fault) => fault,
@@ -162,7 +162,7 @@ fn walk(
         if let Some((byte_offset, frame)) = watermark_behind(salt, at, source)? {
             at = byte_offset + frame.header.stride();
             (end, idle) = (at, true);
-            take(Piece::Frame { byte_offset, frame });
+            take(ScanPiece::Frame { byte_offset, frame });
             continue;
         }
         let asked = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
@@ -177,7 +177,7 @@ fn walk(
             let unread = !idle && source.holes.touch(boundary, boundary + HEADER_BYTES as u64);
             return Ok((end, Some(if unread { Fault::Unreadable } else { fault })));
         };
-        take(Piece::Bad { byte_offset: at, fault, header: bad });
+        take(ScanPiece::Bad { byte_offset: at, fault, header: bad });
         at = next;
     }
     Ok((end, None))
@@ -187,7 +187,7 @@ fn walk(
 fn watermark_behind(
     salt: u64,
     here: u64,
-    source: &mut Source<'_>,
+    source: &mut WalkSource<'_>,
 ) -> Result<Option<(u64, Frame)>, LogError> {
     let boundary = here.next_multiple_of(WATERMARK_ALIGN_BYTES);
     let gap = (boundary - here) as usize;
@@ -204,7 +204,7 @@ fn next_whole(
     salt: u64,
     bad: u64,
     to: u64,
-    source: &mut Source<'_>,
+    source: &mut WalkSource<'_>,
 ) -> Result<Option<u64>, LogError> {
     let mut at = bad + ALIGN_BYTES;
     while at + HEADER_BYTES as u64 <= to {
@@ -235,8 +235,8 @@ pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
     let region = bytes.slice(bytes.len().min(FRAMES_AT as usize)..);
     let Scan { pieces, end, .. } = scan(salt, &region, FRAMES_AT);
     let bad = pieces.iter().find_map(|piece| match piece {
-        Piece::Bad { byte_offset, .. } => Some(*byte_offset),
-        Piece::Frame { .. } => None,
+        ScanPiece::Bad { byte_offset, .. } => Some(*byte_offset),
+        ScanPiece::Frame { .. } => None,
     });
     bad.unwrap_or(end)
 }

@@ -225,7 +225,8 @@ impl Builder<'_> {
         body.extend_from_slice(&self.control_chain.0);
         let mut tables = self.out.split_off(tables_at);
         if let Some(Encryptor { cipher, nonce }) = self.encryptor {
-            tables = cipher.seal_apart(nonce(), &tables_place(cipher, &self.header, &body), tables);
+            tables =
+                cipher.seal_detached(nonce(), &tables_place(cipher, &self.header, &body), tables);
         }
         let tables_checksum = checksum(self.header.salt, &[&tables]);
         self.out.append(&mut tables);
@@ -337,7 +338,7 @@ impl Sealed {
     ///
     /// # Errors
     /// Errors of the file system, or the fault of footer or tables.
-    pub fn of(
+    pub fn read(
         file: &dyn File,
         header: &SegmentHeader,
         length: u64,
@@ -353,7 +354,7 @@ impl Sealed {
         }
         if let Some(cipher) = cipher {
             let place = tables_place(cipher, header, &found.said);
-            tables = cipher.open_apart(&place, &tables).map_err(damaged)?.into();
+            tables = cipher.open_detached(&place, &tables).map_err(damaged)?.into();
         }
         let sealed = Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))?;
         let whole = sealed.is_contiguous(header.base, found.index_at);

@@ -30,7 +30,7 @@ const MAGIC: [u8; 8] = *b"SLSETTL1";
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
-/// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
+/// Bytes at which a chunk takes no further entry, so that it stays far below the limit
 /// of what is decoded.
 const CHUNK_BYTES: usize = 4 << 20;
 /// Bytes of a chunk as stored, at most, without its header.
@@ -43,7 +43,7 @@ pub struct Delta {
     pub(crate) clean: bool,
     /// The start that wrote it.
     pub(crate) start: u64,
-    /// Everything before this place of the journal is settled: file order, byte offset, and the
+    /// Everything before this place of the journal is flushed: file order, byte offset, and the
     /// log sequence number there.
     pub(crate) order: u64,
     pub(crate) byte_offset: u64,
@@ -149,7 +149,7 @@ impl<'a> Chunks<'a> {
         value.append(&mut self.entries);
         if let Some(Encryptor { cipher, nonce }) = self.encryptor {
             let place = place(cipher, self.salt, self.generation, self.at);
-            value = cipher.seal_apart(nonce(), &place, value);
+            value = cipher.seal_detached(nonce(), &place, value);
         }
         let mut payload = self.generation.to_le_bytes().to_vec();
         payload.append(&mut value);
@@ -204,7 +204,7 @@ impl Settled {
     ///
     /// # Errors
     /// Errors of the file system, or the fault of the header.
-    pub fn of(
+    pub fn read(
         store: [u8; 16],
         cipher: Option<&Cipher>,
         read: Source<'_>,
@@ -324,7 +324,7 @@ impl Chunk {
         let Some(generation) = Fields(&payload).u64() else { return Ok(None) };
         let mut value = payload.slice(8..);
         if let Some(cipher) = cipher {
-            match cipher.open_apart(&place(cipher, salt, generation, at), &value) {
+            match cipher.open_detached(&place(cipher, salt, generation, at), &value) {
                 Ok(plain) => value = plain.into(),
                 Err(_) => return Ok(None),
             }
@@ -352,7 +352,7 @@ pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<(Settled, Vec<En
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
         Ok(bytes.slice(place(from)..place(to)))
     };
-    let settled = Settled::of(store, None, &read)?;
+    let settled = Settled::read(store, None, &read)?;
     let mut entries = Vec::new();
     settled.entries(None, &read, &mut |_, entry, _| entries.push(entry))?;
     Ok((settled, entries))
@@ -363,11 +363,11 @@ mod tests {
     use super::*;
     use crate::log::Damage;
     use crate::log::SegmentEntry;
-    use crate::log::{End, Ending, Mark, Stage, Work};
+    use crate::log::{CheckpointMark, End, Ending, Stage, WorkSummary};
 
     fn entry(n: usize) -> Entry {
         let long = "x".repeat(2_000);
-        let checkpoint = Some(Mark { lsn: 6, position: 7, open: true });
+        let checkpoint = Some(CheckpointMark { lsn: 6, position: 7, open: true });
         Entry {
             tenant: "default".to_owned(),
             user: "local".to_owned(),
@@ -393,7 +393,13 @@ mod tests {
             damage: vec![Damage { from: 1, to: 2, reason: "torn".to_owned(), accepted_at: None }],
             key: 8,
             redacted: Vec::new(),
-            work: Work { fence: 2, until: Some(-3), key: Some([4; 16]), notes: 5, checkpoint },
+            work: WorkSummary {
+                fence: 2,
+                until: Some(-3),
+                key: Some([4; 16]),
+                notes: 5,
+                checkpoint,
+            },
             lineage: None,
         }
     }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_end_undoes_neither_an_erasure_nor_a_reclaim() {
+    fn an_erased_or_reclaimed_session_stays_so_after_a_later_end() {
         let mut stage = Stage::Alive;
         stage.reclaim();
         assert_eq!(stage, Stage::Alive);

@@ -54,7 +54,7 @@ pub struct LeaseRecord {
 
 /// Summary in an entry of the work on its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Work {
+pub struct WorkSummary {
     /// The last lease's token; 0 when there was none.
     pub(crate) fence: u64,
     /// When the last lease ends, by the store's count of time; `None` once it was given back.
@@ -64,12 +64,12 @@ pub struct Work {
     /// Number of its notes.
     pub(crate) notes: u64,
     /// The last checkpoint.
-    pub(crate) checkpoint: Option<Mark>,
+    pub(crate) checkpoint: Option<CheckpointMark>,
 }
 
 /// The last checkpoint of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Mark {
+pub struct CheckpointMark {
     /// Number of its record.
     pub(crate) lsn: u64,
     /// The place it names.
@@ -78,14 +78,14 @@ pub struct Mark {
     pub(crate) open: bool,
 }
 
-impl Work {
+impl WorkSummary {
     /// Folds a note whose record has that number.
     pub fn note(&mut self, lsn: u64, note: &NoteRecord) {
         self.notes += 1;
         if let Some(kind) = note.kind().filter(|kind| kind.is_checkpoint()) {
             let before = self.checkpoint.is_some_and(|mark| mark.open);
             let open = if note.idle { before } else { kind != NoteKind::Final };
-            self.checkpoint = Some(Mark { lsn, position: note.position, open });
+            self.checkpoint = Some(CheckpointMark { lsn, position: note.position, open });
         }
     }
 

@@ -26,9 +26,9 @@ use url::Url;
 
 use super::{
     Options,
-    desk::{Decision, Desk, Whence},
     lines::LINE_BYTES_MAX,
     message,
+    state::{Decision, ProxyState, Whence},
     upstream::{Upstream, is_stream, read_body},
 };
 use crate::{
@@ -58,7 +58,7 @@ const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 struct Front {
-    desk: Desk,
+    state: ProxyState,
     http: reqwest::Client,
     url: Url,
     durable: bool,
@@ -79,7 +79,7 @@ pub async fn in_front_of(
 ) -> io::Result<()> {
     let front = Arc::new(Front {
         durable: options.durable,
-        desk: Desk::new(client, options),
+        state: ProxyState::new(client, options),
         http: upstream.http()?,
         url: upstream.url.clone(),
         alone: AtomicU64::new(0),
@@ -90,8 +90,8 @@ pub async fn in_front_of(
         served = serving.into_future() => served?,
         () = stop => {}
     }
-    front.desk.end();
-    front.desk.recorder.close(LAST_WORDS).await;
+    front.state.end();
+    front.state.recorder.close(LAST_WORDS).await;
     Ok(())
 }
 
@@ -115,7 +115,7 @@ struct Expected {
 
 impl Drop for Expected {
     fn drop(&mut self) {
-        self.front.desk.given_up(&self.keys);
+        self.front.state.given_up(&self.keys);
     }
 }
 
@@ -147,10 +147,10 @@ async fn pass(
         place: &place,
         caller: Some(caller(&parts)),
     };
-    let noted = front.desk.client_says(&from, &String::from_utf8_lossy(&body));
+    let noted = front.state.client_says(&from, &String::from_utf8_lossy(&body));
     let mut expected = Expected { front: Arc::clone(&front), keys: noted.keys };
     if let Some(call) = noted.decide {
-        match front.desk.decide(call, |ask| front.ask(&parts, &channel, ask)).await {
+        match front.state.decide(call, |ask| front.ask(&parts, &channel, ask)).await {
             Decision::Answer(answer) => {
                 return ([(header::CONTENT_TYPE, "application/json")], answer).into_response();
             }
@@ -165,7 +165,7 @@ async fn pass(
         }
     };
     if parts.method == Method::DELETE && response.status().is_success() {
-        front.desk.end_channel(&channel);
+        front.state.end_channel(&channel);
     }
     if lasts && is_stream(&response) {
         // Another request of the session may resume it.
@@ -228,13 +228,13 @@ impl Front {
             let mut answers = vec![body.clone()];
             answers.extend(events.push(body.as_bytes()).into_iter().map(|event| event.data));
             answers.iter().for_each(|answer| {
-                self.desk.server_says(channel, answer);
+                self.state.server_says(channel, answer);
             });
         }
         // What is not answered yet never will be.
         let keys = message::read(&ask).into_iter().filter_map(|message| message.key());
         let keys: Vec<_> = keys.map(|id| format!("{channel} {id}")).collect();
-        self.desk.given_up(&keys);
+        self.state.given_up(&keys);
     }
 
     /// Answer of the server, on its way to the client.
@@ -266,9 +266,9 @@ impl Front {
 
     /// Inspects a message of the server; returns what is forwarded instead of it.
     async fn inspect(&self, channel: &str, message: &[u8]) -> Option<String> {
-        let back = self.desk.server_says(channel, &String::from_utf8_lossy(message));
+        let back = self.state.server_says(channel, &String::from_utf8_lossy(message));
         for record in back.records.iter().filter(|_| self.durable) {
-            self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
+            self.state.recorder.durable(record, DURABLE_PATIENCE).await;
         }
         back.changed
     }
@@ -287,7 +287,7 @@ fn stream_long_answer(
         let Ok(chunk) = chunk else { return };
         outline.push(chunk);
         if outline.is_whole {
-            expected.front.desk.server_passed(&channel, &std::mem::take(&mut outline));
+            expected.front.state.server_passed(&channel, &std::mem::take(&mut outline));
         }
     });
     Body::from_stream(chunks)
@@ -308,7 +308,7 @@ fn stream(response: reqwest::Response, channel: String, expected: Expected) -> B
                         long.push(&event.raw);
                         if long.is_whole {
                             let whole = std::mem::take(&mut long);
-                            expected.front.desk.server_passed(&channel, &whole);
+                            expected.front.state.server_passed(&channel, &whole);
                         }
                         out.extend(&event.raw);
                         continue;

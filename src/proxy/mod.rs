@@ -5,12 +5,12 @@
 //! Two kinds of messages are inspected: lists of tools, to which two are added, and calls of tools,
 //! of which a repeat may be answered from the log. All others are forwarded as bytes.
 
-mod desk;
 mod front;
 mod lines;
 mod message;
 mod own;
 mod recorder;
+mod state;
 mod stdio;
 mod upstream;
 

@@ -14,8 +14,8 @@ use tokio::{
 
 use super::{
     Options,
-    desk::{Call, Decision, Desk, Whence},
     lines::{Lines, Piece},
+    state::{Decision, ProxyCall, ProxyState, Whence},
 };
 use crate::{
     client::{CREDENTIALS, Client},
@@ -102,7 +102,7 @@ where
 {
     let relay = Arc::new(Relay {
         durable: options.durable,
-        desk: Desk::new(client, options),
+        state: ProxyState::new(client, options),
         to_client: Mutex::new(client_side.1),
         to_server: Mutex::new(Some(server_side.1)),
     });
@@ -131,13 +131,13 @@ where
             () = &mut stop => {}
         }
     }
-    relay.desk.end();
-    relay.desk.recorder.close(LAST_WORDS).await;
+    relay.state.end();
+    relay.state.recorder.close(LAST_WORDS).await;
     read.map(|()| left)
 }
 
 struct Relay<W, T> {
-    desk: Desk,
+    state: ProxyState,
     to_client: Mutex<W>,
     /// `None` once the server's input is closed.
     to_server: Mutex<Option<T>>,
@@ -162,7 +162,7 @@ where
             match piece {
                 Piece::Line(line) => {
                     let text = String::from_utf8_lossy(&line);
-                    match self.desk.client_says(&from, &text).decide {
+                    match self.state.client_says(&from, &text).decide {
                         Some(call) => {
                             let relay = Arc::clone(self);
                             deciding
@@ -186,10 +186,10 @@ where
     }
 
     /// Answers a call, or forwards it to the server.
-    async fn answer_or_forward(&self, call: Box<Call>, line: &[u8]) {
+    async fn answer_or_forward(&self, call: Box<ProxyCall>, line: &[u8]) {
         let ask =
             |ask: String| async move { self.tell_server(format!("{ask}\n").as_bytes()).await };
-        match self.desk.decide(call, ask).await {
+        match self.state.decide(call, ask).await {
             Decision::Answer(answer) => {
                 // A write error is ignored: the loss of the client ends the read of its input.
                 let _ = write(&mut *self.to_client.lock().await, format!("{answer}\n").as_bytes())
@@ -214,9 +214,9 @@ where
             match piece {
                 Piece::Line(line) => {
                     let text = String::from_utf8_lossy(&line);
-                    let back = self.desk.server_says(CHANNEL, &text);
+                    let back = self.state.server_says(CHANNEL, &text);
                     for record in back.records.iter().filter(|_| self.durable) {
-                        self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
+                        self.state.recorder.durable(record, DURABLE_PATIENCE).await;
                     }
                     if !back.ours {
                         let changed = back.changed.as_deref().map(str::as_bytes);
@@ -228,7 +228,7 @@ where
                     let mut outline = Outline::default();
                     let mut client = self.to_client.lock().await;
                     pass(&mut *client, part, last, &mut lines, &mut outline).await??;
-                    self.desk.server_passed(CHANNEL, &outline);
+                    self.state.server_passed(CHANNEL, &outline);
                 }
             }
         }

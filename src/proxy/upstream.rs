@@ -19,9 +19,9 @@ use url::Url;
 
 use super::{
     Options,
-    desk::{Call, Decision, Desk, Whence},
     lines::{LINE_BYTES_MAX, Lines, Piece},
     message::{self, Message},
+    state::{Decision, ProxyCall, ProxyState, Whence},
 };
 use crate::{
     client::{Client, SseEvents},
@@ -101,7 +101,7 @@ where
     let link = Arc::new(Link {
         durable: options.durable,
         notify: Arc::clone(&options.notify),
-        desk: Desk::new(client, options),
+        state: ProxyState::new(client, options),
         http: upstream.http()?,
         url: upstream.url.clone(),
         to_client: tokio::sync::Mutex::new(streams.1),
@@ -127,8 +127,8 @@ where
     under_way.shutdown().await;
     listening.abort();
     link.end_connection().await;
-    link.desk.end();
-    link.desk.recorder.close(LAST_WORDS).await;
+    link.state.end();
+    link.state.recorder.close(LAST_WORDS).await;
     read
 }
 
@@ -193,7 +193,7 @@ struct Known {
 }
 
 struct Link<W> {
-    desk: Desk,
+    state: ProxyState,
     http: reqwest::Client,
     url: Url,
     to_client: tokio::sync::Mutex<W>,
@@ -241,7 +241,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             let link = Arc::clone(self);
             // In order: a read after a write must not see the state before it.
             let from = Whence { channel: CHANNEL, ..Whence::default() };
-            let call = self.desk.client_says(&from, &text).decide;
+            let call = self.state.client_says(&from, &text).decide;
             under_way.spawn(async move { link.send_message(&text, call, exchange).await });
             if waits {
                 let _ = tokio::time::timeout(ORDER, through).await;
@@ -275,11 +275,11 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Sends one message of the client, and handles its response.
-    async fn send_message(&self, text: &str, call: Option<Box<Call>>, mut exchange: Exchange) {
+    async fn send_message(&self, text: &str, call: Option<Box<ProxyCall>>, mut exchange: Exchange) {
         if let Some(call) = call {
             let ask =
                 |ask: String| async move { self.post(&ask, &mut Exchange::parse(&ask)).await };
-            match self.desk.decide(call, ask).await {
+            match self.state.decide(call, ask).await {
                 Decision::Answer(answer) => return self.write_line(&answer).await,
                 Decision::Nobody => return,
                 Decision::Server => {}
@@ -421,9 +421,9 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             let revision = answer.and_then(|one| message::member(one.result?, "protocolVersion"));
             self.known.lock().revision = revision.and_then(message::text);
         }
-        let back = self.desk.server_says(CHANNEL, &text);
+        let back = self.state.server_says(CHANNEL, &text);
         for record in back.records.iter().filter(|_| self.durable) {
-            self.desk.recorder.durable(record, LAST_WORDS).await;
+            self.state.recorder.durable(record, LAST_WORDS).await;
         }
         if !back.ours {
             self.write_line(back.changed.as_deref().unwrap_or(&text)).await;

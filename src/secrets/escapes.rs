@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_has_its_place_in_the_original() {
+    fn byte_offsets_of_resolved_text_map_to_the_original() {
         let text = r"é\n\u002dab%3Dc";
         let resolved = Resolved::parse(text).expect("it has escapes");
         assert_eq!(resolved.text, "é\n-ab=c");

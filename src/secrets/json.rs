@@ -17,7 +17,7 @@ struct StringSpan {
 }
 
 /// The name that the next string may be the value of, or of the list of.
-struct Name {
+struct PendingName {
     said: String,
     /// Byte offset of its end, or of the last of its values.
     to: usize,
@@ -25,7 +25,7 @@ struct Name {
 }
 
 /// A string that is no name, until the list that it is in has ended.
-struct Line<'a> {
+struct PendingString<'a> {
     place: StringSpan,
     said: Cow<'a, str>,
     /// True if its name says that it is a secret.
@@ -33,13 +33,13 @@ struct Line<'a> {
 }
 
 /// A text on its way, with other strings in the places of some.
-struct Written<'a> {
+struct JsonOutput<'a> {
     text: &'a str,
     out: String,
     done: usize,
 }
 
-impl Written<'_> {
+impl JsonOutput<'_> {
     fn put(&mut self, place: &StringSpan, clean: &str) {
         self.out.push_str(self.text.get(self.done..place.from).unwrap_or_default());
         self.out.push_str(&serde_json::Value::from(clean).to_string());
@@ -53,9 +53,9 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
     if !is_json {
         return rules.text(text, report);
     }
-    let mut written = Written { text, out: String::new(), done: 0 };
-    let mut list: Vec<Line<'_>> = Vec::new();
-    let mut name: Option<Name> = None;
+    let mut written = JsonOutput { text, out: String::new(), done: 0 };
+    let mut list: Vec<PendingString<'_>> = Vec::new();
+    let mut name: Option<PendingName> = None;
     let mut at = 0;
     while let Some(place) = next(text, at) {
         at = place.to;
@@ -74,13 +74,13 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
             if let Some(clean) = redact_string(rules, &said, report) {
                 written.put(&place, &clean);
             }
-            name = Some(Name { said: said.into_owned(), to: place.to, listed: false });
+            name = Some(PendingName { said: said.into_owned(), to: place.to, listed: false });
             continue;
         }
-        let is_secret = |of: &Name| names::is_secret(&of.said, &said, of.listed);
+        let is_secret = |of: &PendingName| names::is_secret(&of.said, &said, of.listed);
         let is_named = of.as_ref().is_some_and(is_secret) && !rules.is_allowed(&said);
-        name = of.filter(|of| of.listed).map(|of| Name { to: place.to, ..of });
-        list.push(Line { place, said, is_named });
+        name = of.filter(|of| of.listed).map(|of| PendingName { to: place.to, ..of });
+        list.push(PendingString { place, said, is_named });
     }
     end(rules, &mut list, &mut written, report);
     if written.done == 0 {
@@ -93,11 +93,11 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
 /// Writes the strings of a list that ended, or one that is in none, without their secrets.
 fn end(
     rules: &Recogniser,
-    list: &mut Vec<Line<'_>>,
-    written: &mut Written<'_>,
+    list: &mut Vec<PendingString<'_>>,
+    written: &mut JsonOutput<'_>,
     report: &mut Report,
 ) {
-    let may_span = |line: &Line<'_>| rules.has_own() || private::is_named(&line.said);
+    let may_span = |line: &PendingString<'_>| rules.has_own() || private::is_named(&line.said);
     let spans = list.len() > 1 && list.iter().any(may_span);
     let changed = if spans { lines(rules, list, report) } else { Vec::new() };
     for (at, line) in list.drain(..).enumerate() {
@@ -116,7 +116,7 @@ fn end(
 /// Removes secrets that have a part in more than one string of a list, as a patch has a key: the
 /// strings are lines of one text. Of our own rules only those of keys and of private spans match
 /// more than a line. Returns which strings changed, in order.
-fn lines(rules: &Recogniser, list: &mut [Line<'_>], report: &mut Report) -> Vec<usize> {
+fn lines(rules: &Recogniser, list: &mut [PendingString<'_>], report: &mut Report) -> Vec<usize> {
     let said: Vec<&str> = list.iter().map(|line| &*line.said).collect();
     let text = said.join("\n");
     let begin = |at: &mut usize, said: &&str| {
@@ -157,7 +157,7 @@ fn redact_string(rules: &Recogniser, said: &str, report: &mut Report) -> Option<
     rules.text(inner.as_deref().unwrap_or(said), report).or(inner)
 }
 
-impl Name {
+impl PendingName {
     /// Itself, when the string at a place is its value, or one of its list.
     fn for_value(self, text: &str, place: &StringSpan) -> Option<Self> {
         let between = text.get(self.to..place.from)?.split_whitespace().collect::<String>();
@@ -200,8 +200,8 @@ struct Lossy(String);
 
 impl<'de> Deserialize<'de> for Lossy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl Visitor<'_> for Reader {
+        struct LossyVisitor;
+        impl Visitor<'_> for LossyVisitor {
             type Value = Lossy;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,6 +212,6 @@ impl<'de> Deserialize<'de> for Lossy {
                 Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
             }
         }
-        deserializer.deserialize_bytes(Reader)
+        deserializer.deserialize_bytes(LossyVisitor)
     }
 }

@@ -13,7 +13,7 @@ const ALNUM_MIN: usize = 3;
 
 /// Test of a rule's match besides the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::secrets) enum Look {
+pub(in crate::secrets) enum MatchTest {
     /// Nothing: its form is enough.
     Any,
     /// Neither placeholder nor code.
@@ -34,7 +34,7 @@ pub(in crate::secrets) enum Look {
     Spoken,
 }
 
-impl Look {
+impl MatchTest {
     /// True if a match passes the test; `before` is the part of the match before the secret.
     pub(super) fn fits(self, before: &str, text: &str) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl Look {
     }
 }
 
-impl Look {
+impl MatchTest {
     /// The range of the secret in a match of the pattern: without the quotes around it, and for a
     /// value without quotes without the next value and the end of a sentence or a call.
     pub(super) fn secret_range(self, text: &str) -> Range<usize> {

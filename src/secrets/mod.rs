@@ -23,7 +23,7 @@ use aho_corasick::AhoCorasick;
 use regex::{Regex, RegexBuilder};
 
 use escapes::Resolved;
-use look::Look;
+use look::MatchTest;
 pub use masked::Masked;
 pub use rules::{RULES, Rule};
 
@@ -95,7 +95,7 @@ pub struct Recogniser {
     rules: Vec<Ready>,
     /// The words of all rules, each with its rules.
     words: AhoCorasick,
-    owners: Vec<Owner>,
+    owners: Vec<WordRule>,
     /// Matches that are no secrets, whatever rule matches.
     allowed: Vec<Regex>,
 }
@@ -104,7 +104,7 @@ pub struct Recogniser {
 type Found = (usize, usize, Option<usize>);
 
 /// The rule of a word; none of the one that private spans have.
-struct Owner {
+struct WordRule {
     rule: Option<usize>,
     /// True if its match begins with the word, and where a word begins.
     begins: bool,
@@ -113,7 +113,7 @@ struct Owner {
 struct Ready {
     name: Cow<'static, str>,
     pattern: Cow<'static, str>,
-    look: Look,
+    look: MatchTest,
     /// True if it runs on every text, because the words it needs are not known.
     always: bool,
     compiled: OnceLock<Regex>,
@@ -213,7 +213,7 @@ impl Recogniser {
             let first = first.map(|rest| rest.to_ascii_lowercase());
             let begins = |word: &str| first.as_ref().is_some_and(|first| first.starts_with(word));
             words.extend(rule.words);
-            let owner = |word: &&str| Owner { rule: Some(rules.len()), begins: begins(word) };
+            let owner = |word: &&str| WordRule { rule: Some(rules.len()), begins: begins(word) };
             owners.extend(rule.words.iter().map(owner));
             rules.push(Ready {
                 name: rule.name.into(),
@@ -224,11 +224,11 @@ impl Recogniser {
             });
         }
         words.push(private::NAME);
-        owners.push(Owner { rule: None, begins: false });
+        owners.push(WordRule { rule: None, begins: false });
         rules.extend(own.into_iter().map(|(name, regex)| Ready {
             name: name.to_owned().into(),
             pattern: "".into(),
-            look: Look::Any,
+            look: MatchTest::Any,
             always: true,
             compiled: OnceLock::from(regex),
         }));
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_of_many_forms_is_compiled_where_its_words_begin_alone() {
+    fn a_rule_of_many_forms_is_matched_only_where_its_words_begin() {
         let compiled = |text: &str| {
             let recogniser = Recogniser::default();
             assert_eq!(recogniser.json(text, &mut Report::default()), None);

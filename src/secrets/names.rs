@@ -5,7 +5,7 @@ use super::value::{is_placeholder, is_prose, is_random};
 
 /// Kind of value expected after a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     /// Anything.
     Any,
     /// Something a person made up, of several words as well.
@@ -120,20 +120,22 @@ const PASSES: [&str; 10] =
 /// True if a value, or an element of a list, in a member of that name is a secret.
 pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     let kind = kind(&words(name));
-    if kind == Kind::Any || value.trim().is_empty() || is_placeholder(value) {
+    if kind == ValueKind::Any || value.trim().is_empty() || is_placeholder(value) {
         return false;
     }
     let count = value.split_whitespace().count();
     let is_path = value.starts_with(['/', '~', '.']) || value.contains(":\\");
     match kind {
-        Kind::Any => false,
+        ValueKind::Any => false,
         // A working directory has that name, too.
-        Kind::Phrase if count == 1 => !(is_path && name.to_ascii_lowercase().ends_with("pwd")),
-        Kind::Phrase => count <= PHRASE_WORDS_MAX && !value.to_ascii_lowercase().contains("pass"),
-        Kind::Header => count <= SECRET_WORDS_MAX || value.chars().any(|c| c.is_ascii_digit()),
-        Kind::Secret => count <= SECRET_WORDS_MAX,
-        Kind::Drawn if listed => is_random(value),
-        Kind::Drawn => {
+        ValueKind::Phrase if count == 1 => !(is_path && name.to_ascii_lowercase().ends_with("pwd")),
+        ValueKind::Phrase => {
+            count <= PHRASE_WORDS_MAX && !value.to_ascii_lowercase().contains("pass")
+        }
+        ValueKind::Header => count <= SECRET_WORDS_MAX || value.chars().any(|c| c.is_ascii_digit()),
+        ValueKind::Secret => count <= SECRET_WORDS_MAX,
+        ValueKind::Drawn if listed => is_random(value),
+        ValueKind::Drawn => {
             let digits = value.chars().any(|c| c.is_ascii_digit());
             let letters = value.chars().any(|c| c.is_ascii_alphabetic());
             count == 1 && digits && letters && value.chars().count() >= TOKEN_CHARS_MIN
@@ -155,7 +157,7 @@ pub(super) enum Form {
 pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool {
     let words = words(name);
     let kind = match &*words {
-        [one] if one == "pwd" => Kind::Phrase,
+        [one] if one == "pwd" => ValueKind::Phrase,
         words => kind(words),
     };
     let digits = value.chars().any(|c| c.is_ascii_digit());
@@ -164,14 +166,14 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
     let mixed = digits || value.contains(other);
     let count = value.split_whitespace().count();
     match kind {
-        Kind::Any | Kind::Header => false,
-        Kind::Phrase if count > 1 => {
+        ValueKind::Any | ValueKind::Header => false,
+        ValueKind::Phrase if count > 1 => {
             let prose = value.split_whitespace().any(is_prose) || value.ends_with(['.', ':', '?']);
             count <= PHRASE_WORDS_MAX && !prose && !value.to_ascii_lowercase().contains("pass")
         }
-        Kind::Phrase if mixed || form == Form::Quoted => true,
+        ValueKind::Phrase if mixed || form == Form::Quoted => true,
         // A variable is named after its content, with words between underscores.
-        Kind::Phrase => {
+        ValueKind::Phrase => {
             let small = value.to_ascii_lowercase();
             let variable = ["pass", "pwd", "secret", "token", "_"];
             form == Form::Set
@@ -179,8 +181,8 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
                 && !variable.iter().any(|part| small.contains(part))
                 && !is_prose(value)
         }
-        Kind::Secret => count == 1 && mixed && value.chars().count() >= WORD_CHARS_MIN,
-        Kind::Drawn => {
+        ValueKind::Secret => count == 1 && mixed && value.chars().count() >= WORD_CHARS_MIN,
+        ValueKind::Drawn => {
             // In a sentence or in code, what has words between underscores is a name.
             let named = form == Form::Bare && value.contains('_') && !is_random(value);
             !is_a_place(&words)
@@ -207,8 +209,8 @@ fn is_a_place(words: &[String]) -> bool {
     words.iter().any(|word| NO_SECRET.contains(&word.as_str()))
 }
 
-fn kind(words: &[String]) -> Kind {
-    let Some((last, before)) = words.split_last() else { return Kind::Any };
+fn kind(words: &[String]) -> ValueKind {
+    let Some((last, before)) = words.split_last() else { return ValueKind::Any };
     let last = singular(last);
     let plain = before.concat() + last;
     let pair = before.last().map(|word| format!("{word}{last}"));
@@ -219,17 +221,17 @@ fn kind(words: &[String]) -> Kind {
     };
     let passes = before.last().is_some_and(|word| !PASSES.contains(&word.as_str()));
     if ends(&PHRASES) || passes && matches!(last, "pass" | "pwd") {
-        Kind::Phrase
+        ValueKind::Phrase
     } else if HEADERS.contains(&&*plain) {
-        Kind::Header
+        ValueKind::Header
     } else if ends(&SECRETS) || is_one(&SECRET_WORDS) {
-        Kind::Secret
+        ValueKind::Secret
     } else if is_one(&DRAWN_WORDS) {
-        if is_a_place(words) { Kind::Any } else { Kind::Drawn }
+        if is_a_place(words) { ValueKind::Any } else { ValueKind::Drawn }
     } else if BEHIND.contains(&last) {
         kind(before)
     } else {
-        Kind::Any
+        ValueKind::Any
     }
 }
 
@@ -269,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_words_it_is_made_of() {
+    fn a_name_is_split_into_its_words() {
         for (name, expected) in [
             ("apiKey", "api key"),
             ("AWS_SECRET_ACCESS_KEY", "aws secret access key"),
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_pages_open_nothing() {
+    fn names_of_page_tokens_are_no_secrets() {
         assert!(
             is_public_name("nextPageToken")
                 && is_public_name("page_token")

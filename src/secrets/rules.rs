@@ -5,7 +5,7 @@
 //! The forms are those that the issuers of these keys publish. The last rules are not specific to
 //! an issuer and go by what precedes a value; they come last because an earlier rule says more.
 
-use super::look::Look;
+use super::look::MatchTest;
 
 /// The rule for JSON members whose name marks a secret.
 pub(super) const MEMBER: &str = "secret-member";
@@ -19,7 +19,7 @@ pub struct Rule {
     pub finds: &'static str,
     pub(super) words: &'static [&'static str],
     pub(super) pattern: &'static str,
-    pub(super) look: Look,
+    pub(super) look: MatchTest,
 }
 
 const fn form(
@@ -28,11 +28,11 @@ const fn form(
     words: &'static [&'static str],
     pattern: &'static str,
 ) -> Rule {
-    Rule { name, finds, words, pattern, look: Look::Any }
+    Rule { name, finds, words, pattern, look: MatchTest::Any }
 }
 
 impl Rule {
-    const fn with_look(self, look: Look) -> Self {
+    const fn with_look(self, look: MatchTest) -> Self {
         Self { look, ..self }
     }
 }
@@ -215,118 +215,118 @@ pub const RULES: &[Rule] = &[
         &["://"],
         r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s/:@"'<>\\\[]*:(?P<s>[^\s/@"'<>\\]+)@"#,
     )
-    .with_look(Look::Meant),
-    variant("url-password", &["://"], r"\bhttps?://(?P<s>[A-Za-z0-9_-]{20,})@").with_look(Look::Random),
+    .with_look(MatchTest::Meant),
+    variant("url-password", &["://"], r"\bhttps?://(?P<s>[A-Za-z0-9_-]{20,})@").with_look(MatchTest::Random),
     form(
         "authorization",
         "credentials in headers: Authorization, Bearer, X-Api-Key, private tokens",
         &["authorization", "bearer", "x-api-key", "private-token", "x-auth-token"],
         r#"(?i)(?:\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?(?:basic|bearer|digest|token|apikey)\s{1,5}|\bbearer\s{1,5}|\b(?:x-api-key|private-token|x-auth-token)\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?)(?P<s>[A-Za-z0-9._~+/=-]{12,})"#,
     )
-    .with_look(Look::Random),
+    .with_look(MatchTest::Random),
     variant(
         "authorization",
         &["basic "],
         r#"(?i)\bauthorization\\*["']?\s{0,5}[:=]\s{0,5}\\*["']?basic\s{1,5}(?P<s>[A-Za-z0-9+/]{8,}={0,2})"#,
     )
-    .with_look(Look::Spoken),
+    .with_look(MatchTest::Spoken),
     form(
         "cookie",
         "cookies in headers",
         &["cookie:"],
         r"(?i)\b(?:set-)?cookie:[ \t]{0,5}(?P<s>[A-Za-z0-9_.-]+=[^\s;]{12,}(?:; ?[A-Za-z0-9_.-]+=[^\s;]*)*)",
     )
-    .with_look(Look::Random),
+    .with_look(MatchTest::Random),
     form(
         "netrc",
         "passwords in .netrc",
         &["machine ", "default login"],
         r"\b(?:machine\s{1,9}\S+|default)\s{1,9}login\s{1,9}\S+\s{1,9}password\s{1,9}(?P<s>\S+)",
     )
-    .with_look(Look::Meant),
+    .with_look(MatchTest::Meant),
     form(
         "command-password",
         "passwords and tokens given to a command: --password x, curl -u user:x, mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, --from-literal=name=x; in PowerShell -Password \"x\", ConvertTo-SecureString \"x\", $env:TOKEN = \"x\"",
         &["-pass", "-token", "-api", "-secret", "-pwd", "-access-key"],
         r#"--(?:[a-z0-9]+-){0,4}(?:password|passphrase|passwd|pass|pwd|token|api-?key|secret|secret-key|access-key)[= ](?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#,
     )
-    .with_look(Look::Given),
+    .with_look(MatchTest::Given),
     variant(
         "command-password",
         &["curl"],
         r#"\bcurl\b[^\n|;]*?\s(?:-u|--user)[= ]?["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{4,})"#,
     )
-    .with_look(Look::Meant),
+    .with_look(MatchTest::Meant),
     variant("command-password", &["http -a", "https -a"], r#"\bhttps? -a ["']?[A-Za-z0-9._@+-]+:(?P<s>[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["mysql", "mariadb"], r#"\b(?:mysql[a-z]*|mariadb(?:-[a-z]+)?)\s(?:[^\n|;]*?\s)?-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["sshpass"], r#"\bsshpass\s{1,5}(?:-v\s{1,5})?-p\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["login"], r#"\b(?:docker|podman|buildah|nerdctl|skopeo|helm|oras|crane|oc|az)(?:\s{1,5}[a-z]+){0,2}\s{1,5}login\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["redis-cli"], r#"\bredis-cli\b[^\n|;]*?\s-a\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["ldap"], r#"\bldap[a-z]+\b[^\n|;]*?\s-w\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["mongo"], r#"\bmongo[a-z]*\b[^\n|;]*?\s-p\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["sqlcmd", "mosquitto_", "zip "], r#"\b(?:sqlcmd|mosquitto_[a-z]+|(?:un)?zip)\b[^\n|;]*?\s-P\s{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["7z "], r#"\b7z\s[^\n|;]*?\s-p(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["smbclient", "rpcclient"], r#"\b(?:smb|rpc)client\b[^\n|;]*?\s-U\s{0,5}["']?[^\s"'%]+%(?P<s>[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["storepass", "keypass"], r#"-(?:src|dest)?(?:store|key)pass\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["pass:"], r#"-pass(?:in|out)?\s{1,5}["']?pass:(?P<s>[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["chpasswd"], r#"\becho\s{1,5}["']?[^\s:"'|]+:(?P<s>[^\s"'|;&<>]{3,})["']?\s{0,5}\|\s{0,5}(?:sudo\s{1,5})?chpasswd"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["sudo -s"], r#"\becho\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})\s{0,5}\|\s{0,5}sudo -S"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["htpasswd"], r#"\bhtpasswd\s{1,5}-[A-Za-z]*b[A-Za-z]*\s{1,5}\S+\s{1,5}\S+\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["from-literal"], r#"--from-literal[= ]["']?[A-Za-z0-9_.-]+=(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["configure set"], r#"\bconfigure set \S*(?:secret_access_key|session_token)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["requirepass", "masterauth"], r#"\b(?:requirepass|masterauth)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["-password", "-passphrase", "-token", "-api", "-secret", "-access"], r#"(?i)\B-[a-z]{0,20}(?:password|passphrase|token|api-?key|secret(?:-?key)?|access-?key)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*")"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["securestring"], r#"(?i)\bConvertTo-SecureString\s{1,5}(?:-(?:AsPlainText|Force|String)\s{1,5}){0,3}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>()-][^\s"'|;&<>()]{2,})"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     variant("command-password", &["$env:"], r#"(?i)\$env:(?:[a-z0-9]{1,30}_){0,5}(?:token|secret|password|passphrase|passwd|pwd|pass|api_?key|(?:access|secret|private)_?key|credential)\s{0,5}=\s{0,5}(?P<s>'[^'\n]{4,}'|\\*"[^"\\\n]{4,}\\*")"#)
-        .with_look(Look::Given),
+        .with_look(MatchTest::Given),
     form(
         "password",
         "quoted values that a password's name stands before, in code and settings",
         &["password", "passwd", "passphrase", "pwd"],
         r#"(?i)(?:password|passwd|passphrase|pwd)\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["'](?P<s>[^\s"'\\]{4,})\\*["']"#,
     )
-    .with_look(Look::Meant),
+    .with_look(MatchTest::Meant),
     form(
         "environment",
         "variables of an environment that are called a password",
         &["password", "passwd", "passphrase", "_pwd", "_pass"],
         r#"(?m)(?:^|[\s;])(?:export\s{1,5})?[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS)=(?P<s>[^\s"';]{4,})"#,
     )
-    .with_look(Look::Meant),
+    .with_look(MatchTest::Meant),
     form(
         "password-line",
         "lines of settings that are called a password",
         &["password", "passwd", "passphrase"],
         r#"(?im)^[ \t]*[a-z0-9_.-]*(?:password|passwd|passphrase)[ \t]{0,5}[=:][ \t]{0,5}(?P<s>[^\s"']{4,})[ \t]*\r?$"#,
     )
-    .with_look(Look::Line),
+    .with_look(MatchTest::Line),
     form(
         "secret",
         "random values that a key's, token's or secret's name stands before",
         &["secret", "token", "api_key", "apikey", "api-key", "access_key", "private_key", "credential"],
         r#"(?i)\b[A-Za-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[A-Za-z0-9_]{0,20}\\*["']?\s{0,5}(?:=>|:=|=|:)\s{0,5}\\*["']?(?P<s>[A-Za-z0-9_.~+/=-]{12,})"#,
     )
-    .with_look(Look::Named),
+    .with_look(MatchTest::Named),
     form(
         "assignment",
         "values that a secret's name is given in text: password=x, ?token=x, api_key: x, Pwd=x; quoted or not; the api key is x",
@@ -337,7 +337,7 @@ pub const RULES: &[Rule] = &[
         ],
         r#"(?i)[A-Za-z0-9_.-]{0,40}(?:passw(?:or)?d|passphrase|passcode|pwd|[_-]pass|[a-z]Pass|secret|token|api[_-]?key|(?:access|private|signing|encryption|master|account)[_-]?key|credential|jwt)[A-Za-z0-9_-]{0,20}\\*["']?\]?[ \t]{0,5}(?:=>|:=|=|:)[ \t]{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'`;|<>]{3,})"#,
     )
-    .with_look(Look::Assigned),
+    .with_look(MatchTest::Assigned),
     variant(
         "assignment",
         &[
@@ -346,38 +346,38 @@ pub const RULES: &[Rule] = &[
         ],
         r#"["'][A-Za-z0-9_.-]{4,60}["'],[ \t]{0,5}(?P<s>'[^'\n]{3,}'|"[^"\\\n]{3,}")[ \t]{0,5}\)"#,
     )
-    .with_look(Look::Assigned),
+    .with_look(MatchTest::Assigned),
     variant(
         "assignment",
         &["password>", "passwd>", "passphrase>", "secret>", "token>", "apikey>", "password\">"],
         r#"(?i)<(?:[a-z]{1,20} name=")?[a-z0-9_.:-]{0,40}(?:password|passwd|passphrase|secret|token|apikey)"?>(?P<s>[^<>\s]{3,})</"#,
     )
-    .with_look(Look::Given),
+    .with_look(MatchTest::Given),
     variant(
         "assignment",
         &["password", "identified by"],
         r"(?i)\b(?:password|identified by)\s{1,5}(?P<s>'[^'\n]{4,}')",
     )
-    .with_look(Look::Given),
+    .with_look(MatchTest::Given),
     variant(
         "assignment",
         &["password", "passphrase"],
         r#"(?i)(?:password|passphrase)[ \t]{1,5}(?:(?:is|was):?[ \t]{1,5})?(?P<s>[^\s"'`;|<>/]{6,})"#,
     )
-    .with_look(Look::Spoken),
+    .with_look(MatchTest::Spoken),
     variant(
         "assignment",
         &["key is", "key was", "key lautet", "key ist", "token is", "token was", "secret is"],
         r"(?i)\b(?:(?:secret|access|api|private|signing|encryption|master|account)[ _-]key|token|secret)[ \t]{1,5}(?:is|was|lautet|ist):?[ \t]{1,5}(?P<s>[a-z0-9_~+/=-]{16,})",
     )
-    .with_look(Look::Random),
+    .with_look(MatchTest::Random),
     variant(
         "assignment",
         &["lautet", "password is:", "passphrase is:"],
         r#"(?im)\b(?:(?:kennwort|passwort|passphrase|password)[ \t]{1,5}lautet:?|(?:password|passphrase)[ \t]{1,5}is:)[ \t]{1,5}(?P<s>[^\s"'`;|<>]{6,}[^\s"'`;|<>.,!])[.,!]?[ \t]*\r?$"#,
     )
-    .with_look(Look::Given),
-    variant("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").with_look(Look::Given),
+    .with_look(MatchTest::Given),
+    variant("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").with_look(MatchTest::Given),
     form(
         MEMBER,
         "members of JSON whose name says so: password, passphrase, db_pass, apiKey, token, client_secret, credential, authorization",

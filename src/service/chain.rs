@@ -1,11 +1,11 @@
-//! The line of a session walked both ways, with what a listing shows of each; and the session of it
-//! that is shown in place of one without a task. It must not write a link.
+//! The chain of a session walked both ways, with what a listing shows of each; and the session of
+//! it that is shown in place of one without a task. It must not write a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Caller, Service, ServiceResult,
-    line::{LINE_MAX, continued, continues, read_before, restored_from, saved_at},
+    links::{LINKS_MAX, continued, continues, read_before, restored_from, saved_at},
     notebook::no_notebook,
 };
 use crate::{
@@ -48,8 +48,8 @@ impl Service {
     /// The sessions that a session continues and those that continue it, the first one first.
     ///
     /// # Errors
-    /// `session_not_found`, and those of the engine. A session of a line that is gone or of another
-    /// workspace ends it.
+    /// `session_not_found`, and those of the engine. A session of a chain that is gone or of
+    /// another workspace ends it.
     pub async fn chain_of(
         &self,
         caller: &Caller,
@@ -60,7 +60,7 @@ impl Service {
         let mut line = vec![own];
         let mut elsewhere = None;
         while let Some((before, _)) = line.last().and_then(continued)
-            && line.len() < LINE_MAX
+            && line.len() < LINKS_MAX
             && !line.iter().any(|info| info.key.session == before)
             && let Ok(info) = self.store.info(&caller.key(&before)).await
         {
@@ -110,7 +110,7 @@ impl Service {
         {
             return Ok(None);
         }
-        let mut line = self.line_before(key).await?;
+        let mut line = self.links_before(key).await?;
         let mut nearest = line.pop();
         while let Some(link) = nearest.take() {
             if line.is_empty() || self.peek_facts(&link.key, says).await? {

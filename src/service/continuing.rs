@@ -93,7 +93,7 @@ impl Service {
         let (name, room) = (session.to_string(), room - beside);
         let look =
             move |facts: &Facts| harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-        let continues = self.line_before(&key).await?.pop().map(|link| link.key.session);
+        let continues = self.links_before(&key).await?.pop().map(|link| link.key.session);
         let (mut view, text) = self.look_over_line(&key, None, look).await?;
         let tokens_max = tokens_max as u64;
         view.tokens = (view.tokens + (beside + AROUND_TOKENS) as u64).min(tokens_max);

@@ -4,7 +4,7 @@
 
 use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status, Via,
-    is_notebook, line::continues, notebook::no_notebook, store_error::unwritten,
+    is_notebook, links::continues, notebook::no_notebook, store_error::unwritten,
 };
 use crate::{
     event::{Origin, Position, SessionId, SessionKey},
@@ -13,8 +13,8 @@ use crate::{
 
 /// The latest sessions of a directory that are considered.
 const SESSIONS_MAX: usize = 8;
-/// Sessions of one line that are followed.
-const LINE_MAX: usize = 100;
+/// Sessions of one chain that are followed.
+const LINKS_MAX: usize = 100;
 
 /// A session of the caller's directory.
 pub(super) struct Local {
@@ -200,7 +200,7 @@ impl Service {
             return Ok(None);
         }
         let mut end = session.clone();
-        for _ in 0..LINE_MAX {
+        for _ in 0..LINKS_MAX {
             let key = caller.key(&end);
             let Ok(info) = self.store.info(&key).await else { break };
             if !info.metadata.contains_key(&continued()) {

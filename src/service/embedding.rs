@@ -309,11 +309,11 @@ impl Service {
             batch.slices.into_iter().map(|(one, range)| WantedEvents { range, ..one }).collect();
         index.add(made.finish(), &read);
         let service = self.clone();
-        let settle = async move {
-            service.settle_parts(&index).await;
+        let stored = async move {
+            service.store_parts(&index).await;
             Ok(())
         };
-        apart(settle).await?;
+        apart(stored).await?;
         Ok(true)
     }
 

@@ -10,7 +10,9 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Held, ResearchOptions, Room, Service, ServiceResult, line::LineLink, places::aside};
+use super::{
+    Held, ResearchOptions, Room, Service, ServiceResult, links::PriorSession, places::aside,
+};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
@@ -84,7 +86,7 @@ pub(super) struct Kept {
     /// The state at the checkpoint of a note's number, and its approximate bytes.
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// The facts of the sessions that it continues, and its own after them.
-    line: Option<(Vec<LineLink>, Box<Facts>)>,
+    line: Option<(Vec<PriorSession>, Box<Facts>)>,
     held: InRoom,
 }
 
@@ -325,7 +327,7 @@ impl Service {
         key: &SessionKey,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let before = self.line_before(key).await?;
+        let before = self.links_before(key).await?;
         if before.is_empty() {
             return self.view_facts(key, |_, facts| look(facts)).await;
         }
@@ -343,7 +345,7 @@ impl Service {
                     self.note_writers(key, &link.key).await?;
                 }
                 let facts = Facts::from_workspace(info.workspace.as_deref());
-                let mut facts = self.facts_of_line(&before, facts).await?;
+                let mut facts = self.facts_of_links(&before, facts).await?;
                 facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
                 kept.line = Some((before.clone(), Box::new(facts)));
@@ -352,7 +354,7 @@ impl Service {
             if self.fold_some(key, facts, info.tail).await? {
                 if let Some(again) = facts.again() {
                     drop(kept);
-                    let mut facts = self.facts_of_line(&before, again).await?;
+                    let mut facts = self.facts_of_links(&before, again).await?;
                     facts.begin(key.session.as_str());
                     let mut kept = self.kept(&slot, key, &mut info).await?;
                     kept.line = Some((before.clone(), Box::new(facts)));
@@ -404,14 +406,14 @@ impl Service {
 
     /// The facts of a session as of a position, after those of the sessions that it continues.
     async fn line_facts_at(&self, key: &SessionKey, to: Position) -> ServiceResult<Facts> {
-        let before = self.line_before(key).await?;
+        let before = self.links_before(key).await?;
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
         let workspace = self.store.info(key).await?.workspace;
         let mut known = Facts::from_workspace(workspace.as_deref());
         loop {
-            let mut facts = self.facts_of_line(&before, known).await?;
+            let mut facts = self.facts_of_links(&before, known).await?;
             facts.begin(key.session.as_str());
             self.fold_to(key, &mut facts, to).await?;
             match facts.again() {
@@ -423,7 +425,11 @@ impl Service {
 
     /// The facts of sessions that continue one another, each as far as the next one has read it.
     /// `facts` is empty, and may know what is to be left out.
-    async fn facts_of_line(&self, line: &[LineLink], mut facts: Facts) -> ServiceResult<Facts> {
+    async fn facts_of_links(
+        &self,
+        line: &[PriorSession],
+        mut facts: Facts,
+    ) -> ServiceResult<Facts> {
         loop {
             facts = self.folded_line(line, facts).await?;
             match facts.again() {
@@ -433,7 +439,7 @@ impl Service {
         }
     }
 
-    async fn folded_line(&self, line: &[LineLink], mut facts: Facts) -> ServiceResult<Facts> {
+    async fn folded_line(&self, line: &[PriorSession], mut facts: Facts) -> ServiceResult<Facts> {
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {

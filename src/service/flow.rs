@@ -12,7 +12,7 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use super::{Caller, Code, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Batch, Fence, Position, SessionId, limits},
-    store::{Appended, Placed},
+    store::{Appended, PlacedEvent},
 };
 
 /// Bytes counted for an event besides its body.
@@ -25,7 +25,7 @@ const COUNTING_MAX: usize = 100_000;
 #[derive(Debug)]
 pub struct FlowRequest<T> {
     /// The caller's name for it.
-    pub ticket: T,
+    pub tag: T,
     /// Session it belongs to.
     pub session: SessionId,
     /// The batch. An error keeps its place in the session's order.
@@ -36,7 +36,7 @@ pub struct FlowRequest<T> {
 #[derive(Debug)]
 pub struct FlowAnswer<T> {
     /// The caller's name for it.
-    pub ticket: T,
+    pub tag: T,
     /// Session it belongs to.
     pub session: SessionId,
     /// Its positions, once durable.
@@ -222,8 +222,8 @@ impl Ends {
                 // Nothing was written; each for itself shows which one it was.
                 Err(error) if is_about_content(&error) => {}
                 Err(error) => {
-                    let refused = |FlowRequest { ticket, session, .. }| FlowAnswer {
-                        ticket,
+                    let refused = |FlowRequest { tag, session, .. }| FlowAnswer {
+                        tag,
                         session,
                         result: Err(error.clone()),
                     };
@@ -232,7 +232,7 @@ impl Ends {
             }
         }
         let mut answers = Vec::with_capacity(group.len());
-        for FlowRequest { ticket, session, mut batch } in group {
+        for FlowRequest { tag, session, mut batch } in group {
             let expected = batch.as_ref().ok().and_then(|batch| batch.if_position);
             if let Ok(batch) = &mut batch {
                 batch.if_position =
@@ -242,7 +242,7 @@ impl Ends {
             if let Ok(appended) = &result {
                 *counting = counting.after(expected, appended);
             }
-            answers.push(FlowAnswer { ticket, session, result });
+            answers.push(FlowAnswer { tag, session, result });
         }
         answers
     }
@@ -276,15 +276,15 @@ fn joined<T>(group: &[FlowRequest<T>], mut counting: Counting) -> Batch {
 fn spread<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T>> {
     let Appended { events, mut first_position, next_position: end, receipt, repeated } = appended;
     let mut placed = events.into_iter();
-    let share = |FlowRequest { ticket, session, batch }| {
+    let share = |FlowRequest { tag, session, batch }| {
         let count = batch.map_or(0, |batch: Batch| batch.events.len());
-        let events: Vec<Placed> = placed.by_ref().take(count).collect();
+        let events: Vec<PlacedEvent> = placed.by_ref().take(count).collect();
         first_position = events.first().map_or(first_position, |event| event.position);
         let next_position = events.last().map_or(first_position, |event| event.position.plus(1));
         // The events that the server added come after the last one.
         let next_position = if placed.len() == 0 { end } else { next_position };
         let share = Appended { events, first_position, next_position, receipt, repeated };
-        FlowAnswer { ticket, session, result: Ok(share) }
+        FlowAnswer { tag, session, result: Ok(share) }
     };
     group.into_iter().map(share).collect()
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Code, Service, ServiceResult,
-    line::{continued, is_beside},
+    links::{continued, is_beside},
     past::{Past, past},
 };
 use crate::{
@@ -74,7 +74,7 @@ impl Service {
             match self.peek_view(&info.key, look).await {
                 Ok((past, true, _)) if last.is_none() => {
                     let mut until = past.info.created_at;
-                    for link in self.line_before(&past.info.key).await?.into_iter().rev() {
+                    for link in self.links_before(&past.info.key).await?.into_iter().rev() {
                         before.push((link.key, std::mem::replace(&mut until, link.created_at)));
                     }
                     last = Some(past);

@@ -32,7 +32,7 @@ mod hosted;
 mod indexing;
 mod kept;
 mod lasting;
-mod line;
+mod links;
 mod marking;
 mod marks;
 mod memory;
@@ -121,8 +121,8 @@ pub use window::{WINDOW_TOKENS_MAX, WindowCall, WindowView};
 
 pub use crate::search::EntityKind;
 pub use crate::store::{
-    Appended, BEGAN_KEY, Change, ENDED_KEY, Gap, Health, NewSession, Placed, Receipt, SessionInfo,
-    TAIL_KEY,
+    Appended, BEGAN_KEY, Change, ENDED_KEY, Gap, Health, NewSession, PlacedEvent, Receipt,
+    SessionInfo, TAIL_KEY,
 };
 use crate::{
     access::PerTenant,

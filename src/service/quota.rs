@@ -104,7 +104,7 @@ impl Service {
         records: usize,
         body_bytes: usize,
     ) -> ServiceResult<()> {
-        let quotas = self.ledger.quotas.of(tenant);
+        let quotas = self.ledger.quotas.get(tenant);
         if *quotas == Quotas::default() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! `get_research_session`: the subject and state of a session, one step of it, the rest of a list,
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
-use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, line::read_before};
+use super::{BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, links::read_before};
 use crate::{
     api::{cursor::Cursor, find::FindAnswer, overview::PageAnswer, step::StepAnswer},
     event::{Point, Range, SessionId, SessionKey, Timestamp, kinds, limits},
@@ -45,7 +45,7 @@ pub enum Recovered {
     /// The rest of a list.
     Page(PageAnswer),
     /// Matches of the words.
-    RecoveredSession(Box<FindAnswer>),
+    Found(Box<FindAnswer>),
 }
 
 /// Answer to a reader, with its session.

@@ -8,7 +8,7 @@ use super::{
     Via,
     bind::candidate,
     directory::{Local, Meant, meant, without_research},
-    line::continues,
+    links::continues,
     step::{
         StepCall, Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line,
         is_other_work, judge,

@@ -8,7 +8,7 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
     chain::ChainLink,
-    line::{continues, is_beside, read_before, restored_from, saved_at},
+    links::{continues, is_beside, read_before, restored_from, saved_at},
     past::{Past, past},
     store_error::unwritten,
     titles::title_elsewhere,
@@ -301,7 +301,7 @@ impl Service {
             chosen = next;
         }
         let info = chosen.clone();
-        let line = self.line_before(&info.key).await?;
+        let line = self.links_before(&info.key).await?;
         let is_other = |other: &&SessionInfo| {
             other.worked_at() > info.worked_at()
                 && !line.iter().any(|link| link.key == other.key)
@@ -390,7 +390,7 @@ impl Service {
             Some((other, _)) => return Ok(Some(format!("session {id} continues {other} already"))),
             None => {}
         }
-        let line = self.line_before(&before.key).await?;
+        let line = self.links_before(&before.key).await?;
         if line.iter().any(|link| link.key.session == *id) {
             return Ok(Some(format!("session {from} continues {id}")));
         }

@@ -7,7 +7,7 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
     checkpoints::Before,
-    line::{SAVED, is_beside, saved},
+    links::{SAVED, is_beside, saved},
     titles::title_of,
     values::{self, check_workspace},
 };

@@ -154,7 +154,7 @@ impl Service {
         &self,
         take: &mut dyn FnMut(BackupPart, Bytes) -> io::Result<()>,
     ) -> ServiceResult<BackupMade> {
-        let mut part = |store::Part { path, bytes }| {
+        let mut part = |store::FilePart { path, bytes }| {
             take(BackupPart { path, bytes: bytes.len() as u64 }, bytes)
         };
         self.store.backup(&mut part).map(BackupMade::from).map_err(|error| match error {

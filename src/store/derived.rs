@@ -4,10 +4,10 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
-use super::{StoreError, StoreResult, Survival};
+use super::{StoreError, StoreFuture, StoreResult, Survival};
 pub use crate::env::Mapped;
 use crate::event::{Position, Range, SessionHash, SessionKey, Timestamp};
 
@@ -30,7 +30,7 @@ impl fmt::Display for DerivedName {
 
 /// Events of one session that a derived file was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldEvents {
     /// The session that wrote them.
     pub key: SessionKey,
     /// Id of the session itself; another one may have its name later.
@@ -41,7 +41,7 @@ pub struct Held {
     pub rewritten: u64,
 }
 
-impl Held {
+impl HeldEvents {
     /// True if it holds events of a session, at one of `positions` where they are named.
     #[must_use]
     pub fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
@@ -59,7 +59,7 @@ pub struct DerivedFile {
     /// Name that the caller gave it.
     pub label: Arc<[u8]>,
     /// Events it was made from.
-    pub holds: Arc<[Held]>,
+    pub holds: Arc<[HeldEvents]>,
     /// Bytes of it, those of the label and of what it holds left out.
     pub bytes: u64,
 }
@@ -72,7 +72,7 @@ pub struct Since {
     pub(super) epoch: u64,
     /// The last change that was handed out.
     pub(super) number: u64,
-    /// The last session at rest that was handed out, while all of them are.
+    /// The last evicted session that was handed out, while all of them are.
     pub(super) walked: Walked,
 }
 
@@ -159,9 +159,9 @@ pub trait Derived: Send + Sync {
     fn put_derived<'a>(
         &'a self,
         label: &'a [u8],
-        holds: Vec<Held>,
+        holds: Vec<HeldEvents>,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, StoreResult<DerivedName>> {
+    ) -> StoreFuture<'a, DerivedName> {
         let _ = (label, holds, bytes);
         async { Err(not_offered()) }.boxed()
     }
@@ -180,13 +180,13 @@ pub trait Derived: Send + Sync {
     }
 
     /// Takes a derived file away; one that is gone is success. Its bytes are in no file then, but
-    /// where it is open: then they go after the last reader, with a later settling, erasure or
+    /// where it is open: then they go after the last reader, with a later flush, erasure or
     /// start.
     ///
     /// # Errors
     /// [`StoreError::Io`]: it is not there any more, and bytes of it may be left until a later
-    /// erasure, settling or start.
-    fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
+    /// erasure, flush or start.
+    fn drop_derived(&self, name: DerivedName) -> StoreFuture<'_, ()> {
         let _ = name;
         async { Err(not_offered()) }.boxed()
     }
@@ -197,7 +197,7 @@ pub trait Derived: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::NotOffered`].
-    fn moved(&self, since: Since, limit: usize) -> BoxFuture<'_, StoreResult<Moves>> {
+    fn moved(&self, since: Since, limit: usize) -> StoreFuture<'_, Moves> {
         let _ = (since, limit);
         async { Err(not_offered()) }.boxed()
     }
@@ -216,7 +216,7 @@ fn not_offered() -> StoreError {
 ///
 /// # Errors
 /// [`StoreError::TooMuch`].
-pub fn check_size(label: &[u8], holds: &[Held], bytes: &[u8]) -> StoreResult<()> {
+pub fn check_size(label: &[u8], holds: &[HeldEvents], bytes: &[u8]) -> StoreResult<()> {
     let sizes = [
         ("bytes of a label", label.len(), LABEL_BYTES_MAX),
         ("sessions in a derived file", holds.len(), HELD_MAX),

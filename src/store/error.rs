@@ -3,6 +3,8 @@
 
 use std::io;
 
+use futures_util::future::BoxFuture;
+
 use crate::{
     env::Short,
     event::{EventId, Position, Range, SessionId},
@@ -12,6 +14,9 @@ use super::Gap;
 
 /// Result of a store's method.
 pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Future of an operation of the store.
+pub type StoreFuture<'a, T> = BoxFuture<'a, StoreResult<T>>;
 
 /// Reason for which a store refused or failed.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,11 @@
 
 use std::io;
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
 
-use super::{Backup, KeyReport, Part, Recovery, Repaired, StoreError, StoreResult, Verified};
+use super::{
+    Backup, FilePart, KeyReport, Recovery, Repaired, StoreError, StoreFuture, StoreResult, Verified,
+};
 use crate::event::SessionKey;
 
 /// The upkeep of a store by a person. What an engine does not override answers
@@ -16,7 +18,7 @@ pub trait Maintain: Send + Sync {
     /// # Errors
     /// Those of [`super::Store::verify`]; [`StoreError::NotOffered`] by an engine that does not
     /// list scopes.
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+    fn verify_scopes(&self) -> StoreFuture<'_, Verified> {
         Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
     }
 
@@ -26,7 +28,7 @@ pub trait Maintain: Send + Sync {
     /// # Errors
     /// Errors of the storage and of `take`; [`StoreError::NotOffered`] by an engine that has means
     /// of its own.
-    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+    fn backup(&self, take: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<Backup> {
         let _ = take;
         Err(StoreError::NotOffered { what: "a backup" })
     }
@@ -36,11 +38,7 @@ pub trait Maintain: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], and those of an append.
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+    fn repair<'a>(&'a self, key: &'a SessionKey, accept: bool) -> StoreFuture<'a, Repaired> {
         let _ = (key, accept);
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
@@ -50,7 +48,7 @@ pub trait Maintain: Send + Sync {
     ///
     /// # Errors
     /// Those of the engine.
-    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+    fn repair_store(&self, accept: bool) -> StoreFuture<'_, Repaired> {
         let _ = accept;
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
@@ -59,7 +57,7 @@ pub trait Maintain: Send + Sync {
     ///
     /// # Errors
     /// Errors of the storage.
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+    fn keys(&self) -> StoreFuture<'_, Option<KeyReport>> {
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
 
@@ -69,7 +67,7 @@ pub trait Maintain: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Plaintext`], and what the storage said; the next call continues.
-    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+    fn rotate_keys(&self, keys_max: usize) -> StoreFuture<'_, KeyReport> {
         let _ = keys_max;
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }

@@ -14,17 +14,18 @@ use std::io;
 
 use futures_util::future::BoxFuture;
 
-pub use derived::{Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since};
-pub use error::{StoreError, StoreResult};
+pub use derived::{Derived, DerivedFile, DerivedName, HeldEvents, Mapped, Moved, Moves, Since};
+pub use error::{StoreError, StoreFuture, StoreResult};
 pub use listing::{
     BEGAN_KEY, Criterion, ENDED_KEY, Filling, Listed, Listing, ListingOrder, Place, TAIL_KEY,
 };
 pub use maintain::Maintain;
 pub use rules::Lifetimes;
 pub use values::{
-    Aging, Appended, Backup, Change, Family, Fill, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
-    Lease, LeaseCall, Mark, NewSession, Notes, Part, Placed, Read, Receipt, Recovery, Relative,
-    Repaired, Scrub, SessionInfo, Slice, Stage, Survival, Swept, Usage, Verified, Watch, Work,
+    Aging, Appended, Backup, Change, Family, FilePart, Fill, ForkPoint, Gap, Head, Health, Keeps,
+    KeyReport, LastCheckpoint, Lease, LeaseCall, NewSession, Notes, PlacedEvent, Read, Receipt,
+    Recovery, Relative, Repaired, Scrub, SessionInfo, Slice, Stage, Survival, Swept, TenantUsage,
+    Verified, Watch, Work,
 };
 
 pub use crate::event::KeyId;
@@ -49,57 +50,45 @@ pub trait Store: Maintain + Derived {
         &'a self,
         scope: &'a Scope,
         new: NewSession,
-    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>>;
+    ) -> StoreFuture<'a, (SessionInfo, Appended)>;
 
     /// Appends a batch, all or nothing. Order of checks: idempotency, lease, precondition, limits.
     ///
     /// # Errors
     /// Any [`StoreError`]; after `OutcomeUnknown` a retry with the same ids or key is safe.
-    fn append<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        batch: Batch,
-    ) -> BoxFuture<'a, StoreResult<Appended>>;
+    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended>;
 
     /// Changes what a session says about itself.
     ///
     /// # Errors
     /// Any [`StoreError`].
-    fn change<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        change: Change,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+    fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo>;
 
     /// Description of a session.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
-    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+    fn info<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo>;
 
     /// The workspace of a session, which may be deleted or expired; `None` where it has none, or
     /// there is no such session.
     ///
     /// # Errors
     /// Those of the engine.
-    fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>>;
+    fn workspace<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Option<String>>;
 
     /// Description of a session for a caller that uses it: its idle time begins anew. A listing or
     /// a verification does not use it, and does not call this.
     ///
     /// # Errors
     /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
-    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+    fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo>;
 
     /// The sessions that one reads from and those that read from it, up to `limit` of each.
     ///
     /// # Errors
     /// Those of [`Self::info`].
-    fn family<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Family>>;
+    fn family<'a>(&'a self, key: &'a SessionKey, limit: usize) -> StoreFuture<'a, Family>;
 
     /// A page of the sessions of a scope, without opening one. Other tasks run meanwhile, however
     /// many sessions there are. A page with [`Listing::only`] may have fewer sessions than its
@@ -107,8 +96,7 @@ pub trait Store: Maintain + Derived {
     ///
     /// # Errors
     /// Those of the engine.
-    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing)
-    -> BoxFuture<'a, StoreResult<Listed>>;
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed>;
 
     /// Keeps a note of a session; it is durable. One that a caller asked for needs the token of the
     /// lease, unless it is a cursor.
@@ -120,17 +108,13 @@ pub trait Store: Maintain + Derived {
         key: &'a SessionKey,
         fence: Option<Fence>,
         note: NewNote,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>>;
+    ) -> StoreFuture<'a, SessionInfo>;
 
     /// Notes of a session, the oldest first; those that cannot be read are left out.
     ///
     /// # Errors
     /// Those of [`Self::read`], damage aside.
-    fn notes<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        wanted: Notes,
-    ) -> BoxFuture<'a, StoreResult<Vec<Note>>>;
+    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>>;
 
     /// Takes, renews or gives back the lease of a session; what it answers is durable.
     ///
@@ -140,7 +124,7 @@ pub trait Store: Maintain + Derived {
         &'a self,
         key: &'a SessionKey,
         call: LeaseCall,
-    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>>;
+    ) -> StoreFuture<'a, (Lease, SessionInfo)>;
 
     /// Sessions of a scope on which a caller began to work and did not say that it is done, the
     /// one written to last first, up to `limit`.
@@ -152,25 +136,21 @@ pub trait Store: Maintain + Derived {
         scope: &'a Scope,
         workspace: Option<&'a str>,
         limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>>;
+    ) -> StoreFuture<'a, Vec<SessionInfo>>;
 
     /// Sessions of all scopes with events behind their last checkpoint that were written to at or
     /// after `since`, up to `limit`.
     ///
     /// # Errors
     /// Those of the engine.
-    fn unmarked(
-        &self,
-        since: Timestamp,
-        limit: usize,
-    ) -> BoxFuture<'_, StoreResult<Vec<SessionKey>>>;
+    fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>>;
 
     /// A slice of a session, never past the durable point.
     ///
     /// # Errors
     /// [`StoreError::SessionDamaged`] names what is whole, and [`StoreError::PrefixErased`] what a
     /// fork cannot read of others, unless the read allows gaps.
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>>;
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice>;
 
     /// Position of the event of that id.
     ///
@@ -180,23 +160,19 @@ pub trait Store: Maintain + Derived {
         &'a self,
         key: &'a SessionKey,
         id: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
+    ) -> StoreFuture<'a, Option<Position>>;
 
     /// Position of the first event processed at or after `time`; the tail when there is none.
     ///
     /// # Errors
     /// Those of [`Self::read`].
-    fn find_time<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        time: Timestamp,
-    ) -> BoxFuture<'a, StoreResult<Position>>;
+    fn find_time<'a>(&'a self, key: &'a SessionKey, time: Timestamp) -> StoreFuture<'a, Position>;
 
     /// A watch on the durable tail of a session.
     ///
     /// # Errors
     /// Those of [`Self::info`].
-    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>>;
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Watch>;
 
     /// Reads every frame of one session, or of all of a scope, and checks checksums and chains.
     ///
@@ -206,9 +182,10 @@ pub trait Store: Maintain + Derived {
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, StoreResult<Verified>>;
+    ) -> StoreFuture<'a, Verified>;
 
-    /// [`Self::verify`] of one session, and how it stands to a receipt that was given before.
+    /// [`Self::verify`] of one session, and its state compared with a receipt that was given
+    /// before.
     ///
     /// # Errors
     /// Those of [`Self::verify`].
@@ -216,7 +193,7 @@ pub trait Store: Maintain + Derived {
         &'a self,
         key: &'a SessionKey,
         expected: Receipt,
-    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
+    ) -> StoreFuture<'a, (Verified, Head)>;
 
     /// Makes a session unreadable for good, whatever files still hold: not what a deletion does,
     /// which hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion
@@ -225,7 +202,7 @@ pub trait Store: Maintain + Derived {
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After
     /// an error it may be erased or not; asked again, it is.
-    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>>;
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()>;
 
     /// Takes the body of an event away for good: no file has it once this answers, and it is never
     /// served again, whatever is put back. Place, id, type, times and chain stay. Returns the
@@ -239,7 +216,7 @@ pub trait Store: Maintain + Derived {
         &'a self,
         key: &'a SessionKey,
         event: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
+    ) -> StoreFuture<'a, Option<Position>>;
 
     /// A hash of content that only this store can make, for what it names after content: always the
     /// same, also once the store is restored from a backup, and of no use to test a guess with.
@@ -259,27 +236,19 @@ pub trait Store: Maintain + Derived {
     ///
     /// # Errors
     /// Those of the engine; what could not go stays for the next round.
-    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>>;
+    fn sweep(&self) -> StoreFuture<'_, Swept>;
 
     /// Sessions of a scope with an end in sight, the soonest first, up to `limit`. Changes nothing.
     ///
     /// # Errors
     /// Those of the engine.
-    fn aging<'a>(
-        &'a self,
-        scope: &'a Scope,
-        limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
+    fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>>;
 
     /// Usage of a tenant, counted session by session, without that of one user.
     ///
     /// # Errors
     /// Those of the engine.
-    fn usage<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        but: &'a UserId,
-    ) -> BoxFuture<'a, StoreResult<Usage>>;
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> StoreFuture<'a, TenantUsage>;
 
     /// Current health of the store.
     fn health(&self) -> Health;

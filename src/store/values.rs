@@ -188,7 +188,7 @@ pub enum Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// One per event of the batch, in its order: id, position and time as stored.
-    pub events: Vec<Placed>,
+    pub events: Vec<PlacedEvent>,
     /// Position of the batch's first event (the tail for an empty batch).
     pub first_position: Position,
     /// The tail after the batch.
@@ -201,7 +201,7 @@ pub struct Appended {
 
 /// Id and position of a stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedEvent {
     /// Its id, the client's or minted.
     pub id: EventId,
     /// Its position.
@@ -237,7 +237,7 @@ pub struct Read {
     pub range: Range,
     /// Events at most.
     pub events_max: usize,
-    /// Bytes of bodies at most; the first event comes whatever its size.
+    /// Bytes of bodies at most; the first event is returned regardless of its size.
     pub bytes_max: usize,
     /// End that the read fills from; a bound leaves out the other.
     pub fill: Fill,
@@ -288,7 +288,7 @@ pub struct Repaired {
 
 /// A part of a file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct FilePart {
     /// The file's place, `/`-separated; the parts of a file come one behind the other.
     pub path: String,
     /// The bytes behind those of the part before; none for a file that is empty.
@@ -369,7 +369,7 @@ pub struct KeyReport {
 
 /// Number of a tenant's sessions, and bytes of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TenantUsage {
     /// Sessions that are there, those of all its users.
     pub sessions: u64,
     /// Bytes of their records before compression.
@@ -491,7 +491,7 @@ pub enum Health {
     /// Reads, and takes deletions that free bytes: the storage is full. It takes writes again by
     /// itself once there is room.
     Full(Short),
-    /// The storage has owed an answer for so long: appends wait.
+    /// Time since which the storage owes an answer: appends wait.
     Silent(Duration),
 }
 
@@ -510,12 +510,12 @@ pub struct Work {
     /// Number of its notes.
     pub notes: u64,
     /// The last checkpoint.
-    pub checkpoint: Option<Mark>,
+    pub checkpoint: Option<LastCheckpoint>,
 }
 
 /// The last checkpoint of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct LastCheckpoint {
     /// Number of its note.
     pub number: Lsn,
     /// The place it names.
@@ -569,8 +569,8 @@ pub enum LeaseCall {
 pub struct Notes {
     /// Only those with a higher number.
     pub after: Lsn,
-    /// So many at most.
+    /// Maximum number.
     pub notes_max: usize,
-    /// Bytes of bodies at most; the first note comes whatever its size.
+    /// Bytes of bodies at most; the first note is returned regardless of its size.
     pub bytes_max: usize,
 }

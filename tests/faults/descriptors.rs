@@ -124,7 +124,7 @@ fn thousands_of_sessions_need_no_descriptor_each() {
     let setup = Setup::new(home.path(), &home.path().join("data")).small().before(&limited);
     let mut known: BTreeMap<String, Ledger> = BTreeMap::new();
     let mut tally = Tally::default();
-    // Written, settled and read by two processes, as many sessions in each of their rounds.
+    // Written, flushed and read by two processes, as many sessions in each of their rounds.
     for request in 0..2 {
         let mut server = setup.up();
         let mut wire = server.wire();

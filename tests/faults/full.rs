@@ -84,7 +84,7 @@ fn on_a_full_disk_the_server_refuses_reads_restarts_and_continues_when_there_is_
     let disk = SmallDisk::new(home.path(), kind);
     let data = disk.mounted.path.join("data");
     let ballast = disk.mounted.path.join("ballast");
-    // A ring that grows until the disk is full: nothing is recycled before it is settled.
+    // A ring that grows until the disk is full: nothing is recycled before it is flushed.
     let setup = Setup::new(home.path(), &data).small();
     let mut server = setup.up();
     let mut client = Client { known: BTreeMap::new(), next: 0, tally: Tally::default() };
@@ -219,7 +219,7 @@ fn frees(setup: &Setup, server: &mut Server, greedy: &mut Greedy) {
     for (method, path) in [("POST", erased), ("DELETE", "/v1/sessions/deleted?now=true")] {
         greedy.take();
         let freed = server.wire().call(method, path, &[], "").unwrap();
-        // An erasure settles what the journal has of others first: that may need more room.
+        // An erasure flushes what the journal has of others first: that may need more room.
         let mut taken = vec![(200, String::new())];
         taken.extend((path == erased).then(|| (503, "not_finished".to_owned())));
         assert!(taken.contains(&freed.verdict()), "{path}: {} {}", freed.body, server.said());
@@ -291,7 +291,7 @@ fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
         let path = format!("/v1/sessions/{session}/events");
         assert_eq!(server.wire().call("GET", &path, &[], "").unwrap().status, 410, "{session}");
     }
-    // The erasure settled what others had in the journal: its files may have room again.
+    // The erasure flushed what others had in the journal: its files may have room again.
     stuff(&server, "stuffing", 1_000);
     client.until_refused(&server);
     assert_eq!(ready(&server), (507, "disk_full".to_owned()));

@@ -1,5 +1,5 @@
 //! `kill -9` again and again, while writers write and readers read over HTTP. Files are small, so
-//! that kills fall into rotations, settlings and sealings too.
+//! that kills fall into rotations, flushes and sealings too.
 
 use std::{sync::Arc, time::Duration};
 

@@ -19,7 +19,7 @@ use super::{
     served::{Server, Setup},
 };
 
-/// Records to be settled, requests and answers have 256 MiB each; the rest is for everything else,
+/// Records to be flushed, requests and answers have 256 MiB each; the rest is for everything else,
 /// and for what an allocator keeps.
 const LIMIT_KIB: u64 = 1_280 << 10;
 const CLIENTS: u64 = 24;

@@ -64,7 +64,7 @@ impl Setup {
         }
     }
 
-    /// Files so small that they rotate, settle and seal all the time.
+    /// Files so small that they rotate, flush and seal all the time.
     pub fn small(self) -> Self {
         self.with("SESSIONLOG_JOURNAL_FILE_BYTES", "64KiB")
             .with("SESSIONLOG_JOURNAL_RETAINED_BYTES", "128KiB")

@@ -58,7 +58,7 @@ fn cut_under_readers(extension: &str) {
     let mut server = setup.up();
     let mut known = BTreeMap::new();
     write(&server, &mut known, 0..120);
-    // Settled and mostly sealed: the timer does the rest.
+    // Flushed and mostly sealed: the timer does the rest.
     eventually("segments", || (segments(&data, extension).len() >= 2).then_some(()));
     let files = segments(&data, extension);
     let hash = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap()[..64].to_owned();

@@ -1,4 +1,4 @@
-//! A backup holds all that was acknowledged before it began, whatever is written, settled, sealed
+//! A backup holds all that was acknowledged before it began, whatever is written, flushed, sealed
 //! and deleted while it is made; cut anywhere it is refused; changed anywhere it is refused; and a
 //! restored store works. It must not look into the engine.
 
@@ -80,8 +80,8 @@ impl Filled {
     fn live(&mut self) {
         let name = self.names[self.dice.next() as usize % self.names.len()].clone();
         match self.dice.next() % 20 {
-            0 => self.store.settle().unwrap(),
-            1 => self.store.settle_under_load().unwrap(),
+            0 => self.store.flush().unwrap(),
+            1 => self.store.flush_under_load().unwrap(),
             2 => self.store.idle(),
             _ => self.append(&name),
         }
@@ -148,13 +148,13 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
             (0..4).for_each(|_| filled.live());
             // Files that a backup names are deleted once they are not needed: not before it has
             // them.
-            filled.store.settle().unwrap();
+            filled.store.flush().unwrap();
             if part == 2 {
                 let gone = Change { discard: true, ..Change::default() };
                 runtime().block_on(filled.store.change(&key("s0"), gone)).unwrap();
                 filled.acknowledged.remove(&key("s0"));
                 filled.names.remove(0);
-                (0..3).for_each(|_| filled.store.settle().unwrap());
+                (0..3).for_each(|_| filled.store.flush().unwrap());
                 runtime().block_on(create(&*filled.store, "later"));
             }
         });
@@ -175,10 +175,10 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
             let appended = runtime().block_on(appended).unwrap();
             assert_eq!(appended.first_position, Position(known.len() as u64));
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert_eq!(store.verify_all().unwrap().damage, []);
         // The original store works as well, and the files that were held back are unlinked.
-        (0..3).for_each(|_| filled.store.settle().unwrap());
+        (0..3).for_each(|_| filled.store.flush().unwrap());
         filled.store.scrub();
         assert_eq!(filled.store.recovery().scrub.found, Vec::<String>::new());
         for (key, known) in &filled.acknowledged {
@@ -191,7 +191,7 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
 }
 
 #[test]
-fn a_session_that_cannot_be_settled_is_in_the_backups_journal() {
+fn a_session_that_cannot_be_flushed_is_in_the_backups_journal() {
     for encrypted in [false, true] {
         let mut filled = Filled::new(3, encrypted);
         filled.sim.fail_writing("segments", Fault::Io);
@@ -487,7 +487,7 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
                 append(store, &key(name), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
             }
             fences.push((name, store.lease(&key(name), take).await.unwrap().0.fence));
-            store.settle().unwrap();
+            store.flush().unwrap();
             if name == "archived" {
                 let archive = Change { archive: Some(true), ..Change::default() };
                 store.change(&key(name), archive).await.unwrap();
@@ -535,7 +535,7 @@ fn a_leased_session_that_lost_its_key_stops_no_restore() {
         for name in acknowledged.keys() {
             filled.store.lease(name, take).await.unwrap();
         }
-        filled.store.settle().unwrap();
+        filled.store.flush().unwrap();
         drop(filled);
         sim.kill();
         let slots = sim.read_durable("keys/0").unwrap().len() as u64 / KEY_SLOT_BYTES;
@@ -569,7 +569,7 @@ fn a_leased_session_that_lost_its_key_stops_no_restore() {
 #[test]
 fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     let filled = Filled::new(19, false);
-    (0..4).for_each(|_| filled.store.settle().unwrap());
+    (0..4).for_each(|_| filled.store.flush().unwrap());
     let files = filled.sim.files();
     let hurt = files.iter().rfind(|path| path.starts_with("segments/")).unwrap();
     filled.sim.spoil_sector(hurt, 1);
@@ -593,13 +593,13 @@ fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
 #[test]
 fn a_backup_that_a_full_disk_takes_segments_from_is_an_error() {
     let mut filled = Filled::new(29, false);
-    (0..4).for_each(|_| filled.store.settle().unwrap());
+    (0..4).for_each(|_| filled.store.flush().unwrap());
     let to = Places::new(29, false);
     let made = filled.back_up(&to, &mut |filled, part| {
         if part == 1 {
             filled.sim.set_capacity(Some(filled.sim.used()));
             (0..9).for_each(|_| filled.append("s1"));
-            assert!(filled.store.settle().is_err(), "there is no room");
+            assert!(filled.store.flush().is_err(), "there is no room");
             for name in filled.names.clone() {
                 let gone = Change { discard: true, ..Change::default() };
                 runtime().block_on(filled.store.change(&key(&name), gone)).unwrap();

@@ -1,5 +1,5 @@
 //! Lives of a store from which bodies go: events are redacted and sessions erased while others are
-//! appended, files settle, seal and are used again, and the machine dies or a call fails anywhere.
+//! appended, files flush, seal and are used again, and the machine dies or a call fails anywhere.
 //! No file may have a body whose redaction or erasure was answered, neither on the device nor in
 //! the page cache. One seed decides a life. It must not look into the engine, but it reads every
 //! file with its keys.
@@ -302,12 +302,12 @@ impl Life {
                     self.took(answer);
                 }
             }
-            9 | 10 => drop(store.settle()),
-            11 => drop(store.settle_under_load()),
+            9 | 10 => drop(store.flush()),
+            11 => drop(store.flush_under_load()),
             12 => store.idle(),
             13 => self.sim.clock().advance(Duration::from_secs(self.dice.next() % 100)),
             14 => drop(self.erase(store).await),
-            _ => (0..2).for_each(|_| drop(store.settle())),
+            _ => (0..2).for_each(|_| drop(store.flush())),
         }
         for answer in self.witness.answers().await {
             self.took(answer);
@@ -522,7 +522,7 @@ async fn asked_again(seed: u64, case: Option<Nth>) -> u64 {
             create(&*store, "s").await;
         }
         append(&*store, &key("s"), batch([event_of(n, 3_000)])).await.unwrap();
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         sim.kill();
     }
     // As starts that died leave them: behind the end that is named of a segment, and a copy of a
@@ -612,7 +612,7 @@ async fn torn_use(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64
     for n in 0..=uses {
         // Each needs another file; all of them are free then.
         append(&*store, &key("s"), batch([event_of(100 + n, 16_000)])).await.unwrap();
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
     }
     let first = sim.calls();
     if let Some(call) = call {

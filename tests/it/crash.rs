@@ -150,7 +150,7 @@ fn a_failed_sync_is_believed() {
 }
 
 #[test]
-fn settling_may_end_at_any_call() {
+fn flushing_may_end_at_any_call() {
     sweep(10, async |seed| interrupted(seed, None).await);
 }
 
@@ -264,7 +264,7 @@ fn a_full_disk_refuses_appends_until_there_is_room() {
         run.work(&store, 60).await;
         run.sim.set_capacity(None);
         // As it does in the background: where a deletion took the room kept back, it is made again.
-        drop(store.settle());
+        drop(store.flush());
         let before = run.ledger.acknowledged;
         run.work(&store, 30).await;
         assert!(run.ledger.acknowledged > before, "appends go on without a restart");

@@ -177,9 +177,9 @@ async fn the_image_has_what_is_to_be_damaged() {
         assert_eq!(image.events["sealed"][5].body, r#"{"redacted":true}"#);
         assert_eq!(segments(ERASED, ""), 0);
         assert!(image.notes["open"].len() > 2 && image.work["journal"].until.is_some());
-        let unsettled = image.unsettled();
+        let unflushed = image.unflushed();
         for session in SESSIONS.iter().filter(|session| **session != "sealed") {
-            assert!(unsettled.contains(session), "{session} has frames in the journal");
+            assert!(unflushed.contains(session), "{session} has frames in the journal");
         }
         let [first, second] =
             ["settled/0", "settled/1"].map(|path| generations(&image.files[path]));
@@ -234,7 +234,7 @@ async fn a_zeroed_sector_is_damage_and_not_an_end() {
 }
 
 #[tokio::test]
-async fn sectors_that_changed_places_are_damage_or_mended() {
+async fn swapped_sectors_are_recovered_or_reported_as_damage() {
     let swapped = |image: &Image| -> Vec<Damage> {
         let all = sectors(image);
         let dice = SeededEntropy::new(6);
@@ -332,7 +332,7 @@ async fn a_missing_or_empty_file_is_reported_where_it_is_needed() {
                     continue;
                 };
                 let fate = swept.try_one(&image, &gone).await;
-                // One of two files is enough of some, and a settled journal file is room to write.
+                // One of two files is enough of some, and a flushed journal file is room to write.
                 let needed = image.is_live_segment(path) || path == "STORE" || *path == image.last;
                 assert!(fate > Fate::Whole || !needed, "{path} of {} bytes is {what}", bytes.len());
             }
@@ -408,8 +408,8 @@ async fn a_loss_found_at_one_start_is_known_at_every_later_one() {
         create(&store, session).await;
         append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
     }
-    store.settle().unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
+    store.flush().unwrap();
     append(&store, &key("hurt"), batch([event("{\"lost\":\"words\"}")])).await.unwrap();
     append(&store, &key("other"), batch([event("{\"n\":1}")])).await.unwrap();
     sim.power_loss();
@@ -424,8 +424,8 @@ async fn a_loss_found_at_one_start_is_known_at_every_later_one() {
         let refused = append(&store, &key("hurt"), batch([event("{}")])).await;
         assert!(matches!(refused, Err(StoreError::SessionDamaged { .. })), "start {start}");
         append(&store, &key("other"), batch([event("{}")])).await.unwrap();
-        store.settle().unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
+        store.flush().unwrap();
         sim.power_loss();
         drop(store);
     }

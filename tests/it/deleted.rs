@@ -29,7 +29,7 @@ async fn fill(store: &Local, session: &str, count: usize) {
     for n in 0..count {
         append(store, &key(session), batch([event(&body(n))])).await.unwrap();
         if n % 15 == 14 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
 }
@@ -63,9 +63,9 @@ async fn a_deleted_session_frees_its_bytes_once_both_settled_files_know() {
     assert!(files.iter().any(|path| path.ends_with(".sealed")), "{files:?}");
     delete(&store, &key("gone")).await.unwrap();
     assert!(!left(&sim, &own).is_empty(), "it is in the journal only");
-    store.settle().unwrap();
+    store.flush().unwrap();
     assert!(!left(&sim, &own).is_empty(), "the older settled file knows nothing of it");
-    store.settle().unwrap();
+    store.flush().unwrap();
     assert_eq!(left(&sim, &own), Vec::<String>::new());
     for start in 0..3 {
         assert_eq!(events_of(&open_after(&sim, start), &key("stays")).await.len(), 21);
@@ -74,7 +74,7 @@ async fn a_deleted_session_frees_its_bytes_once_both_settled_files_know() {
         assert!(matches!(gone, Err(StoreError::SessionDeleted { .. })), "start {start}: {gone:?}");
         let verified = store.verify(&key("stays").scope, None).await.unwrap();
         assert_eq!((verified.sessions, verified.damage.len()), (1, 0));
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
 }
 
@@ -94,7 +94,7 @@ async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back()
         let (store, _) = two(&sim).await;
         let before = sim.calls();
         delete(&store, &key("gone")).await.unwrap();
-        (0..4).for_each(|_| store.settle().unwrap());
+        (0..4).for_each(|_| store.flush().unwrap());
         sim.calls() - before
     };
     assert!(calls > 20, "{calls}");
@@ -105,7 +105,7 @@ async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back()
         let own = own(&files);
         case.plan(&sim);
         let answer = delete(&store, &key("gone")).await;
-        (0..4).for_each(|_| drop(store.settle()));
+        (0..4).for_each(|_| drop(store.flush()));
         sim.heal();
         sim.power_loss();
         drop(store);
@@ -122,7 +122,7 @@ async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back()
         }
         for _ in 0..4 {
             append(&store, &key("stays"), batch([event("{}")])).await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         assert_eq!(left(&sim, &own), Vec::<String>::new(), "{told}");
     }
@@ -149,7 +149,7 @@ async fn fill_up(sim: &Sim, store: &Local) -> usize {
                 Err(other) => panic!("{other}"),
             }
         }
-        let _ = store.settle();
+        let _ = store.flush();
         assert!(count < 1_000, "{} bytes used", sim.used());
     }
 }
@@ -161,7 +161,7 @@ async fn a_full_disk_takes_deletions_and_they_make_room() {
         let sim = Sim::new(53);
         let mut store = open(&sim);
         fill(&store, "first", 40).await;
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert!(sim.files().iter().any(|path| path == "reserve.7"), "{told}");
         sim.set_capacity(Some(sim.used() + (600 << 10)));
         let count = fill_up(&sim, &store).await;
@@ -184,7 +184,7 @@ async fn a_full_disk_takes_deletions_and_they_make_room() {
             delete(&store, &key(&name)).await.unwrap_or_else(|error| panic!("{told}: {error}"));
             gone.push(name);
             // What the others wait for needs more room than one of them had.
-            if (0..4).all(|_| store.settle().is_ok()) {
+            if (0..4).all(|_| store.flush().is_ok()) {
                 break;
             }
         }

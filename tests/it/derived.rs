@@ -8,7 +8,7 @@ use sessionlog::{
     env::Env,
     event::{EventId, Position, Range, Scope, SessionKey},
     store::{
-        Change, Derived, DerivedName, Held, Maintain, Moved, Moves, NewSession, Since, Store,
+        Change, Derived, DerivedName, HeldEvents, Maintain, Moved, Moves, NewSession, Since, Store,
         StoreError, StoreResult, Survival, derived::LABEL_BYTES_MAX, local::Local,
     },
 };
@@ -47,9 +47,9 @@ async fn now(store: &dyn Store, session: &str) -> Moved {
 }
 
 /// Range of a session from one position to another, as a derived file holds it.
-async fn held(store: &dyn Store, session: &str, from: u64, to: u64) -> Held {
+async fn held(store: &dyn Store, session: &str, from: u64, to: u64) -> HeldEvents {
     let Moved { key, hash, rewritten, .. } = now(store, session).await;
-    Held { key, hash, range: Range::new(Position(from), Position(to)), rewritten }
+    HeldEvents { key, hash, range: Range::new(Position(from), Position(to)), rewritten }
 }
 
 async fn fill(store: &dyn Store, session: &str) {
@@ -105,7 +105,7 @@ async fn derived_files_of_events_that_went_are_refused_and_removed() {
         fill(store, "s").await;
         fill(store, "other").await;
         let before = held(store, "s", 0, 2).await;
-        let put = async |held: &Held| store.put_derived(b"", vec![held.clone()], b"x").await;
+        let put = async |held: &HeldEvents| store.put_derived(b"", vec![held.clone()], b"x").await;
         put(&before).await.unwrap();
         let behind = put(&held(store, "s", 2, 4).await).await.unwrap();
         let other = put(&held(store, "other", 0, 4).await).await.unwrap();
@@ -113,7 +113,7 @@ async fn derived_files_of_events_that_went_are_refused_and_removed() {
         let mut stranger = before.clone();
         stranger.key.session = key("unknown").session;
         assert!(is_outdated(&put(&stranger).await), "no such session");
-        let stranger = Held { hash: held(store, "other", 0, 1).await.hash, ..before.clone() };
+        let stranger = HeldEvents { hash: held(store, "other", 0, 1).await.hash, ..before.clone() };
         assert!(is_outdated(&put(&stranger).await), "another session of that name");
         store.redact(&key("s"), &EventId::new("s-1").unwrap()).await.unwrap();
         assert_eq!(names(store), BTreeSet::from([behind, other]));
@@ -173,7 +173,7 @@ async fn sessions_that_changed_are_handed_out_and_no_others() {
 
 /// One that wakes is passed by, and would be missed if it went to rest again behind the walk.
 #[test]
-fn sessions_at_rest_are_handed_out_although_some_wake_and_rest_meanwhile() {
+fn evicted_sessions_are_returned_although_some_are_loaded_and_evicted_meanwhile() {
     let sim = Sim::new(98);
     runtime().block_on(async {
         let store = open(&sim);
@@ -192,7 +192,7 @@ fn sessions_at_rest_are_handed_out_although_some_wake_and_rest_meanwhile() {
             let last = moves.sessions.last().map(|one| one.key.session.to_string());
             match last.as_deref() {
                 Some("d") => drop(store.info(&key("e")).await.unwrap()),
-                Some("f") => store.settle().unwrap(),
+                Some("f") => store.flush().unwrap(),
                 _ => {}
             }
         }
@@ -227,7 +227,7 @@ async fn shelved(sim: &Sim) -> (Local, [DerivedName; 2]) {
     fill(&store, "gone").await;
     create(&store, "stays").await;
     append(&store, &key("stays"), batch([event("1"), event("2")])).await.unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
     let (gone, stays) = (held(&store, "gone", 0, 4).await, held(&store, "stays", 0, 2).await);
     let both = vec![gone, stays.clone()];
     let both = store.put_derived(CANARY.as_bytes(), both, &body()).await.unwrap();
@@ -256,7 +256,7 @@ fn derived_files_outlive_every_stop_and_no_word_of_an_encrypted_one_is_readable(
                 assert_eq!(content(&store, other).as_deref(), Some(&b"other"[..]));
             }
             let mut paths = Vec::new();
-            let mut take = |part: sessionlog::store::Part| {
+            let mut take = |part: sessionlog::store::FilePart| {
                 paths.push(part.path);
                 Ok(())
             };
@@ -285,7 +285,7 @@ fn a_derived_file_that_is_changed_or_gone_is_lost_and_costs_nothing_else() {
             sim.flip(&path(other), 190, 3);
             let store = open(&sim);
             assert_eq!(names(&store), BTreeSet::new(), "what it was made from");
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert_eq!(derived_files(&sim), Vec::<String>::new());
             let again = vec![held(&store, "stays", 0, 2).await];
             let again = store.put_derived(b"", again, b"again").await.unwrap();
@@ -335,7 +335,7 @@ fn put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
         };
         sim.heal();
         if sim.lives() == 0 && case.is_some_and(|case| case.lasting) {
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert_eq!(on_disk(), paths(&names(&store)), "{told}: what failed is swept");
         }
         drop(store);
@@ -352,7 +352,7 @@ fn put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
             (false, Ok(name)) => assert!(there.contains(&name), "{told}"),
             (_, Err(_)) => assert!(there.len() <= 3, "{told}"),
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert_eq!(on_disk(), paths(&there), "{told}: strays are swept");
         calls
     })
@@ -431,7 +431,7 @@ fn a_reclaimed_session_is_in_no_derived_file() {
             let (store, [_, other]) = shelved(&sim).await;
             let gone = Change { discard: true, ..Change::default() };
             store.change(&key("gone"), gone).await.unwrap();
-            (0..3).for_each(|_| store.settle().unwrap());
+            (0..3).for_each(|_| store.flush().unwrap());
             assert_eq!(names(&store), BTreeSet::from([other]));
             assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
         });
@@ -538,7 +538,7 @@ fn a_redaction_that_waits_for_a_reader_holds_up_no_other_call() {
             store.redact(&key("elsewhere"), &one).await.unwrap();
             let gone = Change { discard: true, ..Change::default() };
             store.change(&key("elsewhere"), gone).await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert!(!redacted.is_finished(), "it answers only when the bytes are gone");
             assert!(sim.read_cached(&format!("derived/{both}")).is_some());
             drop(open);
@@ -591,11 +591,11 @@ fn a_file_that_is_dropped_while_it_is_read_stays_whole_for_its_reader_and_goes_a
         let open = store.open_derived(both).unwrap();
         store.drop_derived(both).await.unwrap();
         assert_eq!(names(&store), BTreeSet::from([other]));
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert!(!open.is_hurt() && open.bytes() == body(), "nothing of it was taken away");
         assert!(sim.read_durable(&format!("derived/{both}")).is_some(), "its reader has it");
         drop(open);
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
     });
 }
@@ -630,7 +630,7 @@ fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start(
             let store = open(&sim);
             assert_eq!(names(&store), BTreeSet::from([other]), "{encrypted}, {erases}");
             assert_eq!(content(&store, both), None);
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
         });
     }
@@ -678,7 +678,7 @@ fn a_derived_file_of_another_version_or_that_cannot_be_described_goes_and_stops_
         sim.write_durable("derived/00000000000000aa", 0, b"half");
         let store = open(&sim);
         assert_eq!(names(&store), BTreeSet::from([other]));
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
     });
 }
@@ -698,7 +698,7 @@ fn a_scrub_has_a_derived_file_made_anew_whose_bytes_went_bad_while_it_is_open() 
             drop(open);
             assert_eq!((content(&store, both), names(&store)), (None, BTreeSet::from([other])));
             assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "nothing is lost");
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
         });
     }
@@ -724,7 +724,7 @@ fn a_store_without_derived_files_does_not_touch_the_disk_for_them() {
                     }
                 }
             }
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert_eq!(store.derived().unwrap(), []);
             drop(store);
             sim.kill();

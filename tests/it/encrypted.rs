@@ -11,7 +11,7 @@ use sessionlog::{
     log::{
         FrameHeader,
         journal::JournalHeader,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
         segment::SegmentHeader,
     },
     store::{
@@ -154,7 +154,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                 for session in 0..3 {
                     plant(&store, &mut canaries, session * round).await;
                     if session == round % 3 {
-                        store.settle().unwrap();
+                        store.flush().unwrap();
                     }
                 }
                 match round % 3 {
@@ -162,7 +162,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                     1 => store.idle(),
                     // A read copies a damaged segment to quarantine.
                     _ => {
-                        store.settle().unwrap();
+                        store.flush().unwrap();
                         let paths = sim.files().into_iter().filter(|path| path.ends_with(".seg"));
                         paths.for_each(|path| sim.flip(&path, 500, 3));
                     }
@@ -174,7 +174,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                 sim.power_loss()
             }
             let files = tree(&sim);
-            let kinds = ["journal", "settled", "segments", "keys", "STORE"];
+            let kinds = ["journal", "flushed", "segments", "keys", "STORE"];
             kinds.iter().for_each(|kind| assert!(files.keys().any(|path| path.starts_with(kind))));
             for (path, bytes) in &files {
                 scanned += bytes.len();
@@ -203,7 +203,7 @@ fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
     };
     let pieces = scan(salt, &bytes.slice(from..), from as u64).pieces;
     let whole = pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Frame { byte_offset, frame } if frame.header.encrypted.is_some() => {
+        ScanPiece::Frame { byte_offset, frame } if frame.header.encrypted.is_some() => {
             Some((byte_offset, frame.header, frame.payload))
         }
         _ => None,
@@ -222,7 +222,7 @@ pub async fn nonces(seed: u64, lives: u64) -> usize {
         let body = format!("{{\"n\":{life}}}");
         append(&store, &key("s"), batch([event(&body)])).await.unwrap();
         if life % 3 == 0 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         if life % 16 == 15 {
             store.close().await;
@@ -439,7 +439,7 @@ fn a_clock_that_jumps_by_years_changes_nothing_under_a_key() {
                 for name in ["s".to_owned(), format!("s{life}")] {
                     append(&store, &key(&name), batch([event("{}")])).await.unwrap();
                 }
-                store.settle().unwrap();
+                store.flush().unwrap();
                 assert!(store.sweep().await.unwrap().expired.is_empty(), "{life}");
                 match life % 3 {
                     0 => store.close().await,

@@ -26,7 +26,7 @@ pub struct Engine {
     _home: Option<tempfile::TempDir>,
 }
 
-/// Small files, so that a short test rotates, settles and seals; nothing happens by itself.
+/// Small files, so that a short test rotates, flushes and seals; nothing happens by itself.
 pub fn small() -> Options {
     Options {
         journal_file_bytes: 32 << 10,

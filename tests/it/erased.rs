@@ -44,14 +44,14 @@ async fn fill(sim: &Sim, age: Age) -> Local {
             append(&store, &key(name), batch([event(&body)])).await.unwrap();
         }
         if age != Age::Journal && n % 10 == 9 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     let renamed = Change { title: Some(Some(format!("{CANARY} new"))), ..Change::default() };
     store.change(&key("gone"), renamed).await.unwrap();
     match age {
         Age::Journal => {}
-        Age::Settled => store.settle().unwrap(),
+        Age::Settled => store.flush().unwrap(),
         Age::Sealed | Age::Restarted => {
             store.close().await;
             drop(store);
@@ -116,7 +116,7 @@ fn an_erased_session_is_in_no_file_and_stays_so_over_every_stop() {
                     assert!(is_gone(&store).await, "{told}");
                     other_is_whole(&store).await;
                     create(&store, &format!("new{}", sim.lives())).await;
-                    store.settle().unwrap();
+                    store.flush().unwrap();
                     if clean {
                         store.close().await;
                     }
@@ -239,7 +239,7 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
         other_is_whole(&store).await;
         if gone {
             // The start finds it and finishes what was begun.
-            store.settle().unwrap();
+            store.flush().unwrap();
         } else {
             store.erase(&key("gone")).await.unwrap();
         }
@@ -272,7 +272,7 @@ async fn own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
 /// The calls of an erasure in the middle of a family, and the family after the one that fails.
 fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
     let sim = machine(75, encrypted);
-    let told = format!("encrypted: {encrypted}, settled: {settled}, {case:?}");
+    let told = format!("encrypted: {encrypted}, flushed: {flushed}, {case:?}");
     runtime().block_on(async {
         let store = open(&sim);
         create(&store, "root").await;
@@ -287,7 +287,7 @@ fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
         fork(&store, "gone", 3, "leaf").await.unwrap();
         say("leaf", "own").await;
         if settled {
-            (0..2).for_each(|_| store.settle().unwrap());
+            (0..2).for_each(|_| store.flush().unwrap());
         }
         let first = sim.calls();
         case.iter().for_each(|case| case.plan(&sim));
@@ -305,7 +305,7 @@ fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
             if !gone {
                 store.erase(&key("gone")).await.unwrap();
             }
-            (0..2).for_each(|_| store.settle().unwrap());
+            (0..2).for_each(|_| store.flush().unwrap());
             let part = own_part(&store, "leaf").await;
             assert!(matches!(part, Err(StoreError::PrefixErased { .. })), "{told}: {part:?}");
             for (from, to) in [(0, 1), (3, 4)] {
@@ -324,7 +324,7 @@ fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn an_erasure_in_a_family_that_is_cut_off_takes_what_it_wrote_and_nothing_else() {
+fn an_interrupted_erase_in_a_fork_tree_removes_only_that_session() {
     for encrypted in [false, true] {
         for settled in [false, true] {
             let calls = in_a_family(encrypted, settled, None);
@@ -335,14 +335,14 @@ fn an_erasure_in_a_family_that_is_cut_off_takes_what_it_wrote_and_nothing_else()
     }
 }
 
-/// Far more than the journal may keep, to another session, settled meanwhile.
+/// Far more than the journal may keep, to another session, flushed meanwhile.
 async fn others_go_on(store: &Local, told: &str) {
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(3_000));
     for n in 0..90 {
         let appended = append(store, &key("stays"), batch([event(&body)])).await;
         assert!(appended.is_ok(), "{told}: append {n}: {appended:?}");
         if n % 10 == 9 {
-            store.settle().unwrap_or_else(|error| panic!("{told}: settling at {n}: {error}"));
+            store.flush().unwrap_or_else(|error| panic!("{told}: flushing at {n}: {error}"));
         }
     }
 }
@@ -425,7 +425,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
             let mut since = 0;
             for _ in 0..7_200 {
                 sim.clock().advance(Duration::from_secs(5));
-                store.settle().unwrap();
+                store.flush().unwrap();
                 since += 5;
                 if tries() > last {
                     (last, since) = (tries(), {
@@ -450,7 +450,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
                     sim.fail_next(Op::OpenRead, Fault::Denied, false);
                     sim.clock().advance(HOUR);
                     let tried = tries();
-                    store.settle().unwrap();
+                    store.flush().unwrap();
                     assert!(tries() > tried, "{told}: it was tried");
                     sim.heal();
                 }
@@ -459,7 +459,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
             });
             made.unwrap_or_else(|error| panic!("{told}: {error}"));
             sim.clock().advance(HOUR);
-            store.settle().unwrap();
+            store.flush().unwrap();
             assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
         });
     }
@@ -467,7 +467,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
 
 /// Writes of others find no room while they wait: the session's own files make some.
 #[test]
-fn an_erasure_takes_its_files_where_nothing_else_can_be_settled() {
+fn an_erasure_takes_its_files_where_nothing_else_can_be_flushed() {
     runtime().block_on(async {
         let sim = Sim::new(71);
         let store = fill(&sim, Age::Settled).await;
@@ -479,7 +479,7 @@ fn an_erasure_takes_its_files_where_nothing_else_can_be_settled() {
         assert!(left.iter().all(|path| path.starts_with("journal/")), "{answer:?}: {left:?}");
         sim.heal();
         sim.clock().advance(HOUR);
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
         assert_eq!(events_of(&store, &key("stays")).await.len(), 31);
     });
@@ -551,7 +551,7 @@ fn an_unfinished_erasure_blocks_no_caller_and_a_later_start_finishes_it() {
             for start in 0..2 {
                 let told = format!("{told}, start {start}");
                 others_go_on(&store, &told).await;
-                store.settle().unwrap();
+                store.flush().unwrap();
                 assert_ne!(holding(&sim, CANARY), Vec::<String>::new(), "{told}: hindered");
                 drop(store);
                 sim.power_loss();
@@ -562,12 +562,12 @@ fn an_unfinished_erasure_blocks_no_caller_and_a_later_start_finishes_it() {
             }
             sim.heal();
             sim.clock().advance(HOUR);
-            store.settle().unwrap();
+            store.flush().unwrap();
             let keys = store.keys().await.unwrap();
             assert_eq!(keys.map(|keys| keys.destroyed), encrypted.then_some(1), "{told}");
             assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
             // What is finished is not done again.
-            store.settle().unwrap();
+            store.flush().unwrap();
             let calls = sim.calls();
             store.erase(&key("gone")).await.unwrap();
             assert_eq!(sim.calls(), calls, "{told}");

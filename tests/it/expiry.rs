@@ -54,7 +54,7 @@ async fn until_gone(sim: &Sim, store: &Local, session: &str) {
         }
         sim.clock().advance(6 * HOUR);
         store.sweep().await.unwrap();
-        (0..4).for_each(|_| store.settle().unwrap());
+        (0..4).for_each(|_| store.flush().unwrap());
     }
     panic!("{session} does not go");
 }
@@ -68,7 +68,7 @@ fn stop(sim: &Sim, how: u64) {
 }
 
 #[tokio::test]
-async fn a_session_that_comes_to_rest_between_two_sweeps_expires_too() {
+async fn a_session_evicted_between_two_sweeps_expires_too() {
     let sim = Sim::new(61);
     let store = open(&sim);
     create(&store, "expires").await;
@@ -99,14 +99,14 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
         create(&store, "stays").await;
         create(&store, "s").await;
         append(&store, &key("s"), batch([event("\"old\"")])).await.unwrap();
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         if seed % 4 < 2 {
             delete(&store, "s").await.unwrap();
         }
         if seed < 16 {
             until_gone(&sim, &store, "s").await;
         } else {
-            // Free at the very sweep, nothing settled behind it.
+            // Free at the very sweep, nothing flushed behind it.
             for _ in 0..60 {
                 if !is_gone(&store, "s").await {
                     sim.clock().advance(6 * HOUR);
@@ -119,7 +119,7 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
             let body = format!("\"new {n} {}\"", "x".repeat(300));
             append(&store, &key("s"), batch([event(&body)])).await.unwrap();
             if n % 8 == 7 && seed >= 8 {
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
         }
         for start in 0..4 {
@@ -127,7 +127,7 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
             drop(store);
             store = open(&sim);
             assert_eq!(events_of(&store, &key("s")).await.len(), 20, "{told}, start {start}");
-            (0..=start).for_each(|_| store.settle().unwrap());
+            (0..=start).for_each(|_| store.flush().unwrap());
             assert_eq!(events_of(&store, &key("s")).await.len(), 20, "{told}, start {start}");
             let verified = store.verify(&Scope::local(), None).await.unwrap();
             assert_eq!(verified.damage, [], "{told}, start {start}");
@@ -145,7 +145,7 @@ async fn a_session_watched_until_a_stop_has_its_whole_limit_after_it() {
         for _ in 0..20 {
             sim.clock().advance(6 * HOUR);
             store.sweep().await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         if how == 2 {
             store.close().await;
@@ -175,7 +175,7 @@ async fn a_clock_that_is_wrong_after_a_stop_expires_nothing() {
                 assert_eq!(store.sweep().await.unwrap().expired, [], "{how}, {by}");
             }
             if how < 3 {
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
             if how % 3 == 2 {
                 store.close().await;
@@ -203,7 +203,7 @@ async fn a_damaged_session_does_not_expire_until_its_loss_is_accepted() {
     for session in ["lost", "whole"] {
         create(&store, session).await;
         append(&store, &key(session), batch([event("\"what is lost\"")])).await.unwrap();
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         if session == "lost" {
             let path = sim.files().into_iter().find(|path| hash_of(path).is_some()).unwrap();
             sim.flip(&path, 700, 1);
@@ -238,7 +238,7 @@ async fn fill(store: &Local, session: &str) {
         let body = format!("\"{n} {}\"", "lorem ipsum ".repeat(150));
         append(store, &key(session), batch([event(&body)])).await.unwrap();
         if n % 5 == 4 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
 }
@@ -298,7 +298,7 @@ impl Story {
                 store.change(&key(child), hold.clone()).await.unwrap();
                 kept.push((child, events_of(&store, &key(child)).await));
             }
-            (0..2).for_each(|_| store.settle().unwrap());
+            (0..2).for_each(|_| store.flush().unwrap());
         }
         let going: BTreeSet<_> = hashes(&sim).difference(&before).cloned().collect();
         assert_eq!(going.len(), if forked { 4 } else { 2 });
@@ -343,8 +343,8 @@ impl Story {
     async fn sweep(&mut self) {
         self.act(async |store| store.sweep().await.map(drop)).await;
         self.act(async |store| {
-            let settled = store.settle();
-            settled.map_err(|source| StoreError::Io { doing: "settling", source })
+            let settled = store.flush();
+            settled.map_err(|source| StoreError::Io { doing: "flushing", source })
         })
         .await;
     }
@@ -454,7 +454,7 @@ impl Story {
             for (session, _) in &fresh {
                 assert_eq!(events_of(&self.store, &key(session)).await.len(), 1, "{session}");
             }
-            (0..2).for_each(|_| self.store.settle().unwrap());
+            (0..2).for_each(|_| self.store.flush().unwrap());
             let verified = self.store.verify(&Scope::local(), None).await.unwrap();
             let sessions = 2 + fresh.len() as u64;
             assert_eq!((verified.sessions, verified.damage), (sessions, vec![]));

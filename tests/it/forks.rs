@@ -204,12 +204,12 @@ async fn an_erased_parent_takes_what_it_wrote_from_its_forks_and_nothing_else() 
     }
 }
 
-/// Days without requests, with the sweeps and settlings of each.
+/// Days without requests, with the sweeps and flushes of each.
 async fn days(sim: &Sim, store: &Local, count: u32) {
     for _ in 0..count * 4 {
         sim.clock().advance(6 * HOUR);
         store.sweep().await.unwrap();
-        (0..4).for_each(|_| store.settle().unwrap());
+        (0..4).for_each(|_| store.flush().unwrap());
     }
 }
 
@@ -226,7 +226,7 @@ fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
             say(&store, "middle", &["m"]).await;
             fork(&store, "middle", 3, "leaf").await.unwrap();
             store.change(&key("leaf"), change(false, Some(true))).await.unwrap();
-            (0..2).for_each(|_| store.settle().unwrap());
+            (0..2).for_each(|_| store.flush().unwrap());
             if deleted {
                 delete(&store, "middle").await;
                 delete(&store, "root").await;
@@ -272,7 +272,7 @@ fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
 }
 
 #[test]
-fn events_of_a_deleted_parent_in_the_journal_alone_are_settled_for_its_forks() {
+fn events_of_a_deleted_parent_in_the_journal_alone_are_flushed_for_its_forks() {
     let sim = Sim::new(7);
     runtime().block_on(async {
         let store = open(&sim);
@@ -280,14 +280,14 @@ fn events_of_a_deleted_parent_in_the_journal_alone_are_settled_for_its_forks() {
         say(&store, "root", &["a"]).await;
         fork(&store, "root", 1, "leaf").await.unwrap();
         delete(&store, "root").await;
-        (0..3).for_each(|_| store.settle().unwrap());
+        (0..3).for_each(|_| store.flush().unwrap());
         assert_eq!(words(&store, "leaf").await, ["a"]);
         drop(store);
         sim.power_loss();
         let store = open(&sim);
         assert_eq!(words(&store, "leaf").await, ["a"]);
         delete(&store, "leaf").await;
-        (0..4).for_each(|_| store.settle().unwrap());
+        (0..4).for_each(|_| store.flush().unwrap());
         assert_eq!(segments(&sim), 0, "both go at once: {:?}", sim.files());
     });
 }
@@ -303,7 +303,7 @@ fn interrupted(encrypted: bool, case: Option<Nth>) -> u64 {
         for _ in 0..8 {
             say(&store, "root", &[&text, "b"]).await;
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
         let (first, life) = (sim.calls(), sim.lives());
         if let Some(case) = case {
             case.plan(&sim);
@@ -311,7 +311,7 @@ fn interrupted(encrypted: bool, case: Option<Nth>) -> u64 {
         let forked = fork(&store, "root", 15, "child").await.is_ok();
         let said = append(&store, &key("child"), batch([event("\"mine\"")])).await.is_ok();
         let deleted = store.change(&key("root"), change(true, None)).await.is_ok();
-        (0..3).for_each(|_| drop(store.settle()));
+        (0..3).for_each(|_| drop(store.flush()));
         store.close().await;
         let calls = sim.calls() - first;
         drop(store);
@@ -362,14 +362,14 @@ fn a_thousand_forks_deep_nothing_is_copied_and_everything_is_found() {
             say(&store, "d0", &[&long, &long]).await;
         }
         append(&store, &key("d0"), batch([named("first", "\"first\"")])).await.unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
         let before = sim.used();
         for depth in 1..=DEPTH {
             let parent = format!("d{}", depth - 1);
             fork(&store, &parent, 80 + depth, &format!("d{depth}")).await.unwrap();
             say(&store, &format!("d{depth}"), &["own"]).await;
         }
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         let grown = sim.used() - before;
         assert!(grown < DEPTH * 4_096, "{grown} bytes for {DEPTH} forks of 160 kB");
         for again in 0..2 {
@@ -382,9 +382,9 @@ fn a_thousand_forks_deep_nothing_is_copied_and_everything_is_found() {
             assert_eq!(words(&store, &format!("low{again}")).await.len(), 7);
             let family = store.family(&deepest, 10).await.unwrap();
             assert_eq!((family.depth, family.ancestors.len()), (DEPTH, 10));
-            // From resting sessions, too.
+            // From evicted sessions, too.
             sim.clock().advance(2 * HOUR);
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         let verified = store.verify(&Scope::local(), None).await.unwrap();
         assert_eq!(verified.damage, []);
@@ -392,18 +392,18 @@ fn a_thousand_forks_deep_nothing_is_copied_and_everything_is_found() {
         for depth in 0..DEPTH {
             delete(&store, &format!("d{depth}")).await;
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
         assert_eq!(events_of(&store, &key(&format!("d{DEPTH}"))).await.len() as u64, 81 + DEPTH);
         for last in [format!("d{DEPTH}"), "low0".to_owned(), "low1".to_owned()] {
             delete(&store, &last).await;
         }
-        (0..4).for_each(|_| store.settle().unwrap());
+        (0..4).for_each(|_| store.flush().unwrap());
         assert_eq!(segments(&sim), 0);
     });
 }
 
 #[test]
-fn forks_are_read_while_their_parents_are_written_settled_sealed_and_deleted() {
+fn forks_are_read_while_their_parents_are_written_flushed_sealed_and_deleted() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     let disk = Arc::new(sessionlog::env::disk::DataDir::open(&data).unwrap());
@@ -434,8 +434,8 @@ fn forks_are_read_while_their_parents_are_written_settled_sealed_and_deleted() {
                     }
                 });
             }
-            let settler = Arc::clone(&store);
-            tasks.spawn_blocking(move || settler.settle().unwrap());
+            let flusher = Arc::clone(&store);
+            tasks.spawn_blocking(move || flusher.flush().unwrap());
             delete(&*store, &parent).await;
         }
         while let Some(done) = tasks.join_next().await {
@@ -526,7 +526,7 @@ impl Twins {
                 let theirs = self.model.erase(&key(&session)).await;
                 same(&mine, &theirs, told, |()| ());
             }
-            6 | 7 => self.local.settle().unwrap(),
+            6 | 7 => self.local.flush().unwrap(),
             8 => self.sim.clock().advance(HOUR / 4),
             9 => {
                 let clean = self.below(2) == 0;

@@ -53,7 +53,7 @@ const ORIGINS: [(Origin, &str); 6] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Clean,
-    /// Frames of the journal wait to be settled, a watermark behind them.
+    /// Frames of the journal wait to be flushed, a watermark behind them.
     Killed,
     /// The same, and a write was cut short behind it.
     Torn,
@@ -184,10 +184,10 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
             append(&store, &open, batch([varied(n, "short"), event("{}")])).await.unwrap();
         }
         if n % 15 == 14 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
-    store.settle().unwrap();
+    store.flush().unwrap();
     let seals = files(directory)
         .iter()
         .filter(|(path, _)| path.extension().is_some_and(|end| end == "sealed"))
@@ -395,7 +395,7 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
                 .await
                 .unwrap();
             if n % 16 == 15 {
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
         }
         let expected = said(&store).await;

@@ -1,5 +1,5 @@
 //! A session whose segment takes no writes: the journal stays bounded, nothing acknowledged is
-//! lost over any crash, and once the device is well the session is settled like any other.
+//! lost over any crash, and once the device is well the session is flushed like any other.
 
 use std::panic::AssertUnwindSafe;
 
@@ -29,20 +29,20 @@ fn segments_of(sim: &Sim, before: &[String]) -> String {
     new.unwrap().split_once('-').unwrap().0.to_owned()
 }
 
-/// A store with a settled session `bad` of one event, whose segments take no more writes.
+/// A store with a flushed session `bad` of one event, whose segments take no more writes.
 async fn stuck(seed: u64) -> (Sim, Local) {
     let sim = Sim::new(seed);
     let store = open(&sim);
     let before = sim.files();
     create(&store, "bad").await;
     append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
     sim.fail_writing(&segments_of(&sim, &before), Fault::Io);
     (sim, store)
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
+async fn a_session_that_cannot_be_flushed_does_not_stop_recycling() {
     let (sim, store) = stuck(4).await;
     create(&store, "good").await;
     let text = format!("\"{}\"", "x".repeat(3_000));
@@ -50,7 +50,7 @@ async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
         append(&store, &key("good"), batch([event(&text)])).await.unwrap();
         if n.is_multiple_of(20) {
             append(&store, &key("bad"), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         // 128 KiB may wait in files of 32 KiB, and as much again while copies are made.
         assert!(journal_files(&sim) <= 9, "{} files after {n} appends", journal_files(&sim));
@@ -66,7 +66,7 @@ async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
         assert!(!store.recovery().clean, "the journal holds what no segment took");
         assert_eq!(events_of(&store, &key("bad")).await, bad, "crash {crash}");
         assert_eq!(events_of(&store, &key("good")).await, good, "crash {crash}");
-        store.settle().unwrap();
+        store.flush().unwrap();
         if crash == 1 { sim.power_loss() } else { sim.kill() }
     }
     sim.heal();
@@ -80,19 +80,19 @@ async fn a_session_that_cannot_be_settled_does_not_stop_recycling() {
 
 /// Its only segment has no event yet: the next would have the same name.
 #[tokio::test]
-async fn a_session_without_an_event_is_settled_again_after_an_error() {
+async fn a_session_without_an_event_is_flushed_again_after_an_error() {
     for op in [Op::Open, Op::Write, Op::Sync] {
         for fault in [Fault::Io, Fault::Spoil] {
             let (sim, mut told) = (Sim::new(10), Vec::new());
             let mut store = open(&sim);
             create(&store, "s").await;
-            store.settle().unwrap();
+            store.flush().unwrap();
             for n in 0..20 {
                 append(&store, &key("s"), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
                 if n == 0 {
                     sim.fail_next(op, fault, false);
                 }
-                told.push(store.settle().is_ok());
+                told.push(store.flush().is_ok());
             }
             assert!(fault == Fault::Spoil || sim.struck(), "{op:?}, {fault:?}");
             let before = events_of(&store, &key("s")).await;
@@ -100,7 +100,7 @@ async fn a_session_without_an_event_is_settled_again_after_an_error() {
             drop(store);
             sim.power_loss();
             store = open(&sim);
-            assert!(store.recovery().clean, "{op:?}, {fault:?}: it is settled, {told:?}");
+            assert!(store.recovery().clean, "{op:?}, {fault:?}: it is flushed, {told:?}");
             assert_eq!(events_of(&store, &key("s")).await, before, "{op:?}, {fault:?}");
             assert_eq!(store.verify(&key("s").scope, None).await.unwrap().damage, []);
         }
@@ -121,17 +121,17 @@ async fn frames_copied_forward_are_not_copied_again_without_new_writes() {
         journal.map(|call| call.bytes).sum::<u64>()
     };
     let before = written();
-    store.settle().unwrap();
+    store.flush().unwrap();
     let copied = written() - before;
     assert!(copied > 45_000, "{copied} bytes: 128 KiB / 4 are full, so all is copied");
     for _ in 0..10 {
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     assert_eq!(written() - before, copied);
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_settled_is_bounded_in_memory() {
+async fn a_session_that_cannot_be_flushed_is_bounded_in_memory() {
     let (sim, store) = stuck(5).await;
     let large = format!("\"{}\"", "x".repeat(1 << 20));
     let mut taken = 1;
@@ -147,12 +147,12 @@ async fn a_session_that_cannot_be_settled_is_bounded_in_memory() {
     append(&store, &key("good"), batch([event("{}")])).await.unwrap();
     assert_eq!(events_of(&store, &key("bad")).await.len(), taken);
     sim.heal();
-    store.settle().unwrap();
+    store.flush().unwrap();
     append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
 }
 
 #[tokio::test]
-async fn sessions_that_cannot_be_settled_are_bounded_together() {
+async fn sessions_that_cannot_be_flushed_are_bounded_together() {
     let sim = Sim::new(9);
     let store = open(&sim);
     sim.fail_writing("segments/", Fault::Io);
@@ -170,11 +170,11 @@ async fn sessions_that_cannot_be_settled_are_bounded_together() {
                 Err(error) => panic!("{error}"),
             }
         }
-        let _ = store.settle();
-        assert!(taken < 100, "128 KiB of journal hold {taken} events of 3 KiB that nobody settles");
+        let _ = store.flush();
+        assert!(taken < 100, "128 KiB of journal hold {taken} events of 3 KiB that nobody flushes");
     }
     sim.heal();
-    store.settle().unwrap();
+    store.flush().unwrap();
     append(&store, &key("s0"), batch([event("{}")])).await.unwrap();
 }
 
@@ -189,11 +189,11 @@ async fn a_start_that_cannot_be_recorded_is_reported() {
     let store = open(&sim);
     assert_eq!(store.health(), Health::Ready);
     sim.fail_writing("journal/", Fault::Io);
-    store.settle().unwrap_err();
+    store.flush().unwrap_err();
     assert!(matches!(store.health(), Health::ReadOnly(_)), "{:?}", store.health());
 }
 
-/// A failed sync of everything does not say whose file it was: the next settling finds out.
+/// A failed sync of everything does not say whose file it was: the next flush finds out.
 #[tokio::test]
 async fn one_bad_file_among_many_is_found() {
     let sim = Sim::new(6);
@@ -202,7 +202,7 @@ async fn one_bad_file_among_many_is_found() {
     let before = sim.files();
     create(&store, "bad").await;
     append(&store, &key("bad"), batch([event("{}")])).await.unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
     let bad = segments_of(&sim, &before);
     for name in &names {
         create(&store, name).await;
@@ -210,9 +210,9 @@ async fn one_bad_file_among_many_is_found() {
     }
     append(&store, &key("bad"), batch([event("{\"n\":1}")])).await.unwrap();
     sim.fail_next(Op::SyncAll, Fault::Io, true);
-    store.settle().unwrap_err();
+    store.flush().unwrap_err();
     sim.fail_writing(&bad, Fault::Io);
-    store.settle().unwrap();
+    store.flush().unwrap();
     sim.power_loss();
     sim.heal();
     let store = open(&sim);
@@ -256,7 +256,7 @@ async fn run(seed: u64) {
             let sizes = vec![usize::try_from(below(4_000)).unwrap(); 1 + below(2) as usize];
             let names = ledger.sessions();
             match below(12) {
-                0 | 1 => drop(store.settle()),
+                0 | 1 => drop(store.flush()),
                 2 => store.idle(),
                 3 if names.len() < 4 => ledger.create(&store, &sizes, crashed).await,
                 _ if names.is_empty() => ledger.create(&store, &sizes, crashed).await,
@@ -281,7 +281,7 @@ async fn run(seed: u64) {
 }
 
 #[test]
-fn a_session_that_cannot_be_settled_loses_nothing_over_crashes() {
+fn a_session_that_cannot_be_flushed_loses_nothing_over_crashes() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let wanted = std::env::var("SESSIONLOG_SEEDS").ok().and_then(|text| text.parse().ok());
     for seed in 0..wanted.unwrap_or(12_u64) {
@@ -300,11 +300,11 @@ async fn a_damaged_forward_copy_is_reported() {
         let text = format!("\"{}\"", "x".repeat(3_000));
         append(&store, &key("good"), batch([event(&text)])).await.unwrap();
         if n.is_multiple_of(10) {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     for _ in 0..2 {
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     store.idle();
     sim.power_loss();

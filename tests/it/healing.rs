@@ -56,7 +56,7 @@ async fn after_two_failed_syncs_writes_are_refused_until_a_probe_of_the_disk_suc
     sim.fail_writing("", Fault::Io);
     let after = async |seconds| {
         sim.clock().advance(Duration::from_secs(seconds));
-        let _ = store.settle();
+        let _ = store.flush();
         write(&store).await
     };
     assert_eq!(after(4).await, Refused, "it is not time yet");
@@ -80,7 +80,7 @@ async fn a_device_whose_syncs_fail_now_and_then_does_not_fill_the_disk() {
         write(&store).await;
         sim.heal();
         sim.clock().advance(Duration::from_secs(1));
-        let _ = store.settle();
+        let _ = store.flush();
     }
     let grown = sim.used() - before;
     assert!(grown < 4 << 20, "{grown} bytes in an hour");

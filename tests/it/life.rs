@@ -1,5 +1,5 @@
 //! The life of a store on a disk that breaks: sessions come and go, clients retry, the journal
-//! rotates, settles, seals and is used again, and the machine dies in between and within. One seed
+//! rotates, flushes, seals and is used again, and the machine dies in between and within. One seed
 //! decides all of it. Whatever was acknowledged or seen must be there at every later start. It must
 //! not look into files.
 
@@ -130,7 +130,7 @@ pub struct Run {
 enum Mood {
     /// Nothing.
     Even,
-    /// Large events, so that the journal goes round while settling fails.
+    /// Large events, so that the journal goes round while flushing fails.
     Heavy,
     /// Few requests in a life, and power that fails while many share a sync.
     Restless,
@@ -204,10 +204,10 @@ impl Run {
             (_, "journal") if frames => "committing",
             (_, "journal") if self.is_used_again(&call) => "recycling",
             (_, "journal") => "rotating",
-            (_, "settled") => "naming what is settled",
+            (_, "flushed") => "naming what is flushed",
             (_, "segments") if call.op == Op::Remove => "unlinking",
             (_, "segments") if call.path.ends_with(".sealed") => "sealing",
-            (_, "segments") => "settling",
+            (_, "segments") => "flushing",
             _ => "anything else",
         };
         *self.tally.within.entry(what).or_default() += 1;
@@ -260,7 +260,7 @@ impl Run {
                     let at = self.sim.calls() + self.below(40);
                     self.sim.fail_call(at, faults[self.nth() % 3], false);
                 }
-                drop(store.settle());
+                drop(store.flush());
             }
             4 => store.idle(),
             5 => self.sim.clock().advance(Duration::from_secs(self.below(100))),
@@ -460,7 +460,7 @@ pub const ROOMY: Options = Options { segment_bytes_max: 16 << 10, ..TINY };
 /// Files so small that everything happens often.
 pub const TINY: Options = Options {
     journal_file_bytes: 32 << 10,
-    // An append never waits for settling: one that arrives within a sync could not.
+    // An append never waits for flushing: one that arrives within a sync could not.
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 4 << 10,
     settle_after: std::time::Duration::from_secs(5),
@@ -505,7 +505,7 @@ pub async fn life(seed: u64, flaw: Option<Flaw>) -> Tally {
     run.finish()
 }
 
-/// Lives in which settling fails or dies at any of its calls, and the journal goes round.
+/// Lives in which flushing fails or dies at any of its calls, and the journal goes round.
 pub async fn interrupted(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, TINY);
     run.mood = Mood::Heavy;
@@ -517,7 +517,7 @@ pub async fn interrupted(seed: u64, flaw: Option<Flaw>) {
             let faults = [Fault::Io, Fault::Io, Fault::Kill, Fault::PowerLoss];
             let at = run.sim.calls() + run.below(40);
             run.sim.fail_call(at, faults[run.nth() % 4], false);
-            drop(store.settle());
+            drop(store.flush());
             run.sim.heal();
             let requests = run.below(20);
             run.work(&store, requests).await;
@@ -553,9 +553,9 @@ pub async fn torn(seed: u64, flaw: Option<Flaw>) {
         for _ in 0..run.below(4) {
             let store = run.judge().await;
             // Twice, and the ring is free again, so that its files are used again.
-            let settlings = 2 * run.below(2);
-            (0..settlings).for_each(|_| store.settle().unwrap());
-            let singles = if settlings == 0 { 1 } else { run.below(5) };
+            let flushes = 2 * run.below(2);
+            (0..flushes).for_each(|_| store.flush().unwrap());
+            let singles = if flushes == 0 { 1 } else { run.below(5) };
             run.singles(&store, &name, singles).await;
             run.die();
         }

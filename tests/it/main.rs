@@ -27,13 +27,13 @@ mod odds;
 mod nth;
 // A device that fails and works again.
 mod healing;
-// One session that cannot be settled, and a journal that continues.
+// One session that cannot be flushed, and a journal that continues.
 mod forward;
 // Reading back without requests; reading again.
+mod read_cache;
 mod scrub;
 mod strays;
 mod unreadable;
-mod warm;
 // What other stores got wrong.
 mod peers;
 mod place;
@@ -42,12 +42,12 @@ mod repair;
 mod store_repair;
 // What the journal lost and a segment has; the witnesses of the journal's files.
 mod life;
-mod mended;
 mod mutants;
 mod proof;
+mod recovered;
 mod witness;
 // Unused sessions.
-mod rest;
+mod evicted;
 // Files cut, gone, put back from before or copied over each other.
 mod tamper;
 // Invalid numbers and names under valid checksums.

@@ -11,7 +11,7 @@ use sessionlog::{
     log::{
         FrameHeader, FrameKind,
         journal::JournalHeader,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
         segment::SegmentHeader,
     },
     store::{Head, Health, Maintain, NewSession, Read, Receipt, Store, StoreError, local::Local},
@@ -75,7 +75,7 @@ async fn make() -> Image {
         let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
         store.create(&key.scope, new).await.unwrap();
         append(&store, &key, batch([named("first", "{}")])).await.unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
         let segments = sim.files().into_iter().filter(|path| path.starts_with("segments/"));
         let new = segments.filter(|path| known.insert(path.clone())).collect::<Vec<_>>();
         hashes.push(new[0].split('-').next().unwrap().to_owned());
@@ -85,11 +85,11 @@ async fn make() -> Image {
     drop(store);
     let store = open(&sim);
     write(&store, 40, 48).await;
-    store.settle().unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
+    store.flush().unwrap();
     let before = files(&sim);
     write(&store, 48, 56).await;
-    store.settle().unwrap();
+    store.flush().unwrap();
     let mut last = 64;
     write(&store, 56, last).await;
     store.idle();
@@ -119,8 +119,8 @@ fn is_witnessed(files: &Files) -> bool {
         Some(scan(salt, &bytes.slice(8192..), 8192).pieces)
     });
     let headers = pieces.flatten().filter_map(|piece| match piece {
-        Piece::Frame { frame, .. } => Some(frame.header),
-        Piece::Bad { .. } => None,
+        ScanPiece::Frame { frame, .. } => Some(frame.header),
+        ScanPiece::Bad { .. } => None,
     });
     let headers: Vec<_> = headers.collect();
     let end = headers.iter().map(|header| header.numbers().1).max();
@@ -236,7 +236,7 @@ fn frames(path: &str, bytes: &[u8]) -> Option<(u64, usize, Frames)> {
     };
     let pieces = scan(salt, &bytes.slice(from..), from as u64).pieces.into_iter();
     let whole = pieces.filter_map(|piece| match piece {
-        Piece::Frame { frame, .. } if frame.header.kind != FrameKind::Watermark => {
+        ScanPiece::Frame { frame, .. } if frame.header.kind != FrameKind::Watermark => {
             Some((frame.header, frame.payload))
         }
         _ => None,
@@ -463,7 +463,7 @@ async fn rolled_back(image: &Image, table: &mut Table) {
             assert_eq!(with_receipts, Fate::Told, "{chosen:b}: a receipt tells");
         }
     }
-    // Not detectable without a copy elsewhere: the journal and its settled position, both from
+    // Not detectable without a copy elsewhere: the journal and its flushed position, both from
     // before, whatever else is changed with them.
     assert!(silent.iter().all(|kinds| kinds.contains(&"settled/") && kinds.contains(&"journal/")));
     assert!(!silent.is_empty(), "a store put back whole is the store it was");

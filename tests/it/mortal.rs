@@ -263,7 +263,7 @@ impl Mortals {
                 let hours = 1 + u32::try_from(self.run.below(24)).unwrap();
                 return self.advance(hours * HOUR);
             }
-            25 | 26 => return drop(store.settle()),
+            25 | 26 => return drop(store.flush()),
             27 => return store.scrub(),
             _ => {}
         }
@@ -497,7 +497,7 @@ impl Mortals {
             assert!(round < 60, "something does not go");
             self.advance(6 * HOUR);
             store.sweep().await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         let left = |run: &Run| {
             run.sim.files().into_iter().filter(|path| path.starts_with("segments/")).count()

@@ -36,7 +36,7 @@ pub enum Check {
     Failing,
     /// A failed sync, then a kill, then a power loss.
     Believed,
-    /// Settling that fails or dies anywhere.
+    /// Flushing that fails or dies anywhere.
     Interrupted,
     /// A failed sync that spoiled what shared a sector with it.
     Spoiled,
@@ -97,7 +97,7 @@ const MUTANTS: &[(&str, Planted, Check)] = &[
     ("sync nothing at restart", Planted::Disk(Flaw::NoSyncAtStart), Check::Life),
     ("serve past the durable point", Planted::Engine(Defect::ServePastDurable), Check::Life),
     ("cut at damage", Planted::Engine(Defect::CutAtDamage), Check::Flipped),
-    ("recycle before settling", Planted::Engine(Defect::RecycleBeforeSettling), Check::Interrupted),
+    ("recycle before flushing", Planted::Engine(Defect::RecycleBeforeFlushing), Check::Interrupted),
     ("believe beyond settled/", Planted::Engine(Defect::BelieveBeyondSettled), Check::Interrupted),
     ("no new salt on reuse", Planted::Engine(Defect::NoNewSalt), Check::Torn),
     ("append after a torn tail", Planted::Engine(Defect::AppendAfterTornTail), Check::Torn),
@@ -146,7 +146,7 @@ async fn widowed(seed: u64, flaw: Option<Flaw>) {
         let requests = 20 + run.below(60);
         run.work(&store, requests).await;
         for _ in 0..run.below(4) {
-            store.settle().unwrap();
+            store.flush().unwrap();
             let requests = run.below(20);
             run.work(&store, requests).await;
         }
@@ -261,7 +261,7 @@ fn every_planted_defect_is_caught() {
     assert_eq!(caught, MUTANTS.len(), "a defect was missed: record its seed anew");
     assert_eq!(kept.len(), MUTANTS.len(), "a defect has one seed, and a seed a defect");
     if !searches {
-        // `proof::regressions_stay_mended` runs the same seeds without a defect.
+        // `proof::regressions_stay_fixed` runs the same seeds without a defect.
         return;
     }
     // The protocol without a defect passes the seeds that caught each of them.

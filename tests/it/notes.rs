@@ -10,7 +10,7 @@ use sessionlog::{
         Timestamp,
     },
     store::{
-        Change, LeaseCall, Mark, NewSession, Notes, Store, StoreError, StoreResult, Work,
+        Change, LastCheckpoint, LeaseCall, NewSession, Notes, Store, StoreError, StoreResult, Work,
         local::Local,
     },
 };
@@ -71,7 +71,10 @@ fn marked(notes: &[Note]) -> (u64, Option<(u64, u64)>) {
 }
 
 fn mark(work: &Work) -> (u64, Option<(u64, u64)>) {
-    (work.notes, work.checkpoint.map(|Mark { number, position, .. }| (number.0, position.0)))
+    (
+        work.notes,
+        work.checkpoint.map(|LastCheckpoint { number, position, .. }| (number.0, position.0)),
+    )
 }
 
 fn take(steal: bool) -> LeaseCall {
@@ -388,7 +391,7 @@ impl Known {
                 self.acknowledged.push(name);
             }
             if self.sent.is_multiple_of(9) {
-                let _ = store.settle();
+                let _ = store.flush();
             }
         }
     }
@@ -468,7 +471,7 @@ fn a_note_is_found_by_its_number_wherever_it_is_stored() {
                 store.redact(&key("a"), &EventId::new("gone").unwrap()).await.unwrap();
                 assert!(sim.files().iter().any(|path| path.ends_with(".sealed")));
             } else {
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
             for note in &all {
                 let after = Lsn(note.number.0 - 1);

@@ -82,7 +82,7 @@ async fn a_quiet_session_does_not_keep_what_was_torn() {
             create(&store, session).await;
         }
         append(&store, &key("quiet"), batch([event("{\"n\":0}")])).await.unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
         // Its last write is torn by the power, and nothing was answered.
         sim.fail_next(Op::Write, Fault::PowerLoss, false);
         let torn = format!("{{\"torn\":\"{}\"}}", "x".repeat(3_000));
@@ -97,7 +97,7 @@ async fn a_quiet_session_does_not_keep_what_was_torn() {
             let before = kept.get_or_insert_with(|| events.clone());
             assert_eq!(&events, before, "seed {seed}, start {start}");
             append(&store, &key("busy"), batch([event(&torn)])).await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
             sim.power_loss();
         }
     }
@@ -105,26 +105,26 @@ async fn a_quiet_session_does_not_keep_what_was_torn() {
 
 #[tokio::test]
 async fn an_acknowledged_delete_stays_done() {
-    for settled_before in [false, true] {
-        for settled_after in [false, true] {
+    for flushed_before in [false, true] {
+        for flushed_after in [false, true] {
             let sim = Sim::new(53);
             let store = open(&sim);
             create(&store, "s").await;
             append(&store, &key("s"), batch([event("{}")])).await.unwrap();
-            if settled_before {
-                store.settle().unwrap();
+            if flushed_before {
+                store.flush().unwrap();
             }
             let delete = Change { discard: true, ..Change::default() };
             store.change(&key("s"), delete).await.unwrap();
-            if settled_after {
-                store.settle().unwrap();
+            if flushed_after {
+                store.flush().unwrap();
             }
             for start in 0..4 {
                 sim.power_loss();
                 let store = open(&sim);
                 let found = store.info(&key("s")).await;
                 assert!(matches!(found, Err(StoreError::SessionDeleted { .. })), "start {start}");
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
         }
     }
@@ -161,9 +161,9 @@ async fn a_request_that_is_given_up_leaves_no_reader_behind() {
     assert_eq!(events_of(&*store, &key("s")).await.len(), 100);
 }
 
-/// A settling whose call of that number fails, then what must not be forgotten; answers whether
+/// A flush whose call of that number fails, then what must not be forgotten; answers whether
 /// there was such a call.
-async fn settling_fails_at(case: Nth) -> bool {
+async fn flushing_fails_at(case: Nth) -> bool {
     let (sim, why) = (Sim::new(55 + case.call), format!("{case:?}"));
     let store = open(&sim);
     for session in ["a", "b"] {
@@ -172,16 +172,16 @@ async fn settling_fails_at(case: Nth) -> bool {
     }
     let before = sim.calls();
     case.plan(&sim);
-    let _ = store.settle();
+    let _ = store.flush();
     let fell = sim.calls() > before + case.call;
     sim.heal();
-    // Both go round the journal: what was not settled would be gone.
+    // Both go round the journal: what was not flushed would be gone.
     for _ in 0..60 {
         let body = format!("\"{}\"", "x".repeat(2_000));
         append(&store, &key("b"), batch([event(&body)])).await.unwrap();
     }
     for _ in 0..3 {
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     for _ in 0..60 {
         let body = format!("\"{}\"", "y".repeat(2_000));
@@ -197,15 +197,15 @@ async fn settling_fails_at(case: Nth) -> bool {
 }
 
 #[tokio::test]
-async fn a_settling_that_fails_forgets_nothing() {
+async fn a_flush_that_fails_forgets_nothing() {
     for fault in [Fault::Io, Fault::Full, Fault::Short] {
         for lasting in [false, true] {
             let mut call = 0;
-            while settling_fails_at(Nth { call, fault, lasting }).await {
+            while flushing_fails_at(Nth { call, fault, lasting }).await {
                 call += 1;
             }
             // One that fails persistently ends earlier, where all that is left is given up.
-            assert!(call > 3, "{fault:?}: {call} calls are hardly a settling");
+            assert!(call > 3, "{fault:?}: {call} calls are hardly a flush");
         }
     }
 }
@@ -259,7 +259,7 @@ async fn a_torn_side_file_takes_nothing_with_it() {
     for n in 0..4 {
         create(&store, &format!("s{n}")).await;
         append(&store, &key(&format!("s{n}")), batch([event("{}")])).await.unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     sim.power_loss();
     drop(store);

@@ -29,7 +29,7 @@ const BROKEN: [(&str, &[&str]); 3] = [
 ];
 
 #[test]
-fn regressions_stay_mended() {
+fn regressions_stay_fixed() {
     for line in regressions() {
         let (check, seed, _) = parts(line);
         let run = AssertUnwindSafe(check.run(seed, None)).catch_unwind();

@@ -96,7 +96,7 @@ fn every_receipt_holds_whatever_becomes_of_the_bytes() {
             for stop in 0..5 {
                 receipts.extend(write(&store, 8 * stop, 8 * stop + 8, "word").await);
                 if stop % 2 == 0 {
-                    store.settle().unwrap();
+                    store.flush().unwrap();
                 }
                 if stop == 2 {
                     let id = EventId::new("word5").unwrap();
@@ -126,7 +126,7 @@ fn a_store_put_back_and_continued_differently_is_detected_by_a_receipt() {
             let store = open(&sim);
             create(&store, "s").await;
             let old = write(&store, 0, 10, "old").await;
-            store.settle().unwrap();
+            store.flush().unwrap();
             drop(store);
             sim.power_loss();
             let before = tree(&sim);

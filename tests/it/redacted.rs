@@ -12,7 +12,7 @@ use sessionlog::{
         journal::JournalHeader,
         keyring::{KeySlot, Master},
         record,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
         segment::SegmentHeader,
     },
     store::{
@@ -68,12 +68,12 @@ async fn fill(sim: &Sim, age: Age) -> Local {
             append(&store, &key(name), sent).await.unwrap();
         }
         if age != Age::Journal && n % 9 == 6 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     match age {
         Age::Journal => {}
-        Age::Settled => store.settle().unwrap(),
+        Age::Settled => store.flush().unwrap(),
         Age::Sealed | Age::Restarted => {
             store.close().await;
             drop(store);
@@ -115,8 +115,8 @@ pub fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
     };
     let pieces = scan(salt, &bytes.slice(from..), from as u64).pieces.into_iter();
     let whole = pieces.filter_map(|piece| match piece {
-        Piece::Frame { frame, .. } => Some(frame),
-        Piece::Bad { .. } => None,
+        ScanPiece::Frame { frame, .. } => Some(frame),
+        ScanPiece::Bad { .. } => None,
     });
     whole.collect()
 }
@@ -281,7 +281,7 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
                     assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
                     assert!(is_redacted(&store).await, "{told}");
                     append(&store, &key("s"), batch([event("{}")])).await.unwrap();
-                    store.settle().unwrap();
+                    store.flush().unwrap();
                     if clean {
                         store.close().await;
                     }
@@ -292,7 +292,7 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
     }
 }
 
-/// A settling dies at that call of it; the next start redacts. How many calls it has.
+/// A flush dies at that call of it; the next start redacts. How many calls it has.
 fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
     let sim = machine(74, encrypted);
     runtime().block_on(async {
@@ -301,7 +301,7 @@ fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
             create(&store, name).await;
         }
         // Named as it is now; what comes behind is written and, for a while, not named.
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         for n in 0..EVENTS {
             append(&store, &key("s"), batch([named(id(n).as_str(), &body(n))])).await.unwrap();
             append(&store, &key("other"), batch([event("{}")])).await.unwrap();
@@ -310,7 +310,7 @@ fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
         if let Some(fault) = fault {
             sim.fail_call(before + call, fault, false);
         }
-        let _ = store.settle();
+        let _ = store.flush();
         let calls = sim.calls() - before;
         drop(store);
         sim.kill();
@@ -501,7 +501,7 @@ pub async fn not_taken_away_yet(seed: u64) {
         assert!(is_redacted(&open(&sim)).await);
     }
     let store = open(&sim);
-    store.settle().unwrap();
+    store.flush().unwrap();
     assert_eq!(holding(&sim), Vec::<String>::new(), "a start finishes what was begun");
     assert!(is_redacted(&store).await);
 }
@@ -532,7 +532,7 @@ fn a_redacted_body_before_a_watermark_is_removed_too() {
                     break;
                 }
                 append(&store, &key("s"), batch([event("{}")])).await.unwrap();
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
             store.idle();
             append(&store, &key("s"), batch([event("{}")])).await.unwrap();
@@ -566,7 +566,7 @@ fn failed_use(encrypted: bool, appends: usize) -> bool {
         for _ in 0..40 {
             one().await.unwrap();
         }
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         sim.fail_writing("settled/", Fault::Io);
         store.redact(&key("s"), &EventId::new("long").unwrap()).await.unwrap_err();
         sim.heal();
@@ -649,7 +649,7 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
         assert!(gone || answer.is_err(), "{told}: it was answered");
         if gone {
             // The start finds it and finishes what was begun.
-            store.settle().unwrap();
+            store.flush().unwrap();
         } else {
             store.redact(&key("s"), &id(AT)).await.unwrap();
         }
@@ -713,8 +713,8 @@ fn a_body_that_is_gone_without_a_redaction_is_damage() {
         assert_eq!(text.len(), 32);
         append(&store, &key("s"), batch([event(&text)])).await.unwrap();
         append(&store, &key("s"), batch([event("{}")])).await.unwrap();
-        store.settle().unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
+        store.flush().unwrap();
         drop(store);
         sim.kill();
         let path = sim.files().into_iter().find(|path| path.ends_with(".seg")).unwrap();

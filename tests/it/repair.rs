@@ -52,18 +52,18 @@ async fn hurt(place: Place) -> (Sim, Vec<Event>) {
         let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(40));
         append(&store, &key("hurt"), batch([named(&format!("e{n}"), &body)])).await.unwrap();
         if n % 15 == 14 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     append(&store, &key("other"), batch([event("{}")])).await.unwrap();
-    store.settle().unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
+    store.flush().unwrap();
     append(&store, &key("hurt"), batch([named("late", "{\"late\":\"words\"}")])).await.unwrap();
     append(&store, &key("other"), batch([event("{}")])).await.unwrap();
     let events = events_of(&store, &key("hurt")).await;
     if place != Place::Journal {
         for _ in 0..4 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     sim.power_loss();
@@ -152,8 +152,8 @@ async fn an_accepted_loss_stays_a_gap_and_appends_continue_after_it() {
             assert_eq!(verified.accepted.len(), repaired.gaps.len(), "{told} start {start}");
             assert_eq!(whole_of(&store, &key("other")).await.len(), 2);
             if start % 2 == 1 {
-                store.settle().unwrap();
-                store.settle().unwrap();
+                store.flush().unwrap();
+                store.flush().unwrap();
             }
         }
     }
@@ -172,7 +172,7 @@ async fn a_retry_of_what_was_given_up_is_not_answered_as_if_it_were_there() {
     for n in 0..300 {
         append(&store, &key("hurt"), keyed(n)).await.unwrap();
         if n % 15 == 14 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     store.close().await;

@@ -33,7 +33,7 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
                 append(&store, &key("s"), batch([sent.events[0].clone()])).await.unwrap().repeated
             );
             if n % 7 == 3 {
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
             if n == 11 {
                 store.idle();
@@ -79,14 +79,14 @@ async fn a_segment_of_changes_alone_never_takes_the_place_of_events() {
         for change in 0..4 {
             store.change(&key("s"), wide(n * 4 + change)).await.unwrap();
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
         if n % 3 == 2 {
             append(&store, &key("s"), batch([event("{}")])).await.unwrap();
         }
     }
     for _ in 0..6 {
         append(&store, &key("s"), batch([event("{}")])).await.unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     let expected = events_of(&store, &key("s")).await;
     assert_eq!(expected.len(), 11);
@@ -112,7 +112,7 @@ async fn segments_without_an_event_are_not_sealed_together() {
         let change = Change { title, ..Change::default() };
         store.change(&key("s"), change).await.unwrap();
         for _ in 0..3 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         sim.kill();
     }
@@ -123,7 +123,7 @@ async fn segments_without_an_event_are_not_sealed_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settling_that_fails_between_writers_loses_nothing() {
+async fn flushing_that_fails_between_writers_loses_nothing() {
     for seed in 0..6 {
         let sim = Sim::new(seed);
         let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
@@ -150,8 +150,8 @@ async fn settling_that_fails_between_writers_loses_nothing() {
                 // first.
                 sim.fail_next(if turn % 2 == 0 { Op::Sync } else { Op::SyncDir }, Fault::Io, false);
             }
-            let settling = Arc::clone(&store);
-            let _ = tokio::task::spawn_blocking(move || settling.settle()).await.unwrap();
+            let flushing = Arc::clone(&store);
+            let _ = tokio::task::spawn_blocking(move || flushing.flush()).await.unwrap();
         }
         let mut kept = 0;
         for writer in writers {
@@ -182,7 +182,7 @@ async fn a_store_started_on_a_full_disk_reads_and_takes_writes_once_there_is_roo
     sim.set_capacity(Some(sim.used()));
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for _ in 0..3 {
-        assert!(store.settle().is_err());
+        assert!(store.flush().is_err());
         let refused = append(&store, &key("s"), batch([event("{}")])).await;
         assert!(matches!(refused, Err(StoreError::DiskFull(_))), "{refused:?}");
         assert_eq!(events_of(&store, &key("s")).await, expected);
@@ -190,7 +190,7 @@ async fn a_store_started_on_a_full_disk_reads_and_takes_writes_once_there_is_roo
     sim.set_capacity(None);
     append(&store, &key("s"), batch([event("{\"n\":2}")])).await.unwrap();
     assert_eq!(events_of(&store, &key("s")).await.len(), 2);
-    store.settle().unwrap();
+    store.flush().unwrap();
 }
 
 #[tokio::test]
@@ -246,12 +246,12 @@ async fn a_key_outlives_a_clock_that_jumps_before_over_and_behind_a_stop() {
                 sessionlog::event::Batch { key, ..batch([event(&body)]) }
             };
             append(&store, &key("s"), keyed("first")).await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
             jump(0);
             for n in 0..30 {
                 append(&store, &key("s"), keyed(&format!("other {n}"))).await.unwrap();
             }
-            store.settle().unwrap();
+            store.flush().unwrap();
             if sealed {
                 store.close().await;
             }

@@ -66,7 +66,7 @@ async fn fill(sim: &Sim) -> Local {
     for key in sessions() {
         create(&store, &key).await;
     }
-    store.settle().unwrap();
+    store.flush().unwrap();
     let erased = named("acme", "erased");
     create(&store, &erased).await;
     store.erase(&erased).await.unwrap();

@@ -19,11 +19,11 @@ async fn store(sim: &Sim) -> Local {
             let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(40));
             append(&store, &key(session), batch([event(&body)])).await.unwrap();
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     // Until both files of `settled/` say the same, and nothing is left to be said.
     for _ in 0..6 {
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     store
 }
@@ -54,7 +54,7 @@ async fn rot_in_a_live_store_is_found_before_a_request_reads_it() {
         assert_eq!(events_of(&store, &key(well)).await[..60], other);
     }
     // What it found is known at the next start.
-    store.settle().unwrap();
+    store.flush().unwrap();
     sim.power_loss();
     drop(store);
     let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -72,8 +72,8 @@ async fn a_damaged_settled_file_is_written_anew() {
         store.scrub();
         let found = store.recovery().scrub.found;
         assert_eq!(found, [format!("{path} is damaged")]);
-        store.settle().unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
+        store.flush().unwrap();
         store.scrub();
         assert_eq!(store.recovery().scrub.found, Vec::<String>::new());
         // Either is enough, as ever.
@@ -99,7 +99,7 @@ enum Place {
     Copy,
     /// Both.
     Copies,
-    /// Frames that are settled.
+    /// Frames that are flushed.
     Settled,
 }
 
@@ -160,7 +160,7 @@ async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
             assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}, start {start}");
             let now = events_of(&store, &key("hurt")).await;
             assert_eq!(now[..now.len() - 1], events, "{told}, start {start}");
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
 }

@@ -82,7 +82,7 @@ async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
             assert_eq!(found[..served.len()], served, "{what}, start {start}");
             assert_eq!(found.len(), served.len() + 1 + start, "{what}, start {start}");
             append(&store, &key("other"), batch([event("{}")])).await.unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
 }
@@ -136,7 +136,7 @@ async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
     }
 }
 
-/// A store that was settled once, and then took events that fill more than a file of its journal;
+/// A store that was flushed once, and then took events that fill more than a file of its journal;
 /// its power failed. What the session `kept` holds.
 async fn gone_on() -> (Sim, Vec<Event>) {
     let sim = Sim::new(35);
@@ -145,7 +145,7 @@ async fn gone_on() -> (Sim, Vec<Event>) {
         create(&store, session).await;
         append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
     }
-    store.settle().unwrap();
+    store.flush().unwrap();
     append(&store, &key("kept"), batch([event("{\"n\":1}")])).await.unwrap();
     let text = format!("\"{}\"", "x".repeat(3_000));
     for _ in 0..12 {
@@ -183,7 +183,7 @@ async fn a_repaired_store_keeps_its_later_appends_over_a_power_loss() {
     assert_eq!(events_of(&store, &key("kept")).await.len(), kept.len() + 3);
 }
 
-/// A session that cannot be settled has its last event in the very file that is to be made anew.
+/// A session that cannot be flushed has its last event in the very file that is to be made anew.
 #[tokio::test]
 async fn a_repair_keeps_what_a_session_still_needs_of_the_journal() {
     let (sim, kept) = gone_on().await;
@@ -285,7 +285,7 @@ async fn a_closed_store_erases_redacts_and_wraps_no_more() {
     assert_eq!(writes(&sim), before, "another owner may be there by now");
 }
 
-/// A settling dies when its segments are durable and `settled/` does not name them yet; then the
+/// A flush dies when its segments are durable and `settled/` does not name them yet; then the
 /// device cannot read the journal's tail. What is made good from the segments has its numbers: none
 /// is given out again behind it, which the next start would take for the other's.
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn no_number_is_given_twice_behind_a_tail_that_cannot_be_read() {
             create(&store, session).await;
             append(&store, &key(session), batch([event("{}")])).await.unwrap();
         }
-        (0..2).for_each(|_| store.settle().unwrap());
+        (0..2).for_each(|_| store.flush().unwrap());
         for n in 0..6 {
             for session in ["one", "other"] {
                 let body = format!("{{\"late\":{n}}}");
@@ -311,7 +311,7 @@ async fn no_number_is_given_twice_behind_a_tail_that_cannot_be_read() {
             expected.push(events_of(&store, &key(session)).await);
         }
         sim.fail_writing("settled/", if power { Fault::PowerLoss } else { Fault::Kill });
-        store.settle().unwrap_err();
+        store.flush().unwrap_err();
         drop(store);
         sim.heal();
         let mut spoiled = Vec::new();

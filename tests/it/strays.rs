@@ -40,12 +40,12 @@ async fn crashed(seed: u64) -> (Sim, Local, Vec<String>) {
         create(&store, session).await;
     }
     write(&store, 24).await;
-    store.settle().unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
+    store.flush().unwrap();
     sim.fail_next(Op::Remove, Fault::Kill, false);
     while !sim.struck() {
         append(&store, &key("a"), batch([event("{}")])).await.unwrap();
-        let _ = store.settle();
+        let _ = store.flush();
     }
     sim.heal();
     let before = segments(&sim);
@@ -68,10 +68,10 @@ async fn bodies(store: &Local) -> Vec<Vec<bytes::Bytes>> {
 async fn go_on(store: &Local) {
     for _ in 0..6 {
         write(store, 8).await;
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
-    // What a settling seals is settled by the next two.
-    (0..4).for_each(|_| store.settle().unwrap());
+    // What a flush seals is flushed by the next two.
+    (0..4).for_each(|_| store.flush().unwrap());
 }
 
 /// Every file is needed: without it a loss is reported.
@@ -92,8 +92,8 @@ async fn check_all_needed(sim: &Sim, told: &str) {
 async fn files_that_a_crash_left_are_unlinked_once_no_start_can_need_them() {
     let (sim, store, before) = crashed(71).await;
     store.scrub();
-    assert_eq!(segments(&sim), before, "nothing is settled yet");
-    (0..3).for_each(|_| store.settle().unwrap());
+    assert_eq!(segments(&sim), before, "nothing is flushed yet");
+    (0..3).for_each(|_| store.flush().unwrap());
     store.scrub();
     go_on(&store).await;
     let (held, there) = (bodies(&store).await, segments(&sim));
@@ -159,8 +159,8 @@ async fn nothing_of_a_damaged_store_is_unlinked() {
         sim.flip(path, 700, 3);
     }
     store.verify(&Scope::local(), None).await.unwrap();
-    // What was found is settled: nothing else keeps the files.
-    (0..3).for_each(|_| store.settle().unwrap());
+    // What was found is flushed: nothing else keeps the files.
+    (0..3).for_each(|_| store.flush().unwrap());
     store.scrub();
     assert_eq!(segments(&sim), there);
 }

@@ -59,11 +59,11 @@ async fn lived(encrypted: bool) -> Lived {
             append(&store, &key("open"), batch([event(&body), event("{}")])).await.unwrap();
         }
         if n % 15 == 14 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
-    store.settle().unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
+    store.flush().unwrap();
     for n in 0..8_u32 {
         let long = "late ".repeat(if n == 3 { 2_000 } else { 30 });
         for session in ["journal", "open"] {
@@ -199,14 +199,14 @@ impl Image {
             counts[if seen.frozen { 2 } else { seen.hurt }] += 1;
             if seen.frozen {
                 // It changes no byte, and waits for a person.
-                let _ = store.settle();
+                let _ = store.flush();
                 for (path, bytes) in
                     self.files.iter().filter(|(path, _)| !path.starts_with("reserve"))
                 {
                     assert_eq!(sim.read_durable(path).unwrap(), *bytes, "{told}: {path}");
                 }
             }
-            // Before anything was settled it may read again.
+            // Before anything was flushed it may read again.
             sim.kill();
             drop(store);
             sim.restore_sector(&path, sector);
@@ -215,7 +215,7 @@ impl Image {
             let sim = self.machine();
             sim.spoil_sector(&path, sector);
             let (store, _) = self.start(&sim, &told).await;
-            let _ = store.settle();
+            let _ = store.flush();
             let mut refused = 0;
             for session in SESSIONS {
                 let sent = append(&store, &key(session), batch([event("{}")])).await;

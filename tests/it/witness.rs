@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture, task::noop_waker_ref};
 use sessionlog::{
-    env::{Entry, File, Lock, Storage},
+    env::{DirEntry, File, Lock, Storage},
     event::{Event, Position, SessionKey},
     store::{Appended, SessionInfo, Store, StoreResult, local::Local},
 };
@@ -218,7 +218,7 @@ impl Storage for Watched {
         self.inner.open_read(path).map(|file| self.file(path, file))
     }
 
-    fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+    fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>> {
         self.inner.list(directory)
     }
 

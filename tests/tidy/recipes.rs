@@ -25,7 +25,10 @@ const RECIPES: [(&str, &[&str]); 5] = [
         &["CONTEXT_COMPACTED = ", "Compactions", "CompactionsAnswer", "fn compactions"],
     ),
     ("Add a storage engine", &["impl Store for Model", "mod model", "model::Model"]),
-    ("Add a step of erasure", &["drop_warm", "pub(crate) struct Warm", "warm::Warm"]),
+    (
+        "Add a step of erasure",
+        &["clear_read_cache", "pub(crate) struct ReadCache", "read_cache::ReadCache"],
+    ),
     ("Add a setting", &["hook_wait"]),
 ];
 

@@ -42,7 +42,7 @@ pub(crate) struct GraphArgs {
     #[arg(long, conflicts_with_all = ["upsert", "relate"])]
     pub(crate) entities: bool,
     /// Of entities: all, only what callers wrote, or only what the sessions name
-    #[arg(long, value_name = "SOURCE", value_parser = ["all", stringify!(told), "extracted"])]
+    #[arg(long, value_name = "SOURCE", value_parser = ["all", "told", "extracted"])]
     pub(crate) source: Option<String>,
     /// Name the sessions that name an entity
     #[arg(long)]

@@ -15,7 +15,7 @@ use crate::{
     },
     service::{
         Caller, Code, Service, ServiceResult,
-        line::{saved, saved_at},
+        links::{saved, saved_at},
         past::past,
     },
     store::{Criterion, Listing, SessionInfo},

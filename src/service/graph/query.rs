@@ -25,7 +25,7 @@ use crate::{
     projection::{Entity, Graph, Relation},
     search::EntityKind,
     service::{
-        Caller, Service, ServiceError, ServiceResult, facts::Pinned, line::continues,
+        Caller, Service, ServiceError, ServiceResult, facts::Pinned, links::continues,
         page::page_limit, values::check_workspace,
     },
     store::{Criterion, Listing, SessionInfo},

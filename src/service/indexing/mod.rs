@@ -265,7 +265,7 @@ impl Service {
         if !wanted.is_empty() {
             self.read_part(index, wanted).await;
         }
-        self.settle_parts(index).await;
+        self.store_parts(index).await;
         Ok(())
     }
 

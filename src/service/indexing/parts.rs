@@ -39,7 +39,7 @@ impl Service {
     /// Makes some parts of about the same size one, a large part a file, and drops the files that
     /// are no parts any more. A part that cannot be kept, as on a full disk, stays in memory while
     /// there is room.
-    pub(in crate::service) async fn settle_parts(&self, index: &ScopeIndex) {
+    pub(in crate::service) async fn store_parts(&self, index: &ScopeIndex) {
         self.merge_some(index);
         if let Err(error) = self.keep_one(index, index.holding.kept_from()[0]).await {
             tracing::warn!(%error, "a part of the search index is in memory alone");

@@ -14,7 +14,7 @@ use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     search::SessionRef,
-    store::{DerivedFile, DerivedName, Held, Moved, Survival},
+    store::{DerivedFile, DerivedName, HeldEvents, Moved, Survival},
 };
 
 /// Events that one part is made of.
@@ -152,7 +152,7 @@ pub(crate) struct WantedEvents {
 /// A part that is to become a file.
 pub(super) struct ToKeep {
     pub(super) bytes: Arc<Vec<u8>>,
-    pub(super) holds: Vec<Held>,
+    pub(super) holds: Vec<HeldEvents>,
 }
 
 impl IndexPart {
@@ -346,7 +346,7 @@ impl ScopeIndex {
         settled: Vec<(SessionHash, Position)>,
     ) {
         let mut state = self.state();
-        state.settle(settled);
+        state.note_settled(settled);
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
         }
@@ -454,7 +454,7 @@ impl ScopeIndex {
                 session.tail = session.tail.max(to);
             });
         }
-        state.settle(self.holding.settled(&part));
+        state.note_settled(self.holding.settled(&part));
         state.parts.push(IndexPart::fresh(part, &self.holding));
         state.is_apart = false;
     }
@@ -520,7 +520,7 @@ impl ScopeIndex {
         let holds = holds.into_iter().flat_map(|(hash, ranges)| {
             let known = state.sessions.get(&hash);
             let held = known.map(move |known| {
-                ranges.into_iter().map(move |range| Held {
+                ranges.into_iter().map(move |range| HeldEvents {
                     key: known.key.clone(),
                     hash,
                     range,
@@ -553,7 +553,7 @@ impl IndexState {
     }
 
     /// Notes from where on the sessions of a part are settled.
-    fn settle(&mut self, settled: Vec<(SessionHash, Position)>) {
+    fn note_settled(&mut self, settled: Vec<(SessionHash, Position)>) {
         for (hash, from) in settled.into_iter().filter(|(_, from)| *from > Position::ZERO) {
             let settled = self.settled_from.entry(hash).or_default();
             *settled = from.max(*settled);

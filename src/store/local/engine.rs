@@ -8,13 +8,13 @@ use tokio::sync::watch;
 
 use super::{
     catalogue::sessions::Sessions,
-    clearing::Clearing,
-    commit::Commit,
-    ground::Ground,
-    keys::{Keys, rotate},
+    commit::CommitPath,
+    context::EngineContext,
+    keys::{EngineKeys, rotate},
     layout, making, open,
     options::{OpenError, Options},
     rank,
+    removal::Removal,
     segments::Segments,
     upkeep::Upkeep,
     wait::blocking,
@@ -34,21 +34,22 @@ use crate::{
     },
     log,
     store::{
-        Aging, Appended, Backup, Change, Derived, DerivedFile, DerivedName, Family, Head, Health,
-        Held, KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped, Moves,
-        NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice,
-        Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, rules::Ask,
+        Aging, Appended, Backup, Change, Derived, DerivedFile, DerivedName, Family, FilePart, Head,
+        Health, HeldEvents, KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain,
+        Mapped, Moves, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since,
+        Slice, Store, StoreError, StoreFuture, StoreResult, Swept, TenantUsage, Verified, Watch,
+        rules::Ask,
     },
 };
 
 /// The embedded engine. Dropping it without [`Store::close`] is a crash: nothing acknowledged is
 /// lost, and the next start replays the journal.
 pub struct Local {
-    ground: Arc<Ground>,
+    context: Arc<EngineContext>,
     sessions: Arc<Sessions>,
     segments: Arc<Segments>,
-    clearing: Arc<Clearing>,
-    pub(super) commit: Arc<Commit>,
+    removal: Arc<Removal>,
+    pub(super) commit: Arc<CommitPath>,
     pub(super) upkeep: Arc<Upkeep>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
@@ -69,10 +70,10 @@ impl Local {
     /// # Errors
     /// [`OpenError::Key`], or other errors of the file that names the key.
     pub fn check_keys(env: &Env) -> Result<(), OpenError> {
-        layout::known(env)?.map_or(Ok(()), |store| Keys::open(env, &store).map(drop))
+        layout::known(env)?.map_or(Ok(()), |store| EngineKeys::open(env, &store).map(drop))
     }
 
-    /// [`Self::open`] for those who settle by hand: tests on the simulated disk.
+    /// [`Self::open`] for those who flush by hand: tests on the simulated disk.
     ///
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
@@ -80,12 +81,12 @@ impl Local {
         let lock = open::take_lock(env)?;
         let (store, derived) = making::identify(env)?;
         let opened = open::open(env, options, store, derived)?;
-        let local = Self::holding(Some(lock), opened);
+        let local = Self::with_lock(Some(lock), opened);
         if options.background {
             let sessions = Arc::clone(&local.sessions);
             local.spawn("journal", move || sessions.journal.run(&*sessions))?;
-            let settler = Arc::clone(&local.upkeep);
-            local.spawn("settler", move || settler.settle_in_background())?;
+            let flusher = Arc::clone(&local.upkeep);
+            local.spawn("flusher", move || flusher.flush_in_background())?;
             if !options.scrub_every.is_zero() {
                 let scrubber = Arc::clone(&local.upkeep);
                 local.spawn("scrubber", move || scrubber.scrub_in_background())?;
@@ -94,12 +95,12 @@ impl Local {
         Ok(local)
     }
 
-    pub(super) fn holding(lock: Option<Box<dyn Lock>>, upkeep: Upkeep) -> Self {
+    pub(super) fn with_lock(lock: Option<Box<dyn Lock>>, upkeep: Upkeep) -> Self {
         Self {
-            ground: Arc::clone(&upkeep.ground),
+            context: Arc::clone(&upkeep.context),
             sessions: Arc::clone(&upkeep.sessions),
             segments: Arc::clone(&upkeep.segments),
-            clearing: Arc::clone(&upkeep.clearing),
+            removal: Arc::clone(&upkeep.removal),
             commit: Arc::clone(&upkeep.commit),
             upkeep: Arc::new(upkeep),
             threads: Mutex::new(rank::THREADS, Vec::new()),
@@ -113,25 +114,25 @@ impl Local {
         Ok(())
     }
 
-    /// Settles what is acknowledged; the settler does it on its own in the background.
+    /// Flushes what is acknowledged; the flusher does it on its own in the background.
     ///
     /// # Errors
     /// Errors of the file system; everything acknowledged stays in the journal.
-    pub fn settle(&self) -> io::Result<()> {
-        let settled = self.clearing.settle(false);
-        self.upkeep.rest();
+    pub fn flush(&self) -> io::Result<()> {
+        let settled = self.removal.flush(false);
+        self.upkeep.evict();
         settled
     }
 
-    /// [`Self::settle`] as under load: what is full is left to be sealed by the next.
+    /// [`Self::flush`] as under load: what is full is left to be sealed by the next.
     ///
     /// # Errors
     /// Errors of the file system; everything acknowledged stays in the journal.
-    pub fn settle_under_load(&self) -> io::Result<()> {
-        self.clearing.settle_and(false, false)
+    pub fn flush_under_load(&self) -> io::Result<()> {
+        self.removal.flush_and(false, false)
     }
 
-    /// Reads everything settled back, at once; the scrubber does it on its own in the background.
+    /// Reads everything flushed back, at once; the scrubber does it on its own in the background.
     pub fn scrub(&self) {
         self.upkeep.scrub(false);
     }
@@ -168,20 +169,20 @@ impl Local {
         self.sessions.journal.idle(&*self.sessions);
     }
 
-    /// Stops threads and gives the lock back; without settling it is a crash.
+    /// Stops threads and gives the lock back; without flushing it is a crash.
     pub(super) fn stop(&self) {
-        self.ground.closed.store(true, Ordering::Release);
+        self.context.closed.store(true, Ordering::Release);
         self.sessions.journal.stop();
-        self.sessions.settler.stop();
+        self.sessions.flusher.stop();
         self.upkeep.scrubber.stop();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");
             }
         }
-        // A thread that takes bytes away or settles ends first.
-        let _clearing = self.clearing.turn.lock();
-        let _settling = self.segments.settling.lock();
+        // A thread that takes bytes away or flushes ends first.
+        let _clearing = self.removal.turn.lock();
+        let _flushing = self.segments.flushing.lock();
         self.lock.lock().take();
     }
 }
@@ -209,19 +210,15 @@ fn change_of(change: Change) -> log::Change {
 }
 
 impl Maintain for Local {
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+    fn verify_scopes(&self) -> StoreFuture<'_, Verified> {
         async move { self.verify_all() }.boxed()
     }
 
-    fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
+    fn backup(&self, take: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<Backup> {
         blocking(|| self.upkeep.backup(take))
     }
 
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
+    fn repair<'a>(&'a self, key: &'a SessionKey, accept: bool) -> StoreFuture<'a, Repaired> {
         async move {
             let session = self.sessions.session(key)?;
             self.upkeep.repair(&session, accept).await
@@ -229,13 +226,13 @@ impl Maintain for Local {
         .boxed()
     }
 
-    fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
+    fn repair_store(&self, accept: bool) -> StoreFuture<'_, Repaired> {
         async move { blocking(|| self.upkeep.repair_store(accept)) }.boxed()
     }
 
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
+    fn keys(&self) -> StoreFuture<'_, Option<KeyReport>> {
         async move {
-            let report = blocking(|| rotate::key_report(&self.ground.env));
+            let report = blocking(|| rotate::key_report(&self.context.env));
             let failed = |error| io::Error::other(format!("{error}"));
             let doing = "reading keys/";
             report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
@@ -243,7 +240,7 @@ impl Maintain for Local {
         .boxed()
     }
 
-    fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
+    fn rotate_keys(&self, keys_max: usize) -> StoreFuture<'_, KeyReport> {
         async move { blocking(|| self.upkeep.rotate_keys(keys_max)) }.boxed()
     }
 
@@ -254,32 +251,32 @@ impl Maintain for Local {
 
 impl Derived for Local {
     fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        blocking(|| self.segments.shelf.list())
+        blocking(|| self.segments.derived_files.list())
     }
 
     fn put_derived<'a>(
         &'a self,
         label: &'a [u8],
-        holds: Vec<Held>,
+        holds: Vec<HeldEvents>,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, StoreResult<DerivedName>> {
-        async move { blocking(|| self.segments.shelf.put(label, holds, bytes)) }.boxed()
+    ) -> StoreFuture<'a, DerivedName> {
+        async move { blocking(|| self.segments.derived_files.put(label, holds, bytes)) }.boxed()
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        self.segments.shelf.open(name)
+        self.segments.derived_files.open(name)
     }
 
-    fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
+    fn drop_derived(&self, name: DerivedName) -> StoreFuture<'_, ()> {
         async move {
-            let destroyed = blocking(|| self.segments.shelf.take_away(name));
+            let destroyed = blocking(|| self.segments.derived_files.take_away(name));
             let doing = "destroying a derived file";
             destroyed.map_err(|source| StoreError::Io { doing, source })
         }
         .boxed()
     }
 
-    fn moved(&self, since: Since, limit: usize) -> BoxFuture<'_, StoreResult<Moves>> {
+    fn moved(&self, since: Since, limit: usize) -> StoreFuture<'_, Moves> {
         async move { Ok(self.sessions.moved(since, limit)) }.boxed()
     }
 
@@ -293,15 +290,11 @@ impl Store for Local {
         &'a self,
         scope: &'a Scope,
         new: NewSession,
-    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
+    ) -> StoreFuture<'a, (SessionInfo, Appended)> {
         self.commit.create(scope, new).boxed()
     }
 
-    fn append<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        batch: Batch,
-    ) -> BoxFuture<'a, StoreResult<Appended>> {
+    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended> {
         async move {
             let session = self.sessions.session(key)?;
             let mut request = self.commit.request(Ask::Append, batch);
@@ -311,11 +304,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn change<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        change: Change,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo> {
         async move {
             let session = self.sessions.session(key)?;
             let change = change_of(change);
@@ -332,7 +321,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    fn info<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
         async move {
             let session = self.sessions.session(key)?;
             let state = session.visible()?;
@@ -341,7 +330,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>> {
+    fn workspace<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Option<String>> {
         async move {
             match self.sessions.session(key) {
                 Ok(session) => Ok(session.state().entry.workspace.clone()),
@@ -352,15 +341,11 @@ impl Store for Local {
         .boxed()
     }
 
-    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
         self.upkeep.used(key).boxed()
     }
 
-    fn family<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Family>> {
+    fn family<'a>(&'a self, key: &'a SessionKey, limit: usize) -> StoreFuture<'a, Family> {
         async move {
             let session = self.sessions.session(key)?;
             self.segments.family(&session, limit)
@@ -368,11 +353,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn list<'a>(
-        &'a self,
-        scope: &'a Scope,
-        listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Listed>> {
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed> {
         async move { Ok(self.sessions.list(scope, &listing).await) }.boxed()
     }
 
@@ -381,7 +362,7 @@ impl Store for Local {
         key: &'a SessionKey,
         fence: Option<Fence>,
         note: NewNote,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    ) -> StoreFuture<'a, SessionInfo> {
         async move {
             let session = self.sessions.session(key)?;
             let batch = Batch { fence, note: Some(note), ..Batch::default() };
@@ -393,11 +374,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn notes<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        wanted: Notes,
-    ) -> BoxFuture<'a, StoreResult<Vec<Note>>> {
+    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>> {
         async move {
             let session = self.sessions.session(key)?;
             self.segments.notes(&session, wanted)
@@ -409,7 +386,7 @@ impl Store for Local {
         &'a self,
         key: &'a SessionKey,
         call: LeaseCall,
-    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>> {
+    ) -> StoreFuture<'a, (Lease, SessionInfo)> {
         async move {
             let session = self.sessions.session(key)?;
             let mut request = self.commit.ask(Ask::Lease(call));
@@ -427,19 +404,15 @@ impl Store for Local {
         scope: &'a Scope,
         workspace: Option<&'a str>,
         limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+    ) -> StoreFuture<'a, Vec<SessionInfo>> {
         async move { Ok(blocking(|| self.segments.unfinished(scope, workspace, limit))) }.boxed()
     }
 
-    fn unmarked(
-        &self,
-        since: Timestamp,
-        limit: usize,
-    ) -> BoxFuture<'_, StoreResult<Vec<SessionKey>>> {
+    fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>> {
         async move { Ok(blocking(|| self.segments.unmarked(since, limit))) }.boxed()
     }
 
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice> {
         async move {
             let session = self.sessions.session(key)?;
             self.segments.slice(&session, &read)
@@ -451,7 +424,7 @@ impl Store for Local {
         &'a self,
         key: &'a SessionKey,
         id: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+    ) -> StoreFuture<'a, Option<Position>> {
         async move {
             let session = self.sessions.session(key)?;
             self.segments.find(&session, id)
@@ -459,11 +432,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn find_time<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        time: Timestamp,
-    ) -> BoxFuture<'a, StoreResult<Position>> {
+    fn find_time<'a>(&'a self, key: &'a SessionKey, time: Timestamp) -> StoreFuture<'a, Position> {
         async move {
             let session = self.sessions.session(key)?;
             blocking(|| self.segments.find_time(&session, time))
@@ -471,7 +440,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>> {
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Watch> {
         async move {
             let session = self.sessions.session(key)?;
             drop(session.visible()?);
@@ -484,7 +453,7 @@ impl Store for Local {
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, StoreResult<Verified>> {
+    ) -> StoreFuture<'a, Verified> {
         async move {
             let mut verified = Verified::default();
             match session {
@@ -505,7 +474,7 @@ impl Store for Local {
         &'a self,
         key: &'a SessionKey,
         expected: Receipt,
-    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>> {
+    ) -> StoreFuture<'a, (Verified, Head)> {
         async move {
             let session = self.sessions.session(key)?;
             blocking(|| self.segments.verify_head(&session, expected))
@@ -513,7 +482,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()> {
         async move {
             let session = self.sessions.session(key)?;
             self.upkeep.erase(&session).await
@@ -525,7 +494,7 @@ impl Store for Local {
         &'a self,
         key: &'a SessionKey,
         event: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+    ) -> StoreFuture<'a, Option<Position>> {
         async move {
             let session = self.sessions.session(key)?;
             self.upkeep.redact(&session, event).await
@@ -534,34 +503,26 @@ impl Store for Local {
     }
 
     fn name_hash(&self, content: &[u8]) -> [u8; 32] {
-        self.ground.keys.names().hash(content)
+        self.context.keys.names().hash(content)
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        self.ground.options.lifetimes
+        self.context.options.lifetimes
     }
 
     fn counted(&self) -> Timestamp {
-        self.ground.counted()
+        self.context.counted()
     }
 
-    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
+    fn sweep(&self) -> StoreFuture<'_, Swept> {
         self.upkeep.sweep().boxed()
     }
 
-    fn aging<'a>(
-        &'a self,
-        scope: &'a Scope,
-        limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
+    fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>> {
         async move { Ok(blocking(|| self.upkeep.aging(scope, limit))) }.boxed()
     }
 
-    fn usage<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        but: &'a UserId,
-    ) -> BoxFuture<'a, StoreResult<Usage>> {
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> StoreFuture<'a, TenantUsage> {
         async move { Ok(blocking(|| self.upkeep.usage(tenant, but))) }.boxed()
     }
 
@@ -572,7 +533,7 @@ impl Store for Local {
     }
 
     fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-        self.clearing.with_room(make)
+        self.removal.with_room(make)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -582,7 +543,7 @@ impl Store for Local {
                 // scrubber waits for this lock, too: it is free before threads are joined.
                 let turn = self.upkeep.repairing.lock();
                 self.upkeep.close();
-                self.ground.closed.store(true, Ordering::Release);
+                self.context.closed.store(true, Ordering::Release);
                 drop(turn);
                 self.stop();
             });
@@ -620,7 +581,7 @@ mod tests {
             let events = Batch { events: [event].into(), ..Batch::default() };
             let new = NewSession { events, ..NewSession::default() };
             let key = store.create(&Scope::local(), new).await.unwrap().0.key;
-            store.settle().unwrap();
+            store.flush().unwrap();
             let read = Read {
                 range: Range::new(Position::ZERO, Position(1)),
                 events_max: 1,
@@ -629,13 +590,13 @@ mod tests {
                 allow_gaps: false,
             };
             assert_eq!(store.read(&key, read).await.unwrap().events.len(), 1);
-            assert!(!store.segments.warm.is_empty(), "what was read stays in memory");
+            assert!(!store.segments.read_cache.is_empty(), "what was read stays in memory");
             if erases {
                 store.erase(&key).await.unwrap();
             } else {
                 store.redact(&key, &id).await.unwrap();
             }
-            assert!(store.segments.warm.is_empty(), "erased: {erases}");
+            assert!(store.segments.read_cache.is_empty(), "erased: {erases}");
         }
     }
 }

@@ -106,7 +106,12 @@ fn remove_begun(env: &Env, path: &str) -> io::Result<()> {
 
 /// Keeps a copy of bytes that were refused, with the reason beside it, durable. One that is there
 /// in full already is enough.
-pub(super) fn keep(env: &Env, name: &str, bytes: &[u8], reason: &str) -> io::Result<()> {
+pub(super) fn write_quarantined(
+    env: &Env,
+    name: &str,
+    bytes: &[u8],
+    reason: &str,
+) -> io::Result<()> {
     // A copy of a data directory may lack empty directories.
     env.storage.create_dir(QUARANTINE)?;
     env.storage.sync_dir("")?;
@@ -126,7 +131,7 @@ pub(super) fn keep(env: &Env, name: &str, bytes: &[u8], reason: &str) -> io::Res
 /// [`keep`] for a start or a reader: a copy that cannot be made is reported and stops nothing, the
 /// bytes themselves stay where they are.
 pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
-    if let Err(error) = keep(env, name, bytes, reason) {
+    if let Err(error) = write_quarantined(env, name, bytes, reason) {
         tracing::warn!(name, %error, "refused bytes could not be copied to quarantine");
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Reads `STORE`, or makes a new store in an empty directory. Answers also whether the directory
+/// Reads `STORE`, or makes a new store in an empty directory. Returns also whether the directory
 /// has derived files, as it was listed.
 pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     let storage = &env.storage;

@@ -2,23 +2,23 @@
 //! know what an event means.
 //!
 //! The engine is made of parts; each owns its locks and calls only the parts before it: `keys`,
-//! `ground`, `session`, `journal`, `catalogue`, `derived`, `segments`, `clearing`, `commit`,
+//! `context`, `session`, `journal`, `catalogue`, `derived`, `segments`, `removal`, `commit`,
 //! `upkeep`. Above them, `engine` is the trait `Store`.
 
 mod catalogue;
-mod clearing;
 mod commit;
+mod context;
 mod derived;
 mod engine;
-mod ground;
 mod inspect;
 mod journal;
 mod keys;
 mod layout;
 mod making;
-mod mend;
 mod open;
 mod options;
+mod recovery;
+mod removal;
 mod segments;
 mod session;
 mod upkeep;
@@ -34,18 +34,18 @@ mod rank {
     pub(super) const THREADS: Rank = Rank(0, "engine.threads");
     /// A repair, a rotation of keys or a scrub of keys; the close waits for it.
     pub(super) const REPAIRING: Rank = Rank(10, "upkeep.repairing");
-    /// The writer that settles because writers are faster than settling.
+    /// The writer that flushes because writers are faster than flushing.
     pub(super) const RELIEF: Rank = Rank(20, "commit.relief");
-    /// When a step of clearing is tried again; held while the steps run.
-    pub(super) const PAUSE: Rank = Rank(30, "clearing.pause");
+    /// When a step of a removal is tried again; held while the steps run.
+    pub(super) const PAUSE: Rank = Rank(30, "removal.pause");
     /// Erasures and redactions, one after the other.
-    pub(super) const TURN: Rank = Rank(40, "clearing.turn");
-    /// A settling, and everything that no settling may run beside.
-    pub(super) const SETTLING: Rank = Rank(50, "segments.settling");
+    pub(super) const TURN: Rank = Rank(40, "removal.turn");
+    /// A flush, and everything that no flush may run beside.
+    pub(super) const FLUSHING: Rank = Rank(50, "segments.flushing");
     /// One derived file, while all of it is read or its bytes are taken away, or the names of them
     /// all while they are read.
-    pub(super) const SHELF: Rank = Rank(55, "derived.reading");
-    /// Lock of the places where the rounds over resting sessions stopped.
+    pub(super) const DERIVED_FILES: Rank = Rank(55, "derived.reading");
+    /// Lock of the places where the rounds over evicted sessions stopped.
     pub(super) const ROUNDS: Rank = Rank(60, "upkeep.looked_to and swept_to");
     /// Journal bytes up to the last settled place.
     pub(super) const PLACE_WRITTEN: Rank = Rank(70, "segments.place_written");
@@ -73,7 +73,7 @@ mod rank {
     pub(super) const QUEUE: Rank = Rank(170, "journal.queue");
     /// Sessions whose files are open.
     pub(super) const IN_USE: Rank = Rank(180, "sessions.in_use");
-    /// Sessions to be settled.
+    /// Sessions to be flushed.
     pub(super) const DIRTY: Rank = Rank(190, "backlog.dirty");
     /// The other lists of work that waits.
     pub(super) const BACKLOG: Rank = Rank(200, "backlog");

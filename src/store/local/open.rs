@@ -5,31 +5,31 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     catalogue::{
-        ByHash, Catalogue, Settling,
+        ByHash, Catalogue, Flushing,
         backlog::Backlog,
         keys_live_from,
         sessions::Sessions,
-        slots::{Found, Slots},
+        slots::{SettledState, Slots},
     },
-    clearing::{Clearing, Pause},
-    commit::Commit,
-    derived::Shelf,
-    ground::Ground,
+    commit::CommitPath,
+    context::EngineContext,
+    derived::DerivedFiles,
     journal::{
         Journal, Resume,
         recover::{Lost, Recovered, recover},
     },
-    keys::Keys,
+    keys::EngineKeys,
     layout::{self, open_error},
-    mend::make_good,
     options::{OpenError, Options},
     rank,
-    segments::{Segments, pins::Pins, warm::Warm},
+    recovery::recover_lost,
+    removal::{Removal, RetryPause},
+    segments::{Segments, pins::Pins, read_cache::ReadCache},
     session::{
         Durable, Session,
         forks::{self, Birth, Births, Forks},
     },
-    upkeep::{Refused, Upkeep},
+    upkeep::{UnresolvedLosses, Upkeep},
     wait::Signal,
 };
 use crate::{
@@ -63,14 +63,14 @@ pub(super) fn open(
     derived: bool,
 ) -> Result<Upkeep, OpenError> {
     let began = env.clock.monotonic();
-    let keys = Keys::open(env, &store)?;
+    let keys = EngineKeys::open(env, &store)?;
     layout::sync_names(env).map_err(open_error("making the names of the store durable"))?;
     let Settled { mut catalogue, mut slots, found, mut deleted, mut unfinished, births } =
         settled(env, store.id, &keys)?;
     let mut recovered = recover(env, store.id, found.place, found.clean)?;
     let mut known = named_sessions(&mut catalogue, &recovered);
     let bad = recovered.lost.len();
-    let mut refused = mend(env, (store.id, &keys), &known, &mut recovered);
+    let mut refused = recover_journal(env, (store.id, &keys), &known, &mut recovered);
     let mut recovery = report(&recovered, found.clean, bad);
     let count = count_of(env, &found);
     let counted = count.now(&*env.clock);
@@ -86,7 +86,7 @@ pub(super) fn open(
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     conclude(&mut recovery, env, catalogue.len(), began);
-    let ground = Arc::new(Ground {
+    let context = Arc::new(EngineContext {
         env: env.clone(),
         options,
         store,
@@ -96,60 +96,60 @@ pub(super) fn open(
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
     });
     let backlog = Backlog::new(dirty, touched, unfinished.clone());
-    let of_sessions = Arc::clone(&ground);
+    let of_sessions = Arc::clone(&context);
     let sessions = Sessions::new(of_sessions, journal, (catalogue, slots), forks, backlog);
     let sessions = Arc::new(sessions);
     deleted.iter().for_each(|session| sessions.reclaim(session));
     unfinished.iter().for_each(|session| sessions.note_erasing(session));
-    // No settling names a place behind a tombstone before `settled/` says what it says.
+    // No flush names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
-    let shelf = Arc::new(Shelf::new(&ground, &sessions, derived));
-    if let Err(error) = shelf.read_names() {
+    let derived_files = Arc::new(DerivedFiles::new(&context, &sessions, derived));
+    if let Err(error) = derived_files.read_names() {
         tracing::warn!(%error, "derived/ could not be read; it is read later");
     }
-    Ok(parts(ground, (sessions, shelf), recovered.order_max, refused, recovery))
+    Ok(parts(context, (sessions, derived_files), recovered.order_max, refused, recovery))
 }
 
 /// The parts of the engine above its sessions.
 fn parts(
-    ground: Arc<Ground>,
-    (sessions, shelf): (Arc<Sessions>, Arc<Shelf>),
+    context: Arc<EngineContext>,
+    (sessions, derived_files): (Arc<Sessions>, Arc<DerivedFiles>),
     orders_before: u64,
-    refused: Refused,
+    refused: UnresolvedLosses,
     recovery: Recovery,
 ) -> Upkeep {
     let segments = Arc::new(Segments {
-        ground: Arc::clone(&ground),
+        context: Arc::clone(&context),
         sessions: Arc::clone(&sessions),
-        shelf,
-        settling: Mutex::new(rank::SETTLING, ()),
+        derived_files,
+        flushing: Mutex::new(rank::FLUSHING, ()),
         directories: Mutex::new(rank::LAST, HashSet::new()),
         place_written: Mutex::new(rank::PLACE_WRITTEN, 0),
         sync_each: AtomicBool::new(false),
-        warm: Warm::new(ground.options.warm_bytes_max),
+        read_cache: ReadCache::new(context.options.warm_bytes_max),
         pins: Pins::new(),
         orders_before,
     });
-    let clearing = Arc::new(Clearing {
-        ground: Arc::clone(&ground),
+    let removal = Arc::new(Removal {
+        context: Arc::clone(&context),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         turn: Mutex::new(rank::TURN, ()),
-        pause: Mutex::new(rank::PAUSE, Pause::default()),
+        pause: Mutex::new(rank::PAUSE, RetryPause::default()),
     });
-    let commit = Arc::new(Commit {
-        ground: Arc::clone(&ground),
+    let commit = Arc::new(CommitPath {
+        context: Arc::clone(&context),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
-        clearing: Arc::clone(&clearing),
+        removal: Arc::clone(&removal),
         relief: Mutex::new(rank::RELIEF, ()),
         holds: tokio::sync::Mutex::default(),
     });
     Upkeep {
-        ground,
+        context,
         sessions,
         segments,
-        clearing,
+        removal,
         commit,
         looked_to: Mutex::new(rank::ROUNDS, None),
         swept_to: Mutex::new(rank::ROUNDS, None),
@@ -237,10 +237,15 @@ fn lost_for_good(what: &str) -> String {
 }
 
 /// Makes good what the journal lost where something else has it, and copies what stays lost.
-fn mend(env: &Env, store: ([u8; 16], &Keys), known: &ByHash, recovered: &mut Recovered) -> Refused {
-    recovered.lost.retain(|lost| !settled_covers(known, lost));
-    make_good(env, store, known, recovered);
-    let mut refused = Refused::default();
+fn recover_journal(
+    env: &Env,
+    store: ([u8; 16], &EngineKeys),
+    known: &ByHash,
+    recovered: &mut Recovered,
+) -> UnresolvedLosses {
+    recovered.lost.retain(|lost| !flushed_covers(known, lost));
+    recover_lost(env, store, known, recovered);
+    let mut refused = UnresolvedLosses::default();
     if !recovered.lost.is_empty() {
         refused.copies.append(&mut recovered.bad);
     }
@@ -252,7 +257,7 @@ fn mend(env: &Env, store: ([u8; 16], &Keys), known: &ByHash, recovered: &mut Rec
 }
 
 /// Enters the sessions that the journal names. One that was given up makes way for another of its
-/// name, and is settled no more: an entry of it behind the other's would take the name back.
+/// name, and is flushed no more: an entry of it behind the other's would take the name back.
 fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     let (gone, living): (Vec<_>, Vec<_>) =
         known.into_values().partition(|session| session.state().entry.stage.is_reclaimed());
@@ -267,7 +272,7 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
 struct Settled {
     catalogue: Catalogue,
     slots: Slots,
-    found: Found,
+    found: SettledState,
     /// Discarded sessions whose files are not all unlinked.
     deleted: Vec<Arc<Session>>,
     /// Those that were erased, or of which an event was redacted, and something of it may be left.
@@ -275,8 +280,8 @@ struct Settled {
     births: Births,
 }
 
-fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError> {
-    let mut catalogue = Settling::default();
+fn settled(env: &Env, store: [u8; 16], keys: &EngineKeys) -> Result<Settled, OpenError> {
+    let mut catalogue = Flushing::default();
     let (mut differing, mut nameless) = (Vec::new(), false);
     let (mut deleted, mut unfinished, mut births) = (Vec::new(), Vec::new(), Births::new());
     let mut live = None;
@@ -318,8 +323,8 @@ fn settled(env: &Env, store: [u8; 16], keys: &Keys) -> Result<Settled, OpenError
     Ok(Settled { catalogue, slots, found, deleted, unfinished, births })
 }
 
-/// The store's count of time, as the last settling kept it.
-fn count_of(env: &Env, found: &Found) -> Count {
+/// The store's count of time, as the last flush kept it.
+fn count_of(env: &Env, found: &SettledState) -> Count {
     Count::resume(&*env.clock, found.told, &found.times)
 }
 
@@ -333,27 +338,27 @@ fn is_left(entry: &Entry) -> bool {
     entry.stage.is_discarded() && !entry.segments.is_empty()
 }
 
-/// True if segments of the session hold what the journal lost: settling may be ahead of its place.
-fn settled_covers(known: &ByHash, lost: &Lost) -> bool {
+/// True if segments of the session hold what the journal lost: flushing may be ahead of its place.
+fn flushed_covers(known: &ByHash, lost: &Lost) -> bool {
     let session = lost.named.and_then(|named| known.get(&named.header.session));
     session.is_some_and(|session| lost.to.0 <= session.state().entry.end_lsn)
 }
 
-/// Applies the journal's frames to their sessions, in the order of their numbers. Answers the
-/// sessions that wait to be settled, and those whose damage must be; what was lost without naming
+/// Applies the journal's frames to their sessions, in the order of their numbers. Returns the
+/// sessions that wait to be flushed, and those whose damage must be; what was lost without naming
 /// a session is refused.
 fn replay(
     known: &mut ByHash,
-    keys: &Keys,
+    keys: &EngineKeys,
     recovered: &Recovered,
     counted: Timestamp,
     recovery: &mut Recovery,
-    refused: &mut Refused,
+    refused: &mut UnresolvedLosses,
 ) -> Result<[Vec<Arc<Session>>; 2], OpenError> {
     let mut dirty = Vec::new();
     let mut touched = Vec::new();
     for frame in recovered.frames.values() {
-        if is_settled(known, &frame.header) {
+        if is_flushed(known, &frame.header) {
             continue;
         }
         let plain = match decrypted(known, keys, frame) {
@@ -401,10 +406,10 @@ fn replay(
 }
 
 /// Applies the tombstones of the journal before anything else: what is before them need not be
-/// readable. Answers the sessions that they erase.
+/// readable. Returns the sessions that they erase.
 fn tombstones(
     known: &mut ByHash,
-    keys: &Keys,
+    keys: &EngineKeys,
     recovered: &Recovered,
     counted: Timestamp,
 ) -> Result<Vec<Arc<Session>>, OpenError> {
@@ -426,7 +431,7 @@ fn tombstones(
         let Some((_, record)) = records.first() else { continue };
         let Some(Control::Erase(tombstone)) = record.to_control() else { continue };
         let Some((key, incarnation)) = tombstone.identity() else { continue };
-        let hash = SessionHash::of(&key, incarnation);
+        let hash = SessionHash::new(&key, incarnation);
         if hash != header.session {
             continue;
         }
@@ -449,13 +454,13 @@ fn tombstones(
     Ok(erased)
 }
 
-/// True if segments of the session hold the frame already: settling may be ahead of its place.
-fn is_settled(known: &ByHash, header: &FrameHeader) -> bool {
+/// True if segments of the session hold the frame already: flushing may be ahead of its place.
+fn is_flushed(known: &ByHash, header: &FrameHeader) -> bool {
     let session = known.get(&header.session);
     session.is_some_and(|session| header.end_lsn().0 <= session.state().entry.end_lsn)
 }
 
-/// Answers the session when this frame is the first of it that waits. Its caller used the
+/// Returns the session when this frame is the first of it that waits. Its caller used the
 /// session a short while before the stop: at some time before `counted`.
 fn replay_frame(
     known: &mut ByHash,
@@ -493,7 +498,7 @@ fn replay_frame(
 }
 
 /// A frame of the journal, decrypted; its session keeps the key for those that follow.
-fn decrypted(known: &ByHash, keys: &Keys, frame: &Frame) -> Result<Frame, LogError> {
+fn decrypted(known: &ByHash, keys: &EngineKeys, frame: &Frame) -> Result<Frame, LogError> {
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
     let Some(session) = known.get(&frame.header.session) else { return keys.decrypted(frame) };
     let number = KeyNumber(session.state().entry.key);
@@ -518,7 +523,7 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     let (_, first) = records.first()?;
     let Some(Control::Create(create)) = first.to_control() else { return None };
     let (key, incarnation) = create.identity()?;
-    let hash = SessionHash::of(&key, incarnation);
+    let hash = SessionHash::new(&key, incarnation);
     let entry = Entry::begin(&create, hash, first.processed_at());
     let begin = (frame.header.first_position, frame.header.chain);
     let fits = hash == frame.header.session && begin == create.begin(hash);

@@ -10,13 +10,13 @@ use crate::store::{KeyId, Lifetimes};
 pub struct Options {
     /// Size of one journal file in bytes; default 32 MiB, at least 32 KiB (tests).
     pub journal_file_bytes: u64,
-    /// Journal bytes that may wait for settling; default 256 MiB.
+    /// Journal bytes that may wait for flushing; default 256 MiB.
     pub journal_retained_bytes: u64,
     /// A segment is sealed once it is larger; default 8 MiB.
     pub segment_bytes_max: u64,
-    /// Idle time after which waiting records are settled; default five seconds.
+    /// Idle time after which waiting records are flushed; default five seconds.
     pub settle_after: Duration,
-    /// Interval of reading everything settled back; default a day, 0 for never.
+    /// Interval of reading everything flushed back; default a day, 0 for never.
     pub scrub_every: Duration,
     /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
     /// its price where many readers go over old events again and again.
@@ -26,7 +26,7 @@ pub struct Options {
     pub compression: bool,
     /// Lifetimes of sessions.
     pub lifetimes: Lifetimes,
-    /// Settle and write watermarks from background threads; tests drive them by hand instead.
+    /// Flush and write watermarks from background threads; tests drive them by hand instead.
     pub background: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::{
     env::{Env, File, LOCK_FILE, Storage},
     log::{
         journal::read,
-        manifest::{Hashing, Kept, Manifest, NoManifest},
+        manifest::{BackupFile, Hashing, Manifest, NoManifest},
     },
     store::{Backup, Verified},
 };
@@ -256,7 +256,7 @@ fn manifest(outer: &Env) -> Result<Manifest, NoBackup> {
 type TakePiece<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), NoBackup>;
 
 /// Hands out a file of a backup, piece by piece, and fails where it is not what was copied.
-fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBackup> {
+fn each_piece(inner: &Env, kept: &BackupFile, take: TakePiece<'_>) -> Result<(), NoBackup> {
     checked(&kept.path)?;
     let damaged = || NoBackup::Damaged { path: kept.path.clone() };
     let file = inner.storage.open_read(&kept.path).map_err(|_| damaged())?;
@@ -351,7 +351,7 @@ fn begin(to: &Env) -> Result<(), NoBackup> {
     clear(to).map_err(io_error("."))
 }
 
-fn is_store(kept: &&Kept) -> bool {
+fn is_store(kept: &&BackupFile) -> bool {
     kept.path == STORE
 }
 
@@ -360,7 +360,7 @@ fn copy_one(
     inner: &Env,
     to: &Env,
     made: &mut BTreeSet<String>,
-    kept: &Kept,
+    kept: &BackupFile,
     told: &mut dyn FnMut(u64),
 ) -> Result<(), NoBackup> {
     let file = create(&*to.storage, made, &kept.path)?;
@@ -397,7 +397,7 @@ async fn finish(
 ) -> Result<Verified, NoBackup> {
     let named = layout::known(inner)?;
     let named = named.ok_or_else(|| NoBackup::Damaged { path: STORE.to_owned() })?;
-    let store = Local::holding(None, open::open(to, without_background(options), named, false)?);
+    let store = Local::with_lock(None, open::open(to, without_background(options), named, false)?);
     let verified = read_back(&store)?;
     let voided = store.commit.void_leases().await;
     voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;

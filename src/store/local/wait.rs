@@ -18,12 +18,12 @@ pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
 
 /// Wakes a thread of the engine, and ends it.
 pub(super) struct Signal {
-    state: Mutex<Wanted>,
+    state: Mutex<SignalState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Wanted {
+struct SignalState {
     work: bool,
     stop: bool,
 }
@@ -41,7 +41,7 @@ pub(super) enum Waited {
 
 impl Signal {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::new(rank::LAST, Wanted::default()), changed: Condvar::new() }
+        Self { state: Mutex::new(rank::LAST, SignalState::default()), changed: Condvar::new() }
     }
 
     /// Has the thread do its work now.
@@ -60,7 +60,7 @@ impl Signal {
         self.state.lock().stop
     }
 
-    /// Waits for so long, or until it is woken; the work stays to be done.
+    /// Waits until the time is over or it is woken; the work stays to be done.
     pub(super) fn pause(&self, time: Duration) -> Waited {
         let state = self.state.lock();
         if state.stop {
@@ -74,7 +74,7 @@ impl Signal {
         }
     }
 
-    /// Waits for so long, or until there is work, which the caller does.
+    /// Waits until the time is over or there is work, which the caller does.
     pub(super) fn work(&self, time: Duration) -> Waited {
         let mut state = self.state.lock();
         if !state.stop && !state.work {

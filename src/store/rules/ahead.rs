@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{Effect, request::Request};
+use super::{Effect, request::WriteRequest};
 use crate::{
     event::{Position, Timestamp},
     log::{Chain, Entry},
@@ -49,7 +49,7 @@ impl Ahead {
     ///
     /// # Panics
     /// When the frame does not begin where this ends.
-    pub(crate) fn advance(&mut self, next: Next) {
+    pub(crate) fn advance(&mut self, next: QueuedEnd) {
         assert_eq!(self.tail, next.first, "a frame continues where the one before ends");
         self.frames += 1;
         self.tail = next.tail;
@@ -64,7 +64,7 @@ impl Ahead {
         self.ends |= next.ends;
     }
 
-    /// Forgets a frame that is durable now; answers whether it was the last.
+    /// Forgets a frame that is durable now; returns whether it was the last.
     pub(crate) fn forget(&mut self, effect: &Effect) -> bool {
         debug_assert!(self.frames > 0, "a frame in flight was counted when it was queued");
         self.frames = self.frames.saturating_sub(1);
@@ -77,7 +77,7 @@ impl Ahead {
 }
 
 /// End of a session behind a queued frame.
-pub(crate) struct Next {
+pub(crate) struct QueuedEnd {
     pub(super) first: Position,
     pub(super) tail: Position,
     pub(super) chain: Chain,
@@ -91,9 +91,9 @@ pub(crate) struct Next {
     pub(super) ends: bool,
 }
 
-impl Next {
+impl QueuedEnd {
     /// The answer to the caller, once the frame is durable.
-    pub(crate) fn answer(&self, request: &mut Request) -> Appended {
+    pub(crate) fn answer(&self, request: &mut WriteRequest) -> Appended {
         let mut events = std::mem::take(&mut request.placed);
         assert_eq!(
             self.tail,

@@ -2,7 +2,7 @@
 
 use crate::{
     event::Event,
-    store::{Appended, Placed, Receipt},
+    store::{Appended, PlacedEvent, Receipt},
 };
 
 impl Appended {
@@ -19,7 +19,7 @@ impl Appended {
 
     /// The answer to a request whose events are stored already.
     pub(crate) fn repeated(events: &[Event], receipt: Receipt) -> Self {
-        let placed = |event: &Event| Placed {
+        let placed = |event: &Event| PlacedEvent {
             id: event.id.clone(),
             position: event.position,
             processed_at: event.processed_at,

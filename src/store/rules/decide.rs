@@ -9,7 +9,7 @@ use super::{
     Ahead, Draft,
     entry::{is_redacted, work_of},
     names::key_hash,
-    request::{Ask, Request},
+    request::{Ask, WriteRequest},
 };
 use crate::{
     env::Short,
@@ -21,7 +21,7 @@ use crate::{
 /// Facts an engine looked up for a request, under the same lock or of the same version as the
 /// entry.
 #[derive(Debug, Default)]
-pub(crate) struct Looked {
+pub(crate) struct LookedUp {
     /// The batch that has the request's key and is still remembered.
     pub(crate) batch: Option<KnownBatch>,
     /// Positions of the events whose ids the caller gave, where they are known; empty when none
@@ -60,8 +60,8 @@ pub(crate) fn decide(
     (session, hash): (&SessionId, SessionHash),
     entry: &Entry,
     ahead: &Ahead,
-    request: &mut Request,
-    looked: Looked,
+    request: &mut WriteRequest,
+    looked: LookedUp,
     counted: &dyn Fn() -> Timestamp,
 ) -> StoreResult<Decision> {
     debug_assert!(
@@ -73,12 +73,12 @@ pub(crate) fn decide(
     }
     if let Ask::Append = request.ask {
         match known(ahead, request, &looked)? {
-            Known::New => {}
-            Known::Wait => return Ok(Decision::Wait),
-            Known::Batch => {
+            KnownPart::New => {}
+            KnownPart::Wait => return Ok(Decision::Wait),
+            KnownPart::Batch => {
                 return Ok(looked.batch.map_or(Decision::Nothing, Decision::Batch));
             }
-            Known::Events => return Ok(Decision::Events(looked.known)),
+            KnownPart::Events => return Ok(Decision::Events(looked.known)),
         }
     }
     if is_done(session, entry, request, counted)? {
@@ -123,7 +123,7 @@ fn is_early(ahead: &Ahead, ask: &Ask) -> bool {
 fn is_done(
     session: &SessionId,
     entry: &Entry,
-    request: &mut Request,
+    request: &mut WriteRequest,
     counted: &dyn Fn() -> Timestamp,
 ) -> StoreResult<bool> {
     let keeps = match &request.ask {
@@ -147,7 +147,7 @@ fn is_done(
 }
 
 /// Checks that the session as it stands takes a request of that kind.
-fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> StoreResult<()> {
+fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: LookedUp) -> StoreResult<()> {
     if let Ask::Erase = ask {
         // Whatever else is wrong with the session.
         return Ok(());
@@ -157,7 +157,7 @@ fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> Store
         return Err(StoreError::DiskFull(short));
     }
     let damaged = entry.is_degraded() || !looked.unread.is_empty();
-    if damaged && !ask.mends() || looked.unprovable {
+    if damaged && !ask.is_repair() || looked.unprovable {
         return Err(entry.damaged(session, looked.unread));
     }
     if entry.archived_at.is_some() && !ask.suits_archived() {
@@ -173,18 +173,18 @@ fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> Store
 }
 
 /// Known part of a batch.
-enum Known {
+enum KnownPart {
     New,
     Batch,
     Events,
     Wait,
 }
 
-fn known(ahead: &Ahead, request: &Request, looked: &Looked) -> StoreResult<Known> {
+fn known(ahead: &Ahead, request: &WriteRequest, looked: &LookedUp) -> StoreResult<KnownPart> {
     let in_flight = |name: &[u8; 16]| ahead.names.contains(name);
     let key = request.batch.key.as_ref();
     if key.is_some_and(|key| in_flight(&key_hash(key.as_str()))) {
-        return Ok(Known::Wait);
+        return Ok(KnownPart::Wait);
     }
     let mut seen = HashSet::new();
     for (placed, name) in request.placed.iter().zip(&request.names) {
@@ -193,13 +193,13 @@ fn known(ahead: &Ahead, request: &Request, looked: &Looked) -> StoreResult<Known
             return Err(StoreError::DuplicateEventId { id: placed.id.clone() });
         }
         if in_flight(&hash) {
-            return Ok(Known::Wait);
+            return Ok(KnownPart::Wait);
         }
     }
     Ok(match &looked.batch {
-        Some(_) => Known::Batch,
-        None if looked.known.iter().any(Option::is_some) => Known::Events,
-        None => Known::New,
+        Some(_) => KnownPart::Batch,
+        None if looked.known.iter().any(Option::is_some) => KnownPart::Events,
+        None => KnownPart::New,
     })
 }
 

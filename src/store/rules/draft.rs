@@ -4,12 +4,12 @@
 
 use bytes::Bytes;
 
-use super::{Ahead, Effect, Next, names::given, request::Request};
+use super::{Ahead, Effect, QueuedEnd, names::given, request::WriteRequest};
 use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
-        Chain, Change, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
-        batch_digest, record,
+        Chain, Change, Control, Entry, Frame, FrameHeader, FrameKind, KnownBatch, Record,
+        RecordHead, batch_digest, record,
     },
 };
 
@@ -33,7 +33,7 @@ impl Draft {
         hash: SessionHash,
         entry: &Entry,
         ahead: &Ahead,
-        request: &mut Request,
+        request: &mut WriteRequest,
     ) -> Option<Self> {
         let behind = ahead.tail.plus(request.placed.len() as u64);
         let said = request.control(entry, behind);
@@ -100,11 +100,11 @@ impl Draft {
     }
 
     /// Adds the events, as taken at `now`.
-    fn events(&mut self, request: &mut Request, now: Timestamp) {
+    fn events(&mut self, request: &mut WriteRequest, now: Timestamp) {
         let end = &mut self.effect;
         let events = request.batch.events.iter().zip(&request.placed).zip(&request.digests);
         for ((event, placed), one) in events {
-            let head = Head::event(event, &placed.id, now);
+            let head = RecordHead::event(event, &placed.id, now);
             end.chain = end.chain.link(end.tail.0, head, &one.digest);
             end.tail = end.tail.plus(1);
             end.weight += event.body.len() as u64;
@@ -149,9 +149,9 @@ impl Draft {
     }
 
     /// The end of its session behind it; its control chain is known once it has a number.
-    pub(crate) fn next(&self, request: &Request) -> Next {
+    pub(crate) fn next(&self, request: &WriteRequest) -> QueuedEnd {
         let effect = &self.effect;
-        Next {
+        QueuedEnd {
             first: self.first,
             tail: effect.tail,
             chain: effect.chain,

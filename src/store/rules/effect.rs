@@ -2,7 +2,7 @@
 //! the decision that built the frame; a replay reads it from the frame's records. [`apply`] serves
 //! both. It must not judge whether the frame may be there.
 
-use super::names::{Name, given};
+use super::names::{StoredId, given};
 use crate::{
     event::{Lsn, Position, Timestamp},
     log::{Chain, Control, Entry, FrameHeader, KnownBatch, Record},
@@ -29,7 +29,7 @@ pub(crate) struct Effect {
     pub(crate) controls: Vec<(Lsn, Control)>,
     /// Names of its events, in their order. A replay leaves them out: the tables of names are read
     /// from the frames when the session is opened.
-    pub(crate) names: Vec<Name>,
+    pub(crate) names: Vec<StoredId>,
 }
 
 impl Effect {

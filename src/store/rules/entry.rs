@@ -7,7 +7,7 @@ use crate::{
     },
     log::{
         Chain, Change, Control, Create, Damage, Ending, Entry, Lineage, Loss, Redaction, Stage,
-        Work,
+        WorkSummary,
     },
     store::{self, ForkPoint, Gap, Receipt, SessionInfo, StoreError, StoreResult},
 };
@@ -43,7 +43,7 @@ impl Entry {
             damage: Vec::new(),
             key: 0,
             redacted: Vec::new(),
-            work: Work::default(),
+            work: WorkSummary::default(),
             lineage: create.lineage.clone(),
         }
     }
@@ -240,13 +240,13 @@ fn point_of(lineage: &Lineage) -> Option<ForkPoint> {
 }
 
 /// State of the work on a session.
-pub(crate) fn work_of(work: &Work) -> store::Work {
+pub(crate) fn work_of(work: &WorkSummary) -> store::Work {
     store::Work {
         fence: Fence(work.fence),
         until: work.until.map(Timestamp),
         key: work.key,
         notes: work.notes,
-        checkpoint: work.checkpoint.map(|mark| store::Mark {
+        checkpoint: work.checkpoint.map(|mark| store::LastCheckpoint {
             number: Lsn(mark.lsn),
             position: Position(mark.position),
             open: mark.open,

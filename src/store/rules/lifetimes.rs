@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     event::{SessionId, Timestamp},
     log::{Ending, Entry},
-    store::{Aging, Keeps, Stage, Usage, lifetime::micros},
+    store::{Aging, Keeps, Stage, TenantUsage, lifetime::micros},
 };
 
 /// The last use is known no finer than this part of the limit in force.
@@ -16,7 +16,7 @@ const GRAIN_MAX: Duration = Duration::from_secs(3_600);
 
 /// The next step of a session that is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LifetimeStep {
     /// It expires.
     Expire,
     /// Its grace has ended: nothing brings it back.
@@ -112,9 +112,9 @@ impl Lifetimes {
         entry: &Entry,
         counted: Timestamp,
         is_needed: impl FnOnce() -> bool,
-    ) -> Option<Step> {
+    ) -> Option<LifetimeStep> {
         if entry.stage.is_reclaimed() {
-            return Some(Step::Reclaim);
+            return Some(LifetimeStep::Reclaim);
         }
         let used_at = entry.used_at();
         let end = entry.stage.end();
@@ -130,10 +130,10 @@ impl Lifetimes {
                 false => self.expired_goes_at(entry.ttl_seconds, used_at),
             };
             let goes = goes_at.is_some_and(|at| counted >= at) && !waits;
-            return goes.then_some(Step::GiveUp);
+            return goes.then_some(LifetimeStep::GiveUp);
         }
         let expires = self.expires_at(entry.ttl_seconds, used_at);
-        expires.is_some_and(|at| counted > at).then_some(Step::Expire)
+        expires.is_some_and(|at| counted > at).then_some(LifetimeStep::Expire)
     }
 
     /// The next step of a session; `None` of one that is kept without end.
@@ -161,7 +161,7 @@ impl Lifetimes {
     }
 }
 
-impl Usage {
+impl TenantUsage {
     /// Counts a session; `is_needed` answers whether forks read from it.
     pub(crate) fn add(&mut self, entry: &Entry, is_needed: impl FnOnce() -> bool) {
         self.sessions += u64::from(entry.stage.is_alive());
@@ -189,7 +189,7 @@ mod tests {
     const HOUR: i64 = 3_600 * 1_000_000;
 
     #[test]
-    fn the_limit_in_force_is_the_sessions_own_and_its_grain_comes_on_top() {
+    fn the_limit_of_a_session_overrides_the_default_and_its_grain_is_added() {
         let lifetimes = Lifetimes::default();
         let start = Timestamp(0);
         let expires = |ttl| lifetimes.expires_at(ttl, start).map(|at| at.0);

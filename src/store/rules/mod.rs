@@ -15,16 +15,16 @@ mod repeat;
 mod request;
 mod work;
 
-pub(crate) use ahead::{Ahead, Next};
+pub(crate) use ahead::{Ahead, QueuedEnd};
 pub(crate) use creation::{Earlier, check_first_ids, check_name, create, minted};
-pub(crate) use decide::{Decision, Looked, decide};
+pub(crate) use decide::{Decision, LookedUp, decide};
 pub(crate) use draft::Draft;
 pub(crate) use effect::{Effect, apply};
+pub(crate) use lifetimes::LifetimeStep;
 pub use lifetimes::Lifetimes;
-pub(crate) use lifetimes::Step;
-pub(crate) use names::Name;
+pub(crate) use names::StoredId;
 pub(crate) use repeat::{Repeated, batch_range, created_before};
-pub(crate) use request::{Ask, Draw, Request, Sees};
+pub(crate) use request::{Ask, Draw, Sees, WriteRequest};
 
 #[cfg(test)]
 mod tests;

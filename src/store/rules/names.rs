@@ -8,14 +8,14 @@ use crate::{
 
 /// Stored form of the id of a new event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum StoredId {
     /// The hash of an id that the caller gave: it may have been given before.
     Given([u8; 16]),
     /// The bits of an id that the store minted: no caller has it before the event is durable.
     Minted([u8; 16]),
 }
 
-impl Name {
+impl StoredId {
     /// The hash of an id that a caller gave.
     pub(crate) fn given(&self) -> Option<[u8; 16]> {
         match self {
@@ -26,10 +26,10 @@ impl Name {
 }
 
 /// Mints an id: `evt_` and a version 7 UUID, sortable by time and unguessable.
-pub(crate) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, Name) {
+pub(crate) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, StoredId) {
     let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
     let bits = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-    (minted(bits.into_bytes()), Name::Minted(bits.into_bytes()))
+    (minted(bits.into_bytes()), StoredId::Minted(bits.into_bytes()))
 }
 
 /// The id of these bits.
@@ -44,9 +44,12 @@ pub(crate) fn minted(bits: [u8; 16]) -> EventId {
 
 /// The names that a frame makes known and that a caller may give again: the ids and the batch key
 /// that its caller gave.
-pub(crate) fn given(names: &[Name], batch: Option<&KnownBatch>) -> impl Iterator<Item = [u8; 16]> {
+pub(crate) fn given(
+    names: &[StoredId],
+    batch: Option<&KnownBatch>,
+) -> impl Iterator<Item = [u8; 16]> {
     let key = batch.map(|batch| key_hash(&batch.key));
-    names.iter().filter_map(Name::given).chain(key)
+    names.iter().filter_map(StoredId::given).chain(key)
 }
 
 /// The hash of a batch key. It differs from every id's: no event id has a control character.

@@ -2,14 +2,14 @@
 //! ids, salts, digests and encoded records. Preparing is most of the work of an append, and it is
 //! done before the session is locked. It must not look at the session.
 
-use super::{Name, names::mint};
+use super::{StoredId, names::mint};
 use crate::{
     event::{Batch, NewNote, Position, Timestamp},
     log::{
-        Change, Control, Create, Entry, Head, LeaseRecord, Life, Loss, NoteRecord, Redact,
+        Change, Control, Create, Entry, LeaseRecord, Life, Loss, NoteRecord, RecordHead, Redact,
         Tombstone, body_digest, segment::name_hash,
     },
-    store::{Lease, LeaseCall, Placed},
+    store::{Lease, LeaseCall, PlacedEvent},
 };
 
 /// Kind of a request.
@@ -59,9 +59,9 @@ impl Ask {
     }
 
     /// True if it leaves the events of the session as they are, so that damage is no obstacle.
-    pub(crate) fn mends(&self) -> bool {
+    pub(crate) fn is_repair(&self) -> bool {
         match self {
-            Self::Change(change) => change.mends(),
+            Self::Change(change) => change.is_repair(),
             Self::Lease(call) => matches!(call, LeaseCall::Release { .. } | LeaseCall::Void),
             Self::GiveUp(_) | Self::Expire | Self::Erase => true,
             Self::Create(_) | Self::Append | Self::Redact(_) => false,
@@ -79,14 +79,14 @@ impl Ask {
 }
 
 /// A request.
-pub(crate) struct Request {
+pub(crate) struct WriteRequest {
     pub(crate) ask: Ask,
     pub(crate) batch: Batch,
     /// When the store took it.
     pub(super) at: Timestamp,
     /// The answer for each event, its position aside.
-    pub(crate) placed: Vec<Placed>,
-    pub(crate) names: Vec<Name>,
+    pub(crate) placed: Vec<PlacedEvent>,
+    pub(crate) names: Vec<StoredId>,
     /// Known positions of its events among those that a fork reads of its ancestors; empty when
     /// none was looked for.
     pub(crate) inherited: Vec<Option<Position>>,
@@ -115,7 +115,7 @@ pub(crate) trait Draw {
     fn salt(&self) -> [u8; 16];
 }
 
-impl Request {
+impl WriteRequest {
     /// Gives events their ids and salts, hashes their bodies and encodes them.
     pub(crate) fn new(ask: Ask, batch: Batch, at: Timestamp, draw: &impl Draw) -> Self {
         let count = batch.events.len();
@@ -135,12 +135,12 @@ impl Request {
         };
         for event in request.batch.events.iter() {
             let (id, name) = match &event.id {
-                Some(id) => (id.clone(), Name::Given(name_hash(id.as_str()))),
+                Some(id) => (id.clone(), StoredId::Given(name_hash(id.as_str()))),
                 None => mint(at, draw.id()),
             };
             let salt = draw.salt();
             request.digests.push(Digest { salt, digest: body_digest(&salt, &event.body) });
-            request.placed.push(Placed { id, position: Position::ZERO, processed_at: at });
+            request.placed.push(PlacedEvent { id, position: Position::ZERO, processed_at: at });
             request.names.push(name);
         }
         let mut payload = Vec::with_capacity(request.bytes());
@@ -153,7 +153,7 @@ impl Request {
     pub(super) fn encode(&self, now: Timestamp, payload: &mut Vec<u8>) {
         for ((event, placed), one) in self.batch.events.iter().zip(&self.placed).zip(&self.digests)
         {
-            Head::event(event, &placed.id, now).encode(one.salt, &event.body, payload);
+            RecordHead::event(event, &placed.id, now).encode(one.salt, &event.body, payload);
         }
     }
 

@@ -7,7 +7,7 @@ use std::{cell::Cell, fmt::Write as _, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    Ahead, Ask, Decision, Draw, Effect, Looked, Request, Sees, apply, created_before, decide,
+    Ahead, Ask, Decision, Draw, Effect, LookedUp, Sees, WriteRequest, apply, created_before, decide,
 };
 use crate::{
     env::Short,
@@ -64,7 +64,7 @@ fn key() -> SessionKey {
 }
 
 fn hash() -> SessionHash {
-    SessionHash::of(&key(), Incarnation([7; 16]))
+    SessionHash::new(&key(), Incarnation([7; 16]))
 }
 
 fn id() -> SessionId {
@@ -110,20 +110,20 @@ fn entry() -> Entry {
     entry
 }
 
-fn request(ask: Ask, batch: Batch, second: i64) -> Request {
-    Request::new(ask, batch, at(second), &Counter::default())
+fn request(ask: Ask, batch: Batch, second: i64) -> WriteRequest {
+    WriteRequest::new(ask, batch, at(second), &Counter::default())
 }
 
-fn append(batch: Batch) -> Request {
+fn append(batch: Batch) -> WriteRequest {
     request(Ask::Append, batch, 10)
 }
 
 /// The effect of a request that becomes a frame behind an entry; it is the one that the frame has
 /// when it is read back.
-fn written_effect(entry: &Entry, request: &mut Request) -> Effect {
+fn written_effect(entry: &Entry, request: &mut WriteRequest) -> Effect {
     let ahead = Ahead::from_entry(entry);
     let named = (&id(), hash());
-    let decided = decide(named, entry, &ahead, request, Looked::default(), &|| at(10)).unwrap();
+    let decided = decide(named, entry, &ahead, request, LookedUp::default(), &|| at(10)).unwrap();
     let Decision::Draft(mut draft) = decided else { panic!("nothing to write") };
     let mut frame = draft.take_frame();
     frame.header.first_lsn = Lsn(entry.end_lsn);
@@ -214,7 +214,7 @@ fn states() -> Vec<(&'static str, Entry)> {
 }
 
 /// Outcome of a request, in a word.
-fn outcome(entry: &Entry, ahead: &Ahead, request: &mut Request, looked: Looked) -> String {
+fn outcome(entry: &Entry, ahead: &Ahead, request: &mut WriteRequest, looked: LookedUp) -> String {
     let session = id();
     let seen = match request.ask.sees() {
         // It has no forks.
@@ -252,13 +252,13 @@ fn named_error(error: &StoreError) -> &'static str {
 }
 
 #[test]
-fn each_state_of_a_session_takes_the_requests_that_suit_it() {
+fn each_state_of_a_session_accepts_only_its_requests() {
     let mut table = String::new();
     for (state, entry) in states() {
         for (name, ask, batch) in asks() {
             let ahead = Ahead::from_entry(&entry);
             let mut request = request(ask, batch, 10);
-            let found = outcome(&entry, &ahead, &mut request, Looked::default());
+            let found = outcome(&entry, &ahead, &mut request, LookedUp::default());
             writeln!(table, "{state}: {name}: {found}").unwrap();
         }
     }
@@ -273,12 +273,12 @@ fn a_request_that_depends_on_frames_in_flight_waits_for_them() {
         let mut ahead = Ahead::from_entry(&entry);
         let mut first = request(ask, batch, 10);
         let named = (&id(), hash());
-        let decided = decide(named, &entry, &ahead, &mut first, Looked::default(), &|| at(10));
+        let decided = decide(named, &entry, &ahead, &mut first, LookedUp::default(), &|| at(10));
         let Ok(Decision::Draft(draft)) = decided else { continue };
         ahead.advance(draft.next(&first));
         for (name, ask, batch) in asks() {
             let mut second = request(ask, batch, 10);
-            let found = outcome(&entry, &ahead, &mut second, Looked::default());
+            let found = outcome(&entry, &ahead, &mut second, LookedUp::default());
             writeln!(table, "behind {queued}: {name}: {found}").unwrap();
         }
     }
@@ -286,14 +286,14 @@ fn a_request_that_depends_on_frames_in_flight_waits_for_them() {
 }
 
 #[test]
-fn names_and_positions_are_decided_on_durable_bytes() {
+fn ids_and_positions_are_checked_against_durable_events() {
     let entry = entry();
     let (tail, key) = (Position(entry.tail), BatchKey::new("k").unwrap());
     let keyed = || Batch { key: Some(key.clone()), ..events(&[Some("a"), None]) };
     let mut flying = Ahead::from_entry(&entry);
     let mut first = append(keyed());
     let Ok(Decision::Draft(draft)) =
-        decide((&id(), hash()), &entry, &flying, &mut first, Looked::default(), &|| at(10))
+        decide((&id(), hash()), &entry, &flying, &mut first, LookedUp::default(), &|| at(10))
     else {
         panic!("an append is written")
     };
@@ -306,36 +306,41 @@ fn names_and_positions_are_decided_on_durable_bytes() {
         |position: u64| Batch { if_position: Some(Position(position)), ..events(&[None]) };
     let known =
         || KnownBatch { key: "k".to_owned(), first_position: 0, events: 2, digest: [0; 32] };
-    let batch = || Looked { batch: Some(known()), ..Looked::default() };
-    let found = || Looked { known: vec![Some(Position(1)), None], ..Looked::default() };
+    let batch = || LookedUp { batch: Some(known()), ..LookedUp::default() };
+    let found = || LookedUp { known: vec![Some(Position(1)), None], ..LookedUp::default() };
     for (ahead, batch, looked, wanted) in [
-        (&still, keyed(), Looked::default(), "written"),
+        (&still, keyed(), LookedUp::default(), "written"),
         (&still, keyed(), batch(), "the batch"),
         (&still, keyed(), found(), "the events"),
-        (&still, events(&[Some("a"), Some("a")]), Looked::default(), "duplicate"),
-        (&flying, keyed(), Looked::default(), "waits"),
-        (&flying, Batch { key: Some(key.clone()), ..events(&[None]) }, Looked::default(), "waits"),
-        (&flying, events(&[Some("a")]), Looked::default(), "waits"),
-        (&flying, events(&[Some("b")]), Looked::default(), "written"),
-        (&flying, events(&[None]), Looked::default(), "written"),
-        (&still, expecting(3), Looked::default(), "written"),
-        (&still, expecting(2), Looked::default(), "conflict"),
-        (&still, expecting(4), Looked::default(), "conflict"),
+        (&still, events(&[Some("a"), Some("a")]), LookedUp::default(), "duplicate"),
+        (&flying, keyed(), LookedUp::default(), "waits"),
+        (
+            &flying,
+            Batch { key: Some(key.clone()), ..events(&[None]) },
+            LookedUp::default(),
+            "waits",
+        ),
+        (&flying, events(&[Some("a")]), LookedUp::default(), "waits"),
+        (&flying, events(&[Some("b")]), LookedUp::default(), "written"),
+        (&flying, events(&[None]), LookedUp::default(), "written"),
+        (&still, expecting(3), LookedUp::default(), "written"),
+        (&still, expecting(2), LookedUp::default(), "conflict"),
+        (&still, expecting(4), LookedUp::default(), "conflict"),
         // In flight the tail is 5: 2 is durable already, 3 and 4 are in flight, 6 may yet come.
-        (&flying, expecting(5), Looked::default(), "written"),
-        (&flying, expecting(2), Looked::default(), "conflict"),
-        (&flying, expecting(3), Looked::default(), "waits"),
-        (&flying, expecting(6), Looked::default(), "waits"),
+        (&flying, expecting(5), LookedUp::default(), "written"),
+        (&flying, expecting(2), LookedUp::default(), "conflict"),
+        (&flying, expecting(3), LookedUp::default(), "waits"),
+        (&flying, expecting(6), LookedUp::default(), "waits"),
         (
             &still,
             events(&[None]),
-            Looked { cramped: Some(Short::Space), ..Looked::default() },
+            LookedUp { cramped: Some(Short::Space), ..LookedUp::default() },
             "full",
         ),
         (
             &still,
             events(&[None]),
-            Looked { unwritable: Some("x".to_owned()), ..Looked::default() },
+            LookedUp { unwritable: Some("x".to_owned()), ..LookedUp::default() },
             "io",
         ),
     ] {
@@ -346,7 +351,7 @@ fn names_and_positions_are_decided_on_durable_bytes() {
 }
 
 #[test]
-fn a_note_that_expects_so_many_notes_is_decided_on_durable_ones() {
+fn an_expected_number_of_notes_is_checked_against_durable_ones() {
     let mut entry = entry();
     entry.work.notes = 3;
     let expecting = |notes| {
@@ -361,7 +366,7 @@ fn a_note_that_expects_so_many_notes_is_decided_on_durable_ones() {
         (&mut writing, append(events(&[None]))),
     ] {
         let named = (&id(), hash());
-        let decided = decide(named, &entry, ahead, &mut queued, Looked::default(), &|| at(10));
+        let decided = decide(named, &entry, ahead, &mut queued, LookedUp::default(), &|| at(10));
         let Ok(Decision::Draft(draft)) = decided else { panic!("it is written") };
         ahead.advance(draft.next(&queued));
     }
@@ -378,17 +383,17 @@ fn a_note_that_expects_so_many_notes_is_decided_on_durable_ones() {
         (&writing, 3, "written"),
         (&writing, 4, "conflict"),
     ] {
-        let found = outcome(&entry, ahead, &mut expecting(notes), Looked::default());
+        let found = outcome(&entry, ahead, &mut expecting(notes), LookedUp::default());
         assert_eq!(found, wanted, "{notes} expected, {} in flight", ahead.notes);
     }
 }
 
 #[test]
-fn a_frame_does_what_its_records_say_when_it_is_read_back() {
+fn a_frame_that_is_read_back_has_the_effect_of_its_decision() {
     for (state, entry) in states() {
         for (name, ask, batch) in asks() {
             let mut request = request(ask, batch, 20);
-            let looked = Looked::default();
+            let looked = LookedUp::default();
             if outcome(&entry, &Ahead::from_entry(&entry), &mut request, looked) != "written" {
                 continue;
             }

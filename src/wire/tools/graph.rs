@@ -117,7 +117,7 @@ pub(crate) struct QueryEntities {
     offset: usize,
     /// What callers wrote, what sessions name (file, url, symbol, error, command, person, package),
     /// or all.
-    #[schemars(extend("enum" = ["all", stringify!(told), "extracted"]))]
+    #[schemars(extend("enum" = ["all", "told", "extracted"]))]
     source: Option<String>,
     /// Name the sessions that name an entity.
     #[serde(default, rename = "includeSessions")]

@@ -36,7 +36,7 @@ async fn a_user_who_leaves_takes_what_is_theirs_and_nothing_of_anyone_else() {
                 assert_eq!(reply.status, 200, "{}", reply.text);
             }
         }
-        local.settle().unwrap();
+        local.flush().unwrap();
         let mut kept = Vec::new();
         for token in &tokens {
             for session in SESSIONS {

@@ -119,7 +119,7 @@ fn of_others<'a>(answer: &str, word: &str) -> Vec<&'a str> {
 }
 
 /// A session of work in each workspace, an item of memory, an entity and a relation of it.
-async fn settle(house: &House) {
+async fn flush(house: &House) {
     for (name, word) in WORKSPACES {
         session(house, &format!("s-{word}"), name).await;
         let events = json!({"events": [
@@ -159,7 +159,7 @@ async fn served(desk: &Desk) -> (Server, House) {
 async fn an_answer_about_one_workspace_has_nothing_of_those_that_look_alike() {
     let desk = Desk::new();
     let (server, house) = served(&desk).await;
-    settle(&house).await;
+    flush(&house).await;
     for one @ (name, word) in WORKSPACES {
         for (operation, method, path, body) in OPERATIONS {
             let (path, body) = (of(path, one), of(body, one));
@@ -191,7 +191,7 @@ async fn an_answer_about_one_workspace_has_nothing_of_those_that_look_alike() {
 async fn a_command_takes_a_workspace_by_its_whole_name_and_a_search_says_which_it_meant() {
     let desk = Desk::new();
     let (server, house) = served(&desk).await;
-    settle(&house).await;
+    flush(&house).await;
     let url = server.url("");
     tokio::task::spawn_blocking(move || commands(&url)).await.unwrap();
     server.stop().await;
@@ -230,7 +230,7 @@ fn commands(url: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_of_a_name_is_for_a_word_of_the_query_which_widens_no_parameter() {
     let house = House::plain().await;
-    settle(&house).await;
+    flush(&house).await;
     let expected = json!(["/proj/secret/bank"]);
     let found = search(&house, json!({"q": "ledger workspace:secret/bank", "limit": 100})).await;
     assert_eq!(found["workspaces"], expected, "{found}");
@@ -256,7 +256,7 @@ async fn a_part_of_a_name_is_for_a_word_of_the_query_which_widens_no_parameter()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_of_a_workspace_takes_nothing_of_those_that_look_alike() {
     let house = House::plain().await;
-    settle(&house).await;
+    flush(&house).await;
     let (moved, own) = WORKSPACES[0];
     let path = format!("/v1/workspaces/{}/move", escaped(moved));
     let answer = house.post(&path, &json!({"to": "/elsewhere"})).await;
@@ -275,7 +275,7 @@ async fn a_move_of_a_workspace_takes_nothing_of_those_that_look_alike() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_recalls_from_its_own_workspace_alone() {
     let house = House::plain().await;
-    settle(&house).await;
+    flush(&house).await;
     for one @ (name, word) in WORKSPACES {
         let long = "Of shelves and their numbers nothing is to be said here. ".repeat(20);
         let turns =
@@ -373,7 +373,7 @@ async fn refuses_successors(house: &House, restore: &str, notebook: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
     let house = House::plain().await;
-    settle(&house).await;
+    flush(&house).await;
     session(&house, "own", "/proj/bank").await;
     session(&house, "bare", "").await;
     session(&house, "away", "/proj/bank").await;

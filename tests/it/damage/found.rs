@@ -36,7 +36,7 @@ async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
         for name in names {
             create(&store, name).await;
             say(&store, name, "{}").await;
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         sim.power_loss();
         drop(store);
@@ -44,7 +44,7 @@ async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
         for start in 1..4 {
             let store = open(&sim);
             say(&store, "a", "{}").await;
-            store.settle().unwrap();
+            store.flush().unwrap();
             for name in names {
                 let count = if name == "a" { 1 + start } else { 1 };
                 assert_eq!(events_of(&store, &key(name)).await.len(), count, "{path} {start}");
@@ -117,7 +117,7 @@ async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
         fork(&store, "parent", 1, "child").await.unwrap();
         say(&store, "child", "\"of the child\"").await;
         if settled {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
         sim.power_loss();
         drop(store);
@@ -128,12 +128,12 @@ async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
         let store = open(&sim);
         assert_eq!(store.health() == Health::Ready, settled, "its creation cannot be read");
         let strict = store.read(&key("child"), everything()).await;
-        assert!(matches!(strict, Err(StoreError::SessionDamaged { .. })), "{settled}: {strict:?}");
+        assert!(matches!(strict, Err(StoreError::SessionDamaged { .. })), "{flushed}: {strict:?}");
         let lenient = Read { allow_gaps: true, ..everything() };
         let slice = store.read(&key("child"), lenient).await.unwrap();
         let bodies: Vec<_> = slice.events.iter().map(|event| event.body.clone()).collect();
-        assert_eq!(bodies, ["\"of the child\""], "{settled}");
-        assert_eq!(slice.gaps.len(), 1, "{settled}: {:?}", slice.gaps);
+        assert_eq!(bodies, ["\"of the child\""], "{flushed}");
+        assert_eq!(slice.gaps.len(), 1, "{flushed}: {:?}", slice.gaps);
         if settled {
             let slice = store.read(&key("parent"), lenient).await.unwrap();
             assert_eq!((slice.events.len(), slice.gaps.len()), (0, 1), "{:?}", slice.gaps);

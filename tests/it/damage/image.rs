@@ -16,7 +16,7 @@ use sessionlog::{
     log::{
         FrameKind,
         journal::JournalHeader,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
     },
     store::{
         Appended, LeaseCall, Maintain, Notes, Store, StoreResult, Work,
@@ -111,7 +111,7 @@ pub fn frames(salt: u64, bytes: &[u8]) -> Vec<(Range<usize>, SessionHash, u64)> 
     let region = Bytes::copy_from_slice(&bytes[FRAMES_AT..]);
     let pieces = scan(salt, &region, FRAMES_AT as u64).pieces;
     let whole = pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Frame { byte_offset, frame } if frame.header.kind == FrameKind::Request => {
+        ScanPiece::Frame { byte_offset, frame } if frame.header.kind == FrameKind::Request => {
             let from = byte_offset as usize;
             let key = frame.header.encrypted.map_or(0, |encrypted| encrypted.key.0);
             Some((from..from + frame.header.stride() as usize, frame.header.session, key))
@@ -171,8 +171,8 @@ impl Making {
         self.store.note(&key(session), None, checkpoint(name)).await.unwrap();
     }
 
-    fn settle(&mut self) {
-        self.store.settle().unwrap();
+    fn flush(&mut self) {
+        self.store.flush().unwrap();
         self.older.push(durable(&self.sim));
     }
 
@@ -238,17 +238,17 @@ impl Image {
                 making.say("fork", &["\"of a fork\"".to_owned(), body(n)]).await;
             }
             if n % 8 == 7 {
-                making.settle();
+                making.flush();
             }
         }
         let redacted = EventId::new("e5").unwrap();
         making.store.redact(&key("sealed"), &redacted).await.unwrap();
         making.store.erase(&key(ERASED)).await.unwrap();
-        making.settle();
+        making.flush();
         making.restart(encrypted).await;
         for n in 0..200 {
             making.say("open", &[body(n)]).await;
-            making.settle();
+            making.flush();
             if making.recycled().is_some() {
                 break;
             }
@@ -294,15 +294,15 @@ impl Image {
         let salt = used(old).unwrap().salt;
         let pieces =
             scan(salt, &Bytes::copy_from_slice(&new[FRAMES_AT..]), FRAMES_AT as u64).pieces;
-        let behind = |piece: &Piece| match piece {
-            Piece::Frame { byte_offset, .. } => *byte_offset as usize >= first,
-            Piece::Bad { .. } => false,
+        let behind = |piece: &ScanPiece| match piece {
+            ScanPiece::Frame { byte_offset, .. } => *byte_offset as usize >= first,
+            ScanPiece::Bad { .. } => false,
         };
         pieces.iter().any(behind)
     }
 
     /// Sessions with frames in the two journal files that were written to last.
-    pub fn unsettled(&self) -> BTreeSet<&'static str> {
+    pub fn unflushed(&self) -> BTreeSet<&'static str> {
         let order = |path: &str| used(&self.files[path]).map(|header| header.order);
         let mut files: Vec<&String> = self.frames.keys().collect();
         files.sort_by_key(|path| order(path));

@@ -65,7 +65,7 @@ impl Image {
             last: false,
         };
         let fate = first.judge().await;
-        // What was found must be known after it was settled, too.
+        // What was found must be known after it was flushed, too.
         let second = Start { told: format!("{}, second start", damage.told), last: true, ..first };
         let fate = fate.max(second.judge().await);
         let only = |directory: &str| damage.changes.keys().all(|path| path.starts_with(directory));
@@ -134,7 +134,7 @@ impl Start<'_> {
         for session in SESSIONS {
             self.written(&store, session, missing[session].own, frozen).await;
         }
-        let _ = store.settle();
+        let _ = store.flush();
         let said = !store.recovery().damage.is_empty();
         drop(store);
         let after = tree(self.sim);

@@ -557,7 +557,7 @@ fn a_trial_that_was_given_up_fades_and_a_failing_test_does_not() {
         ),
         ("a build", &steps(Run("cargo build", "error[E0308]: mismatched types", 101)), &["E0308"]),
         (
-            "a commit that a person settled",
+            "a commit that a person flushed",
             &[
                 Run("git commit -m 'Add a'", "error: hook declined", 1),
                 User("leave it local"),

@@ -92,7 +92,7 @@ fn a_body_that_was_redacted_through_a_fork_is_in_no_file_and_stays_redacted_over
             let store = open(&sim);
             four(&store).await;
             delete(&store, "root").await;
-            (0..2).for_each(|_| store.settle().unwrap());
+            (0..2).for_each(|_| store.flush().unwrap());
             let at = store.redact(&key("leaf"), &id("b")).await.unwrap();
             assert_eq!(at, Some(Position(1)), "{told}");
             let held = sim.files().into_iter().filter(|path| {

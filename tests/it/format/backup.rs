@@ -49,7 +49,7 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
     store.close().await;
     store = Local::open_local(&sim.env(), small()).unwrap();
     append(&store, &open, batch([varied(0, "open"), event("{}")])).await.unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
     // From here on nothing reaches a segment: it is copied from what waits.
     sim.fail_writing("segments", Fault::Io);
     for n in 0..3 {

@@ -8,7 +8,7 @@ use sessionlog::{
     log::{
         Cipher, Encryptor, Frame, KeyNumber, Nonce, Settled, StoreFile, StoreKeys, decode_settled,
         encode_delta,
-        keyring::{KeySlot, Master, Own, TenantTag, check_keys_header, keys_header},
+        keyring::{KeySlot, Master, OwnKey, TenantTag, check_keys_header, keys_header},
         manifest::{Hashing, Manifest},
         seal::{Sealed, seal},
         segment::SegmentHeader,
@@ -136,8 +136,8 @@ fn master() -> Master {
 }
 
 /// The store's own key.
-fn own() -> Own {
-    Own::new([0x71; 32], STORE_ID, CREATED_AT)
+fn own() -> OwnKey {
+    OwnKey::new([0x71; 32], STORE_ID, CREATED_AT)
 }
 
 /// The key of the session.
@@ -199,7 +199,7 @@ fn an_encrypted_settled_file_is_laid_out_as_documented() {
     let whole = Bytes::from([unhex(SETTLED), unhex(CHUNK)].concat());
     let end = whole.len() as u64;
     let source = |from: u64, to: u64| Ok(whole.slice(from.min(end) as usize..to.min(end) as usize));
-    let read = Settled::of(STORE_ID, Some(&own), &source).unwrap();
+    let read = Settled::read(STORE_ID, Some(&own), &source).unwrap();
     assert_eq!((read.generation, read.last), (5, Some(last)));
 }
 
@@ -218,7 +218,7 @@ fn an_encrypted_sealed_segment_is_laid_out_as_documented() {
     let sim = Sim::new(1);
     sim.write_durable("one.sealed", 0, &golden);
     let file = sim.env().storage.open_read("one.sealed").unwrap();
-    let read = Sealed::of(&*file, &header, golden.len() as u64, Some(&cipher)).unwrap();
+    let read = Sealed::read(&*file, &header, golden.len() as u64, Some(&cipher)).unwrap();
     assert_eq!((read.batches.len(), read.index[0].stride, read.index[0].count), (1, 352, 2));
 }
 

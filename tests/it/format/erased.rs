@@ -38,7 +38,7 @@ async fn fill(sim: &Sim) -> (Local, Value) {
             append(&store, session, batch([varied(n, "word")])).await.unwrap();
         }
         if n == 4 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     let said = said(&store).await;

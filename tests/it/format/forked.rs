@@ -41,7 +41,7 @@ async fn fill(name: &str, directory: &Path) -> Value {
         create(&store, root).await;
         say(&store, root, 0..30).await;
     }
-    store.settle().unwrap();
+    store.flush().unwrap();
     fork(&store, "root", 17, "middle").await.unwrap();
     say(&store, "middle", 30..40).await;
     fork(&store, "hidden", 30, "of_hidden").await.unwrap();
@@ -54,7 +54,7 @@ async fn fill(name: &str, directory: &Path) -> Value {
     let delete = Change { discard: true, ..Change::default() };
     store.change(&key("hidden"), delete).await.unwrap();
     store.erase(&key("erased")).await.unwrap();
-    (0..3).for_each(|_| store.settle().unwrap());
+    (0..3).for_each(|_| store.flush().unwrap());
     // These are in the journal only.
     fork(&store, "middle", 20, "leaf").await.unwrap();
     append(&store, &key("leaf"), batch([event("{\"leaf\":1}")])).await.unwrap();

@@ -52,7 +52,7 @@ async fn hurt(directory: &Path) {
         for n in 0..count {
             append(&store, &key(name), batch([varied(n, &text)])).await.unwrap();
             if n % 15 == 14 {
-                store.settle().unwrap();
+                store.flush().unwrap();
             }
         }
         store.close().await;

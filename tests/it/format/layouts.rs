@@ -8,8 +8,8 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Fault, Frame, FrameHeader, FrameKind, Head, LogError, Record, RecordBody,
-        StoreFile, decode_settled, encode_delta, journal::JournalHeader, record,
+        Chain, Control, Fault, Frame, FrameHeader, FrameKind, LogError, Record, RecordBody,
+        RecordHead, StoreFile, decode_settled, encode_delta, journal::JournalHeader, record,
         segment::SegmentHeader, settled_header,
     },
 };
@@ -226,8 +226,8 @@ const SAYS_ENTRY: &[&str] = &[
     "used_after: -17, tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
     r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }], "#,
-    "key: 24, redacted: [], work: Work { fence: 27, until: Some(-28), ",
-    "key: Some([0x5b; 16]), notes: 29, checkpoint: Some(Mark { lsn: 30, position: 31, ",
+    "key: 24, redacted: [], work: WorkSummary { fence: 27, until: Some(-28), ",
+    "key: Some([0x5b; 16]), notes: 29, checkpoint: Some(CheckpointMark { lsn: 30, position: 31, ",
     "open: true }) }, lineage: Some(Lineage { ",
     r#"parent: "parent", incarnation: [0x83; 16], position: 27, chain: [0x84; 32] }) }"#,
 ];
@@ -329,7 +329,7 @@ fn an_event_is_laid_out_as_documented() {
         body: event.body.clone(),
     };
     let mut written = Vec::new();
-    let head = Head::event(&new, &event.id, event.processed_at);
+    let head = RecordHead::event(&new, &event.id, event.processed_at);
     head.encode([0x51; 16], &new.body, &mut written);
     assert_eq!(hex(&written), EVENT);
     let header = FrameHeader {

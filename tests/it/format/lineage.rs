@@ -13,7 +13,7 @@ use sessionlog::{
         Chain, Control, Frame, FrameHeader, FrameKind, Loss, Record,
         journal::JournalHeader,
         record,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
     },
     store::{Maintain, Store, StoreError},
 };
@@ -48,7 +48,7 @@ pub(super) fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn,
     let (path, header, bytes) = used.max_by_key(|(_, header, _)| header.order).unwrap();
     let found = scan(header.salt, &bytes.slice(8192..), 8192);
     let frames = found.pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Frame { frame, .. } if frame.header.kind == FrameKind::Request => Some(frame),
+        ScanPiece::Frame { frame, .. } if frame.header.kind == FrameKind::Request => Some(frame),
         _ => None,
     });
     let last = frames.last().expect("the journal was written to");
@@ -114,7 +114,7 @@ async fn make(directory: &Path) {
         let text = "lorem ipsum ".repeat(40);
         append(&store, &key(SESSION), batch([varied(n, &text)])).await.unwrap();
         if n % 8 == 0 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     store.close().await;
@@ -146,7 +146,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
     let expected = expected("lineage");
     let data = home.path().join("data");
     copy(&fixture("lineage").join("data"), &data);
-    // In the journal, then settled, then sealed anew together with what came since.
+    // In the journal, then flushed, then sealed anew together with what came since.
     for start in 0..3 {
         let store = open_anew("plain", &data, 4 + start);
         assert_eq!(said(&store).await, expected, "start {start}");
@@ -154,7 +154,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
         let verified = store.verify(&key(SESSION).scope, None).await.unwrap();
         assert_eq!(verified.damage, [], "start {start}");
         match start {
-            0 => store.settle().unwrap(),
+            0 => store.flush().unwrap(),
             _ => store.close().await,
         }
     }

@@ -39,7 +39,7 @@ async fn day(store: &Local, clock: &ManualClock) {
     clock.advance(DAY);
     for _ in 0..2 {
         store.sweep().await.unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
 }
 
@@ -65,7 +65,7 @@ async fn fill(directory: &Path) -> Value {
     day(&store, &clock).await;
     clock.advance(Duration::from_millis(3_600_500));
     store.used(&key("idle")).await.unwrap();
-    (0..2).for_each(|_| store.settle().unwrap());
+    (0..2).for_each(|_| store.flush().unwrap());
     // These are in the journal only.
     change(&store, "back", Change { restore: true, ..Change::default() }).await;
     change(&store, "late_hold", hold()).await;
@@ -109,7 +109,7 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
         fs::write(fixture(NAME).join("expected.json"), text + "\n").unwrap();
     }
     let data = fixture(NAME).join("data");
-    for (path, bytes) in files(&data.join("settled")) {
+    for (path, bytes) in files(&data.join("flushed")) {
         assert_eq!(bytes[8], 4, "{}", path.display());
     }
     copy(&data, &home.path().join("data"));

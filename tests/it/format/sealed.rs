@@ -5,7 +5,7 @@ use bytes::Bytes;
 use sessionlog::{
     event::{EventId, Lsn, NewEvent, Position, SessionHash, Timestamp},
     log::{
-        Chain, Frame, Head, Record,
+        Chain, Frame, Record, RecordHead,
         record::decode,
         seal::{Sealed, seal},
         segment::{SegmentHeader, name_hash},
@@ -90,7 +90,7 @@ fn tables_of(bytes: &[u8]) -> Sealed {
     let sim = Sim::new(1);
     sim.write_durable("one.sealed", 0, bytes);
     let file = sim.env().storage.open_read("one.sealed").unwrap();
-    Sealed::of(&*file, &header_of(bytes), bytes.len() as u64, None).unwrap()
+    Sealed::read(&*file, &header_of(bytes), bytes.len() as u64, None).unwrap()
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -130,7 +130,7 @@ fn a_sealed_segment_is_laid_out_as_documented() {
 /// The record of an event.
 fn record_of(event: &NewEvent, id: &EventId, salt: [u8; 16], now: Timestamp) -> Record {
     let mut encoded = Vec::new();
-    Head::event(event, id, now).encode(salt, &event.body, &mut encoded);
+    RecordHead::event(event, id, now).encode(salt, &event.body, &mut encoded);
     decode(&encoded.into(), 1).unwrap().remove(0)
 }
 
@@ -224,7 +224,7 @@ fn a_footer_is_of_one_version_only() {
         let sim = Sim::new(1);
         sim.write_durable("one.sealed", 0, &changed);
         let file = sim.env().storage.open_read("one.sealed").unwrap();
-        let read = Sealed::of(&*file, &header_of(&bytes), bytes.len() as u64, None);
+        let read = Sealed::read(&*file, &header_of(&bytes), bytes.len() as u64, None);
         assert!(read.is_err(), "version {other}");
     }
     let whole = Bytes::from(two_blocks());

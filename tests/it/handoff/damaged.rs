@@ -35,7 +35,7 @@ async fn two_days() -> Sim {
         house.clock.advance(std::time::Duration::from_secs(3_600));
     }
     search(&house, json!({"q": "osprey"})).await;
-    store.settle().unwrap();
+    store.flush().unwrap();
     house.stop.cancel();
     store.close().await;
     sim.power_loss();
@@ -96,7 +96,7 @@ async fn a_window_over_damage_between_its_ends_is_answered_and_has_no_brief() {
         let batch: Vec<Value> = (0..10).map(|at| said(&text(10 * n + at))).collect();
         append(&before, "long", json!(batch)).await;
     }
-    store.settle().unwrap();
+    store.flush().unwrap();
     before.stop.cancel();
     store.close().await;
     sim.power_loss();

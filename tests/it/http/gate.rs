@@ -13,10 +13,10 @@ use sessionlog::{
         Timestamp, UserId,
     },
     store::{
-        Aging, Appended, Change, Derived, DerivedFile, DerivedName, Family, Head, Health, Held,
-        KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped, Moves,
-        NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice, Store,
-        StoreError, StoreResult, Swept, Usage, Verified, Watch,
+        Aging, Appended, Change, Derived, DerivedFile, DerivedName, Family, Head, Health,
+        HeldEvents, KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped,
+        Moves, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice,
+        Store, StoreError, StoreResult, Swept, TenantUsage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -138,7 +138,8 @@ impl Maintain for Gate {
 
 impl Derived for Gate {
     passed_on! {
-        put_derived(label: &'a [u8], holds: Vec<Held>, bytes: &'a [u8]) -> StoreResult<DerivedName>;
+        put_derived(label: &'a [u8], holds: Vec<HeldEvents>, bytes: &'a [u8])
+            -> StoreResult<DerivedName>;
         drop_derived(name: DerivedName) -> StoreResult<()>;
         moved(since: Since, limit: usize) -> StoreResult<Moves>;
     }
@@ -247,7 +248,7 @@ impl Store for Gate {
         watch(key: &'a SessionKey) -> StoreResult<Watch>;
         verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
         verify_head(key: &'a SessionKey, expected: Receipt) -> StoreResult<(Verified, Head)>;
-        usage(tenant: &'a TenantId, but: &'a UserId) -> StoreResult<Usage>;
+        usage(tenant: &'a TenantId, but: &'a UserId) -> StoreResult<TenantUsage>;
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -5,12 +5,12 @@
 mod added;
 mod appends;
 mod broken;
+mod connections;
 mod forks;
 pub mod gate;
 mod held;
 pub mod house;
 mod keys;
-mod knock;
 mod lifetimes;
 mod refused;
 mod removals;

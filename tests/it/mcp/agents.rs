@@ -74,7 +74,7 @@ pub async fn hook(
 
 /// A front end as the program starts one in a directory.
 async fn front_end(server: &Server, connection: &str, directory: &Path) -> Pipes {
-    let project = Project::of(directory, None);
+    let project = Project::from_directory(directory, None);
     let text = |path: &Path| path.display().to_string();
     let options = StdioOptions {
         directory: Some(text(&project.directory)),

@@ -22,7 +22,7 @@ use sessionlog_sim::{Op, Sim};
 
 use crate::{engines, mcp::desk::members_of};
 
-/// A store that rotates, settles and seals only on request, and the disk below it.
+/// A store that rotates, flushes and seals only on request, and the disk below it.
 struct Counted {
     disk: Sim,
     env: Env,
@@ -86,17 +86,17 @@ impl Counted {
         (of(Op::Write), of(Op::Read))
     }
 
-    /// Records steps and settles them: the bytes of their arguments, written, and read on the way.
+    /// Records steps and flushes them: the bytes of their arguments, written, and read on the way.
     async fn steps(&self, numbers: std::ops::Range<u64>) -> (u64, u64, u64) {
-        self.local.settle().unwrap();
+        self.local.flush().unwrap();
         let (since, mut opened, mut payload) = (self.disk.calls(), None, 0);
         for number in numbers {
             payload += self.step(number).await;
-            // The first step opens the resting session.
+            // The first step loads the evicted session.
             opened.get_or_insert(self.disk.calls());
         }
         let (_, read) = self.moved(opened.unwrap());
-        self.local.settle().unwrap();
+        self.local.flush().unwrap();
         (payload, self.moved(since).0, read)
     }
 }
@@ -134,7 +134,7 @@ async fn an_overview_of_a_warm_session_asks_the_disk_for_nothing_at_any_length()
 async fn one_step_in_full_reads_only_that_step() {
     let store = Counted::new();
     store.steps(1..400).await;
-    // The first one opens what was settled.
+    // The first one opens what was flushed.
     store.call("get_research_session", json!({"stepId": 100})).await;
     for number in [1, 200, 399] {
         let before = store.disk.calls();
@@ -180,7 +180,7 @@ async fn a_batch_that_is_sent_again_is_read_once_to_be_compared() {
     let session = SessionId::new("s").unwrap();
     let emit = async || store.service.emit(&caller, &session, batch.clone(), true).await.unwrap();
     emit().await;
-    store.local.settle().unwrap();
+    store.local.flush().unwrap();
     emit().await;
     let since = store.disk.calls();
     assert!(emit().await.appended.repeated);

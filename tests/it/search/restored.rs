@@ -10,7 +10,7 @@ use sessionlog::{
     event::{Position, Range, Scope},
     secrets::Masked,
     service::{EmbedError, Embedder, Service},
-    store::{Held, Since, Store, local::Local},
+    store::{HeldEvents, Since, Store, local::Local},
 };
 use sessionlog_sim::{ManualClock, Sim};
 
@@ -189,7 +189,8 @@ async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
         }
         let moved = found.unwrap();
         let range = Range::new(Position(0), Position(9));
-        let held = Held { key: moved.key, hash: moved.hash, range, rewritten: moved.rewritten };
+        let held =
+            HeldEvents { key: moved.key, hash: moved.hash, range, rewritten: moved.rewritten };
         let (tenant, user) = (Scope::local().tenant.to_string(), Scope::local().user.to_string());
         let mut names = Vec::new();
         for kind in ["search/0", "search/1", "graph/7"] {

@@ -33,7 +33,7 @@ async fn lived() -> (Sim, BTreeMap<String, Vec<Event>>) {
         append(&store, &key(&name(n)), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
         events.insert(name(n), events_of(&store, &key(&name(n))).await);
         if n + 3 == COUNT {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     store.idle();
@@ -134,8 +134,8 @@ async fn a_session_whose_key_is_in_neither_file_is_unreadable_and_the_others_are
         let new = NewSession { id: Some(SessionId::new("new").unwrap()), ..NewSession::default() };
         let created = store.create(&key("new").scope, new).await;
         assert_eq!(created.is_ok(), page > 0, "{told}: {created:?}");
-        store.settle().unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
+        store.flush().unwrap();
         sim.power_loss();
         drop(store);
         // Once one of them reads again, all is well, and the scrubber makes the other one good.

@@ -36,7 +36,7 @@ async fn lived(encrypted: bool) -> Image {
             append(&store, &key("open"), batch([event(&body(words(120)))])).await.unwrap();
         }
         if n % 10 == 9 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
     append(&store, &key("journal"), batch([event("{}")])).await.unwrap();
@@ -126,8 +126,8 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again
             for session in SESSIONS.into_iter().filter(|session| Some(*session) != owner) {
                 let _ = append(&store, &key(session), batch([event("{}")])).await;
             }
-            store.settle().unwrap();
-            store.settle().unwrap();
+            store.flush().unwrap();
+            store.flush().unwrap();
             assert_eq!(missing(&store, &told).await, lacks, "{told}: later");
             assert_eq!(store.health(), Health::Ready, "{told}");
             // Live: it reads again, and a verification says so.
@@ -224,8 +224,8 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
                     assert!(all.iter().filter(|(one, _)| one == session).eq(&named), "{told}");
                 }
                 assert_eq!(verified(&store, &told), (BTreeSet::new(), false), "{told}");
-                store.settle().unwrap();
-                store.settle().unwrap();
+                store.flush().unwrap();
+                store.flush().unwrap();
                 match round {
                     0 => sim.power_loss(),
                     1 => store.close().await,
@@ -242,7 +242,7 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
     assert!(given_up > 4, "{given_up} were given up");
 }
 
-/// A settling that was cut short wrote what the journal lost. An unreadable page of the segment
+/// A flush that was cut short wrote what the journal lost. An unreadable page of the segment
 /// takes only what is in it.
 #[tokio::test]
 async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
@@ -250,15 +250,15 @@ async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
         let sim = Sim::new(23);
         let store = Local::open_local(&sim.env(), small()).unwrap();
         create(&store, "hurt").await;
-        store.settle().unwrap();
-        store.settle().unwrap();
+        store.flush().unwrap();
+        store.flush().unwrap();
         for n in 0..12 {
             let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "word ".repeat(200));
             append(&store, &key("hurt"), batch([event(&body)])).await.unwrap();
         }
         let events = events_of(&store, &key("hurt")).await;
         sim.fail_writing("settled/", Fault::Io);
-        store.settle().unwrap_err();
+        store.flush().unwrap_err();
         sim.power_loss();
         sim.heal();
         (sim, events)
@@ -274,7 +274,7 @@ async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
         found.flatten().next().unwrap()
     };
     let (segment, _, length) = place(&sim, "segments/", "\"n\":7,");
-    let (mut mended, mut lost) = (0, 0);
+    let (mut recovered, mut lost) = (0, 0);
     for page in 0..length.div_ceil(4096) {
         // Behind the last one nothing says that it was durable.
         for n in 0..11 {
@@ -296,9 +296,9 @@ async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
             let (from, to) = (inside - 250, inside + 1_100);
             let apart = to < page * 4096 || (page + 1) * 4096 < from;
             assert!(whole || page == 0 || !apart, "{told}: it is there and not taken");
-            mended += usize::from(whole);
+            recovered += usize::from(whole);
             lost += usize::from(!whole);
         }
     }
-    assert!(mended > 12 && lost > 0, "{mended} mended, {lost} lost");
+    assert!(recovered > 12 && lost > 0, "{recovered} recovered, {lost} lost");
 }

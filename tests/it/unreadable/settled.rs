@@ -29,7 +29,7 @@ async fn lived(encrypted: bool, left: Left) -> Image {
             let body = format!("{{\"n\":{n}}}");
             append(&store, &key(session), batch([event(&body)])).await.unwrap();
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     append(&store, &key("journal"), batch([event("{}")])).await.unwrap();
     let mut events = BTreeMap::new();
@@ -67,8 +67,8 @@ async fn a_sector_of_a_settled_file_that_cannot_be_read_costs_nothing() {
                 let sim = spoiled(&image, std::slice::from_ref(page));
                 let store = Local::open_local(&sim.env(), small()).unwrap();
                 serves_all(&image, &store, 0, &told).await;
-                store.settle().unwrap();
-                store.settle().unwrap();
+                store.flush().unwrap();
+                store.flush().unwrap();
                 store.scrub();
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: stays");
                 sim.power_loss();
@@ -83,8 +83,8 @@ async fn a_sector_of_a_settled_file_that_cannot_be_read_costs_nothing() {
                 let found = store.recovery().scrub.found;
                 assert!(found.iter().any(|what| what.contains(&page.0)), "{told}: {found:?}");
                 serves_all(&image, &store, 0, &told).await;
-                store.settle().unwrap();
-                store.settle().unwrap();
+                store.flush().unwrap();
+                store.flush().unwrap();
                 store.scrub();
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: live");
                 sim.power_loss();

@@ -7,9 +7,9 @@ fn admin_is_all_of_a_tenant_and_nothing_of_the_server() {
     let admin: Grants = [Grant::Admin].into_iter().collect();
     for grant in [Grant::Read, Grant::Write, Grant::Delete, Grant::Admin] {
         assert!(admin.has(grant), "{grant:?}");
-        assert!(!Grants::default().with(Grant::Operator).has(grant), "{grant:?}");
+        assert!(!Grants::default().with_grant(Grant::Operator).has(grant), "{grant:?}");
     }
     assert!(!admin.has(Grant::Operator) && Grants::ALL.has(Grant::Operator));
-    let writes = Grants::default().with(Grant::Write);
+    let writes = Grants::default().with_grant(Grant::Write);
     assert!(!writes.has(Grant::Read) && writes.to_string() == "write");
 }

@@ -12,7 +12,7 @@ fn tenant(limits: Limits) -> Arc<Tenant> {
 }
 
 #[test]
-fn a_place_is_given_back_and_no_more_are_given_than_there_are() {
+fn a_permit_is_returned_and_no_more_are_given_than_the_limit() {
     let tenant = tenant(Limits { requests_max: 2, readers_max: 1, ..Limits::default() });
     let now = Duration::ZERO;
     let first = tenant.enter(now).expect("a place");
@@ -25,7 +25,7 @@ fn a_place_is_given_back_and_no_more_are_given_than_there_are() {
 }
 
 #[test]
-fn a_pace_is_kept_with_a_second_ahead() {
+fn requests_are_limited_to_a_rate_with_a_burst_of_one_second() {
     let tenant = tenant(Limits { requests_per_second: 10, ..Limits::default() });
     let at = |millis: u64| Duration::from_secs(5) + Duration::from_millis(millis);
     for _ in 0..10 {
@@ -40,7 +40,7 @@ fn a_pace_is_kept_with_a_second_ahead() {
 }
 
 #[test]
-fn refusals_are_noted_now_and_then() {
+fn refusals_are_logged_at_most_once_an_interval() {
     let tenant = tenant(Limits::default());
     let noted = (0..100).filter(|second| tenant.notes(Duration::from_secs(*second)));
     assert_eq!(noted.count(), 10);

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use sessionlog::env::{Entry, LOCK_FILE, Storage as _, disk::DataDir};
+use sessionlog::env::{DirEntry, LOCK_FILE, Storage as _, disk::DataDir};
 
 fn data_dir() -> (tempfile::TempDir, DataDir) {
     let home = tempfile::tempdir().expect("a temporary directory");
@@ -48,7 +48,7 @@ fn bytes_written_are_read_back_and_names_listed_in_order() {
     disk.sync_dir("a").expect("synced");
     disk.sync_dir("").expect("synced");
     disk.sync_all().expect("synced");
-    let entry = |name: &str, is_dir| Entry { name: name.to_owned(), is_dir, is_file: !is_dir };
+    let entry = |name: &str, is_dir| DirEntry { name: name.to_owned(), is_dir, is_file: !is_dir };
     assert_eq!(disk.list("").expect("listed"), [entry("a", true)]);
     assert_eq!(disk.list("a").expect("listed"), [entry("c", false)]);
     assert_eq!(disk.open_read("a/c").and_then(|file| file.len()).expect("opened"), 6);
@@ -107,7 +107,7 @@ fn only_a_regular_file_is_opened() {
 }
 
 #[test]
-fn a_second_owner_gets_no_lock_until_the_first_lets_go() {
+fn a_second_owner_is_refused_the_lock_until_the_first_releases_it() {
     let (home, disk) = data_dir();
     let other = DataDir::open(&home.path().join("a/data")).expect("opened");
     let held = disk.lock().expect("asked").expect("granted");
@@ -117,7 +117,7 @@ fn a_second_owner_gets_no_lock_until_the_first_lets_go() {
 }
 
 #[test]
-fn a_removed_lock_file_lets_no_second_owner_in() {
+fn a_second_owner_is_refused_after_the_lock_file_was_removed() {
     let (home, disk) = data_dir();
     let data = home.path().join("a/data");
     let _held = disk.lock().expect("asked").expect("granted");

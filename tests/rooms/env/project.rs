@@ -22,13 +22,13 @@ fn a_project_is_the_nearest_repository_or_the_directory_itself() {
         ("home/plain/none", "home/plain/none", false),
         ("home", "home", false),
     ] {
-        let found = Project::of(&top.join(directory), Some(&home));
+        let found = Project::from_directory(&top.join(directory), Some(&home));
         assert_eq!(found.workspace(), top.join(workspace).display().to_string(), "{directory}");
         assert_eq!((found.root.is_some(), found.shared), (root, directory == "home"));
     }
-    assert!(Project::of(Path::new("/"), Some(&home)).shared);
+    assert!(Project::from_directory(Path::new("/"), Some(&home)).shared);
     // An unknown home directory does not stop the search.
-    let found = Project::of(&top.join("home/plain/sub"), None);
+    let found = Project::from_directory(&top.join("home/plain/sub"), None);
     assert_eq!(found.root, Some(home));
 }
 
@@ -56,7 +56,7 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
         let top = top.join(number.to_string());
         let [main, tree] = linked(&top, repository, worktree);
         for (at, same) in [("", ""), ("src/deep", "src/deep")] {
-            let found = Project::of(&tree.join(at), None);
+            let found = Project::from_directory(&tree.join(at), None);
             assert_eq!(found.workspace(), main.display().to_string(), "{worktree}/{at}");
             assert_eq!(found.place(), main.join(same).components().collect::<PathBuf>());
             assert_eq!(
@@ -64,7 +64,7 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
                 (tree.join(at).components().collect(), Some(tree.clone()))
             );
         }
-        assert_eq!(Project::of(&main, None).worktree, None);
+        assert_eq!(Project::from_directory(&main, None).worktree, None);
     }
     // A bare repository has no checkout: its own directory is the place that worktrees share.
     let [bare, tree] = ["bare.git", "branch"].map(|name| top.join(name));
@@ -75,7 +75,7 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
     write(tree.join(".git"), "gitdir: ../bare.git/worktrees/branch");
     write(own.join("commondir"), "../..");
     write(own.join("gitdir"), "../../../branch/.git");
-    assert_eq!(Project::of(&tree, None).workspace(), bare.display().to_string());
+    assert_eq!(Project::from_directory(&tree, None).workspace(), bare.display().to_string());
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn a_worktree_that_its_repository_does_not_name_leads_nowhere() {
         files::create_dir(&evil).expect("a directory");
         files::append(&evil.join(".git"), format!("gitdir: {gitdir}\n").as_bytes())
             .expect("a file");
-        let found = Project::of(&evil, None);
+        let found = Project::from_directory(&evil, None);
         assert_eq!(found.workspace(), evil.display().to_string(), "{gitdir}");
     }
     // One that makes both sides itself reaches only its own directory.
     let [mine, tree] = linked(&top.join("theirs"), "a", "b");
-    assert_eq!(Project::of(&tree, None).workspace(), mine.display().to_string());
+    assert_eq!(Project::from_directory(&tree, None).workspace(), mine.display().to_string());
 }

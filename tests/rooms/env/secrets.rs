@@ -17,7 +17,7 @@ fn a_key_is_read_as_hex_or_base64_and_nothing_else() {
 }
 
 #[test]
-fn a_key_shows_nothing_of_itself() {
+fn debug_output_of_a_key_is_redacted() {
     let keys = MasterKeys { current: Secret::new([0xab; 32]), previous: None };
     assert_eq!(format!("{keys:?}"), "MasterKeys { current: Secret, previous: None }");
 }

@@ -94,7 +94,7 @@ fn a_name_not_synced_is_there_or_not_after_a_power_loss() {
 }
 
 #[test]
-fn a_directory_not_synced_takes_its_names_with_it() {
+fn an_unsynced_directory_loses_its_names_after_a_power_loss() {
     let seen = outcomes(|seed| {
         let (sim, storage, _) = with_old(seed);
         storage.create_dir("d").expect("created");
@@ -243,7 +243,7 @@ fn a_crash_within_a_call_leaves_it_done_or_not() {
 }
 
 #[test]
-fn rot_shows_on_the_next_read() {
+fn rotten_bytes_are_returned_by_the_next_read() {
     let (sim, _, _) = with_old(1);
     sim.flip("f", 700, 1);
     sim.zero_sector("f", 2);
@@ -328,7 +328,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn time_moves_by_hand() {
+fn a_manual_clock_moves_only_when_advanced() {
     let sim = Sim::new(0);
     let clock = sim.env().clock;
     let start = clock.now();

@@ -28,11 +28,11 @@ fn a_session_id_keeps_to_its_alphabet() {
 }
 
 #[test]
-fn names_that_join_alike_hash_apart() {
+fn names_with_the_same_concatenation_have_different_hashes() {
     let key = |tenant: &str, user: &str| SessionKey {
         scope: Scope { tenant: TenantId::new(tenant).unwrap(), user: UserId::new(user).unwrap() },
         session: SessionId::new("s").unwrap(),
     };
-    let hash = |key| SessionHash::of(&key, Incarnation([0; 16]));
+    let hash = |key| SessionHash::new(&key, Incarnation([0; 16]));
     assert_ne!(hash(key("ab", "c")), hash(key("a", "bc")));
 }

@@ -33,7 +33,7 @@ fn only_the_outer_levels_count_where_the_rest_stays_text() {
 }
 
 #[test]
-fn a_text_beyond_a_limit_is_no_tree_and_one_at_the_limit_is() {
+fn a_text_beyond_a_limit_is_refused_and_one_at_the_limit_parsed() {
     let wide = |count: usize| format!("[{}]", vec!["[]"; count - 1].join(","));
     let named = |count: usize| format!("{{{}}}", vec!["\"a\":0"; count - 1].join(","));
     for make in [wide, named] {

@@ -3,7 +3,7 @@
 use sessionlog::event::{EventType, IdError, kinds::ALL};
 
 #[test]
-fn a_type_that_is_kept_is_served_as_it_is() {
+fn a_stored_type_is_returned_unchanged() {
     assert_eq!(EventType::kept("bare").as_str(), "bare");
 }
 

@@ -27,7 +27,7 @@ fn every_form_of_the_grammar_parses_and_prints_back() {
 }
 
 #[test]
-fn a_text_that_is_no_point_is_refused() {
+fn a_text_outside_the_grammar_of_points_is_refused() {
     for text in [
         "",
         "x",

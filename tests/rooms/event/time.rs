@@ -3,7 +3,7 @@
 use sessionlog::event::Timestamp;
 
 #[test]
-fn an_instant_prints_as_a_calendar_has_it() {
+fn an_instant_prints_as_its_calendar_date() {
     // Every day of 800 years, at an hour that moves, against a library of calendars.
     for day in -146_097..146_097 * 2_i64 {
         let micros = day * 86_400_000_000 + day.rem_euclid(86_399) * 1_000_003;

@@ -36,7 +36,7 @@ fn encrypted() -> Frame {
 }
 
 #[test]
-fn an_encrypted_frame_is_read_with_its_key_at_its_place_alone() {
+fn an_encrypted_frame_is_refused_with_another_key_or_at_another_place() {
     let stored = encrypted();
     assert_eq!(stored.header.length as usize, stored.payload.len());
     assert!(!stored.payload.windows(5).any(|part| part == b"agent"));
@@ -89,7 +89,7 @@ fn an_encrypted_frame_is_bound_to_every_field_of_its_place() {
 }
 
 #[test]
-fn plaintext_where_there_is_a_key_and_the_other_way_round_are_refused() {
+fn plaintext_with_a_key_and_ciphertext_without_one_are_refused() {
     assert_eq!(frame().decrypt(Some(&cipher(5, 6, 4))).map(drop), Err(Fault::Plaintext));
     assert_eq!(encrypted().decrypt(None).map(drop), Err(Fault::Encrypted));
     assert!(frame().decrypt(None).is_ok());
@@ -97,6 +97,6 @@ fn plaintext_where_there_is_a_key_and_the_other_way_round_are_refused() {
 }
 
 #[test]
-fn a_cipher_shows_nothing_of_its_key() {
+fn debug_output_of_a_cipher_is_redacted() {
     assert_eq!(format!("{:?}", cipher(5, 6, 4)), "Cipher { number: KeyNumber(4), .. }");
 }

@@ -20,7 +20,7 @@ fn the_manifest_of_a_backup_is_read_back() {
 }
 
 #[test]
-fn an_interrupted_or_changed_backup_is_no_whole_one() {
+fn an_interrupted_or_changed_backup_is_refused() {
     let text = manifest().encode();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     for end in &ends[..ends.len() - 1] {

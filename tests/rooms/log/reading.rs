@@ -4,7 +4,7 @@ use sessionlog::log::reading::read_around;
 use sessionlog_sim::Sim;
 
 #[test]
-fn of_an_unreadable_sector_its_page_is_missing_and_never_reads_as_zeros() {
+fn the_page_of_an_unreadable_sector_is_missing_and_not_zeros() {
     let sim = Sim::new(1);
     let whole: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
     sim.write_durable("f", 0, &whole);

@@ -7,7 +7,7 @@ use sessionlog::{
     log::{
         Chain, Fault, FrameHeader, FrameKind,
         frame::HEADER_BYTES,
-        scan::{Piece, Scan, WATERMARK_ALIGN_BYTES, scan, scan_file},
+        scan::{Scan, ScanPiece, WATERMARK_ALIGN_BYTES, scan, scan_file},
     },
 };
 
@@ -42,10 +42,10 @@ fn region() -> Vec<u8> {
 }
 
 fn shape(scan: &Scan) -> String {
-    let piece = |piece: &Piece| match piece {
-        Piece::Frame { frame, .. } => frame.header.first_lsn.0.to_string(),
-        Piece::Bad { header: Some(_), .. } => "named".to_owned(),
-        Piece::Bad { header: None, .. } => "unnamed".to_owned(),
+    let piece = |piece: &ScanPiece| match piece {
+        ScanPiece::Frame { frame, .. } => frame.header.first_lsn.0.to_string(),
+        ScanPiece::Bad { header: Some(_), .. } => "named".to_owned(),
+        ScanPiece::Bad { header: None, .. } => "unnamed".to_owned(),
     };
     scan.pieces.iter().map(piece).collect::<Vec<_>>().join(" ")
 }
@@ -82,7 +82,7 @@ fn adjacent_bad_frames_are_all_named_at_the_end_too() {
 }
 
 #[test]
-fn every_flipped_bit_is_seen() {
+fn every_flipped_bit_is_detected() {
     let whole = region();
     for byte in 0..whole.len() {
         let mut bytes = whole.clone();
@@ -122,7 +122,7 @@ fn a_frame_of_every_kind_is_found_behind_a_bad_header() {
 }
 
 #[test]
-fn a_file_is_walked_as_its_bytes_are_whatever_the_windows() {
+fn a_walk_of_a_file_gives_the_same_frames_with_every_window_size() {
     let sim = sessionlog_sim::Sim::new(1);
     let mut bytes = vec![0; 8192];
     // Frames smaller and larger than a window, and one across its end.
@@ -149,7 +149,7 @@ fn a_file_is_walked_as_its_bytes_are_whatever_the_windows() {
 }
 
 #[test]
-fn arbitrary_bytes_are_no_frames_and_no_panic() {
+fn arbitrary_bytes_give_no_frames_and_no_panic() {
     for seed in 0..64_u64 {
         let bytes: Vec<u8> =
             (0..2048_u64).map(|n| ((n * 2_654_435_761 + seed * 40_503) >> 7) as u8).collect();
@@ -158,7 +158,7 @@ fn arbitrary_bytes_are_no_frames_and_no_panic() {
 }
 
 #[test]
-fn a_header_of_another_place_takes_no_frame_along() {
+fn a_header_of_another_place_hides_no_frame() {
     let mut region = region();
     let (second, third) = (200, 200 + 192 + 504);
     // The header of the second frame within it: as long as it says, it reaches into the third.
@@ -166,9 +166,9 @@ fn a_header_of_another_place_takes_no_frame_along() {
     region[second + 300..second + 300 + HEADER_BYTES].copy_from_slice(&header);
     region[second..second + HEADER_BYTES].fill(0);
     let found = scan(SALT, &region.into(), 8192).pieces;
-    let whole = |piece: &Piece| match piece {
-        Piece::Frame { byte_offset, .. } => Some(*byte_offset - 8192),
-        Piece::Bad { .. } => None,
+    let whole = |piece: &ScanPiece| match piece {
+        ScanPiece::Frame { byte_offset, .. } => Some(*byte_offset - 8192),
+        ScanPiece::Bad { .. } => None,
     };
     let whole: Vec<u64> = found.iter().filter_map(whole).collect();
     assert_eq!(whole, [0, third as u64]);

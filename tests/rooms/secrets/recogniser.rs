@@ -82,7 +82,7 @@ fn examples() -> Vec<(&'static str, String, String)> {
 }
 
 #[test]
-fn every_rule_finds_what_it_is_for_and_takes_out_all_of_it_and_no_more() {
+fn every_rule_removes_exactly_its_secret() {
     let recogniser = Recogniser::default();
     for (rule, text, secret) in examples() {
         let mut report = Report::default();
@@ -99,7 +99,7 @@ fn every_rule_finds_what_it_is_for_and_takes_out_all_of_it_and_no_more() {
 }
 
 #[test]
-fn text_that_is_no_secret_is_left_as_it_is() {
+fn text_without_a_secret_is_unchanged() {
     for text in [
         "the password is stored hashed, never in plain text",
         "password: string;",
@@ -450,7 +450,7 @@ fn labelled_lines_are_recognised_and_look_alikes_left() {
 }
 
 #[test]
-fn a_rule_that_is_lost_falls_below_the_floor() {
+fn recall_falls_below_the_minimum_when_a_rule_is_removed() {
     for setting in ["-assignment", "-command-password"] {
         let recogniser = Recogniser::parse(setting, "").expect("read");
         assert_eq!(below_floor(&recogniser), LABELLED.map(|(name, _)| name), "{setting}");

@@ -38,7 +38,7 @@ fn counted(steps: &str) -> i64 {
 }
 
 #[test]
-fn only_time_that_was_lived_through_counts_while_a_store_runs() {
+fn only_running_time_is_counted_while_a_store_runs() {
     for (steps, expected) in [
         ("", 0),
         ("+5", 5),
@@ -57,7 +57,7 @@ fn only_time_that_was_lived_through_counts_while_a_store_runs() {
 }
 
 #[test]
-fn of_time_switched_off_a_day_counts_and_a_clock_that_swings_counts_once() {
+fn at_most_a_day_switched_off_is_counted_and_a_swinging_clock_once() {
     let off = |by: i64| {
         let clock = ManualClock::default();
         let count = Count::begin(&clock);
@@ -91,7 +91,7 @@ fn of_time_switched_off_a_day_counts_and_a_clock_that_swings_counts_once() {
 }
 
 #[test]
-fn a_clock_that_was_years_ahead_counts_again_when_it_is_right() {
+fn counting_resumes_when_a_clock_that_was_years_ahead_is_right() {
     let clock = ManualClock::default();
     let count = Count::begin(&clock);
     jump(&clock, YEARS);
@@ -132,7 +132,7 @@ fn events_of_the_last_lived_day_are_found_within_it_however_clocks_jump() {
 }
 
 #[test]
-fn the_limit_in_force_is_the_sessions_own_and_its_grain_comes_on_top() {
+fn the_limit_of_a_session_overrides_the_default_and_its_grain_is_added() {
     let lifetimes = Lifetimes::default();
     let start = Timestamp(0);
     let expires = |ttl| lifetimes.expires_at(ttl, start).map(|at| at.0);

@@ -20,7 +20,7 @@ fn told<T>(result: StoreResult<T>, token: impl FnOnce(T) -> u64) -> String {
 }
 
 #[test]
-fn a_lease_lets_one_writer_in_until_its_time_is_over() {
+fn a_lease_admits_one_writer_until_it_expires() {
     let session = SessionId::new("s").unwrap();
     let at = |seconds: i64| Timestamp(seconds * 1_000_000);
     let key = Some([9; 16]);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::io::Errno;
-use sessionlog::env::{Entry, LOCK_FILE};
+use sessionlog::env::{DirEntry, LOCK_FILE};
 
 use super::{Call, Fault, Op, clock::Dice, image::Image};
 
@@ -334,11 +334,11 @@ impl Disk {
         }
     }
 
-    pub(super) fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+    pub(super) fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>> {
         self.check_directory(directory)?;
         let inside = self.names.iter().filter(|(path, _)| parent(path) == directory);
         Ok(inside
-            .map(|(path, node)| Entry {
+            .map(|(path, node)| DirEntry {
                 name: path.rsplit('/').next().unwrap_or(path).to_owned(),
                 is_dir: *node == Node::Directory,
                 is_file: *node != Node::Directory,

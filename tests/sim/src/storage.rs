@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use sessionlog::env::{Entry, File, LOCK_FILE, Lock, Storage, disk::check_path};
+use sessionlog::env::{DirEntry, File, LOCK_FILE, Lock, Storage, disk::check_path};
 
 use super::{
     Call, Op,
@@ -65,7 +65,7 @@ impl Storage for SimStorage {
         Ok(self.file(path, file, false))
     }
 
-    fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+    fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>> {
         self.run(Op::List, directory, |disk, directory| disk.list(directory))
     }
 

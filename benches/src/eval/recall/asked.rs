@@ -72,7 +72,7 @@ impl Asker<'_> {
     }
 
     /// Waits until everything is in the index.
-    pub(super) fn settle(&self) -> Outcome {
+    pub(super) fn wait_until_indexed(&self) -> Outcome {
         self.find(0, "anything", 1).map(drop)
     }
 

@@ -102,7 +102,7 @@ fn evaluate(asker: &Asker<'_>, all: &[Conversation], at: Vec<usize>) -> Outcome<
         report.sessions += said.sessions.len();
         report.turns += said.sessions.iter().map(|session| session.turns.len()).sum::<usize>();
     }
-    asker.settle()?;
+    asker.wait_until_indexed()?;
     let mut twice = 0;
     for (number, said) in all.iter().enumerate() {
         asker.site.bar.set_message(format!("{}: asking", said.name));

@@ -1,4 +1,4 @@
-//! Sessions and files with work that waits: for the next settling, or for a round of upkeep. It
+//! Sessions and files with work that waits: for the next flush, or for a round of upkeep. It
 //! must not do any of it.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -23,9 +23,9 @@ pub(crate) struct Erasing {
 
 /// Sessions and files with work that waits.
 pub(crate) struct Backlog {
-    /// Sessions with frames that wait to be settled.
+    /// Sessions with frames that wait to be flushed.
     dirty: Mutex<Vec<Arc<Session>>>,
-    /// Sessions whose settled entry changed since the last settling.
+    /// Sessions whose settled entry changed since the last flush.
     touched: Mutex<Vec<Arc<Session>>>,
     /// Sessions with full segments that wait to be sealed.
     full: Mutex<Full>,
@@ -57,27 +57,27 @@ impl Backlog {
         }
     }
 
-    /// A session has frames to be settled.
+    /// A session has frames to be flushed.
     pub(crate) fn add_dirty(&self, session: Arc<Session>) {
         self.dirty.lock().push(session);
     }
 
-    /// Sessions have frames that were not settled.
+    /// Sessions have frames that were not flushed.
     pub(crate) fn return_dirty(&self, sessions: Vec<Arc<Session>>) {
         self.dirty.lock().extend(sessions);
     }
 
-    /// The sessions to be settled; the caller settles them or returns them.
+    /// The sessions to be flushed; the caller flushes them or returns them.
     pub(crate) fn take_dirty(&self) -> Vec<Arc<Session>> {
         std::mem::take(&mut *self.dirty.lock())
     }
 
-    /// Number of sessions to settle.
+    /// Number of sessions to flush.
     pub(crate) fn count_dirty(&self) -> usize {
         self.dirty.lock().len()
     }
 
-    /// The settled entry of a session changed: the next settling writes it.
+    /// The settled entry of a session changed: the next flush writes it.
     pub(crate) fn touch(&self, session: &Arc<Session>) {
         self.touched.lock().push(Arc::clone(session));
     }

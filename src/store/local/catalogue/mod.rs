@@ -1,12 +1,12 @@
 //! Every session of the store by name, in memory, so that listing opens none. A session that is not
-//! used rests: of it only its packed entry stays. It must not hold anything that `settled/` and the
-//! journal do not say.
+//! used is evicted: of it only its packed entry stays. It must not hold anything that `settled/`
+//! and the journal do not say.
 
 pub(super) mod backlog;
+mod evicted;
 pub(super) mod moved;
 mod moving;
 pub(super) mod reserve;
-mod resting;
 pub(super) mod sessions;
 mod settled;
 pub(super) mod slots;
@@ -20,7 +20,7 @@ use std::{
 
 use indexmap::IndexMap;
 
-use self::resting::Resting;
+use self::evicted::Evicted;
 use super::session::{Session, hash_of};
 use crate::{
     env::Clock,
@@ -35,11 +35,11 @@ use crate::{
 /// The sessions of a store.
 #[derive(Default)]
 pub(super) struct Catalogue {
-    scopes: BTreeMap<Scope, Sessions>,
+    scopes: BTreeMap<Scope, ScopeSessions>,
 }
 
 /// Progress of a walk over the sessions in use: all of this scope from `at` on are done.
-pub(super) struct Place {
+pub(super) struct WalkPlace {
     scope: Scope,
     at: usize,
 }
@@ -50,17 +50,17 @@ pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
 /// The sessions of a scope. Maps with an order, be it that of insertion: what goes over them goes
 /// in the same order in each run.
 #[derive(Default)]
-struct Sessions {
+struct ScopeSessions {
     /// Found by a hash: every append looks for one, and each name that is compared on the way is
     /// somewhere else in memory.
-    awake: IndexMap<SessionId, Arc<Session>>,
-    resting: Resting,
+    loaded: IndexMap<SessionId, Arc<Session>>,
+    evicted: Evicted,
     /// Sessions created with an `Idempotency-Key` that still counts, and when.
     created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
 }
 
 impl Catalogue {
-    /// Enters a session that is in use. Answers the hash of another one that had its name.
+    /// Enters a session that is in use. Returns the hash of another one that had its name.
     pub(super) fn insert(&mut self, session: Arc<Session>) -> Option<SessionHash> {
         let (key, at) = {
             let entry = &session.state().entry;
@@ -69,9 +69,9 @@ impl Catalogue {
         };
         let sessions = self.scopes.entry(session.key.scope.clone()).or_default();
         sessions.remember(key, at, &session.key.session);
-        sessions.resting.take(session.key.session.as_str());
+        sessions.evicted.take(session.key.session.as_str());
         let hash = session.hash;
-        let before = sessions.awake.insert(session.key.session.clone(), session);
+        let before = sessions.loaded.insert(session.key.session.clone(), session);
         before.map(|before| before.hash).filter(|before| *before != hash)
     }
 
@@ -79,28 +79,28 @@ impl Catalogue {
     /// its name by now stays.
     pub(super) fn remove(&mut self, session: &Session) {
         let Some(sessions) = self.scopes.get_mut(&session.key.scope) else { return };
-        let named = sessions.awake.get(&session.key.session);
+        let named = sessions.loaded.get(&session.key.session);
         if named.is_none_or(|named| named.hash != session.hash) {
             return;
         }
-        sessions.awake.swap_remove(&session.key.session);
+        sessions.loaded.swap_remove(&session.key.session);
         sessions.created.retain(|_, (_, name)| *name != session.key.session);
     }
 
     /// The session, when it is in use.
     pub(super) fn in_use(&self, key: &SessionKey) -> Option<Arc<Session>> {
-        self.scopes.get(&key.scope)?.awake.get(&key.session).map(Arc::clone)
+        self.scopes.get(&key.scope)?.loaded.get(&key.session).map(Arc::clone)
     }
 
-    /// The session; one at rest is in use from now on.
+    /// The session; an evicted one is in use from now on.
     pub(super) fn get(&mut self, key: &SessionKey) -> Option<Arc<Session>> {
         let sessions = self.scopes.get_mut(&key.scope)?;
-        if let Some(awake) = sessions.awake.get(&key.session) {
-            return Some(Arc::clone(awake));
+        if let Some(loaded) = sessions.loaded.get(&key.session) {
+            return Some(Arc::clone(loaded));
         }
-        let packed = sessions.resting.take(key.session.as_str())?;
+        let packed = sessions.evicted.take(key.session.as_str())?;
         let session = Session::settled(key.clone(), unpacked(&key.scope, &packed));
-        sessions.awake.insert(key.session.clone(), Arc::clone(&session));
+        sessions.loaded.insert(key.session.clone(), Arc::clone(&session));
         Some(session)
     }
 
@@ -111,48 +111,48 @@ impl Catalogue {
         self.get(&key)
     }
 
-    /// Lets up to `count` unused sessions before `before` rest, and forgets keys
-    /// of creations before `live`. Answers where it stopped; `None` at the end.
-    pub(super) fn rest(
+    /// Evicts up to `count` unused sessions before `before`, and forgets keys of creations before
+    /// `live`. Returns where it stopped; `None` at the end.
+    pub(super) fn evict(
         &mut self,
-        before: Option<&Place>,
+        before: Option<&WalkPlace>,
         count: usize,
         live: Timestamp,
-    ) -> Option<Place> {
+    ) -> Option<WalkPlace> {
         let mut left = count;
         let from = before.map_or(Bound::Unbounded, |place| Bound::Included(&place.scope));
         for (scope, sessions) in self.scopes.range_mut::<Scope, _>((from, Bound::Unbounded)) {
             let end = match before.filter(|place| place.scope == *scope) {
-                Some(place) => place.at.min(sessions.awake.len()),
+                Some(place) => place.at.min(sessions.loaded.len()),
                 None => {
                     sessions.created.retain(|_, (at, _)| *at >= live);
-                    sessions.awake.len()
+                    sessions.loaded.len()
                 }
             };
             let begin = end.saturating_sub(left);
             left -= end - begin;
             // Backwards: what takes the place of one that goes was looked at, or came since.
             for at in (begin..end).rev() {
-                let Some((_, session)) = sessions.awake.get_index(at) else { continue };
+                let Some((_, session)) = sessions.loaded.get_index(at) else { continue };
                 // No other thread holds it, and none can find it while the catalogue is locked:
                 // forks in use know where they found it.
                 let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
                 if let Some(packed) = unused.then(|| session.packed()).flatten() {
-                    sessions.awake.swap_remove_index(at);
-                    sessions.resting.insert(packed);
+                    sessions.loaded.swap_remove_index(at);
+                    sessions.evicted.insert(packed);
                 }
             }
             if left == 0 {
-                return Some(Place { scope: scope.clone(), at: begin });
+                return Some(WalkPlace { scope: scope.clone(), at: begin });
             }
-            sessions.awake.shrink_to(sessions.awake.len() * 2);
+            sessions.loaded.shrink_to(sessions.loaded.len() * 2);
         }
         None
     }
 
-    /// Looks at `looks` of the resting sessions behind `after` for up to `count` that `wanted`
-    /// takes. Answers them, and where it stopped; `None` at the end.
-    pub(super) fn find_resting(
+    /// Looks at `looks` of the evicted sessions behind `after` for up to `count` that `wanted`
+    /// takes. Returns them, and where it stopped; `None` at the end.
+    pub(super) fn find_evicted(
         &self,
         after: Option<&SessionKey>,
         mut looks: usize,
@@ -164,7 +164,7 @@ impl Catalogue {
         let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
         for (scope, sessions) in self.scopes.range::<Scope, _>((from, Bound::Unbounded)) {
             let after = after.filter(|key| key.scope == *scope).map(|key| &key.session);
-            for packed in sessions.resting.behind(after, None) {
+            for packed in sessions.evicted.behind(after, None) {
                 let Ok(session) = SessionId::new(packed.session()) else { continue };
                 if looks == 0 || found.len() >= count {
                     return (found, last);
@@ -180,9 +180,9 @@ impl Catalogue {
         (found, None)
     }
 
-    /// Hands out up to `count` of the resting sessions of a scope behind `after`, or of a workspace
-    /// of it, by name. Answers the name where it stopped; `None` at the end.
-    pub(super) fn resting_of(
+    /// Hands out up to `count` of the evicted sessions of a scope behind `after`, or of a workspace
+    /// of it, by name. Returns the name where it stopped; `None` at the end.
+    pub(super) fn evicted_of(
         &self,
         (scope, workspace): (&Scope, Option<&str>),
         after: Option<&SessionId>,
@@ -190,7 +190,7 @@ impl Catalogue {
         take: &mut dyn FnMut(&Packed),
     ) -> Option<SessionId> {
         let mut left = count;
-        for packed in self.scopes.get(scope)?.resting.behind(after, workspace) {
+        for packed in self.scopes.get(scope)?.evicted.behind(after, workspace) {
             take(packed);
             left = left.saturating_sub(1);
             if left == 0 {
@@ -201,33 +201,33 @@ impl Catalogue {
     }
 
     /// The sessions of a scope that are in use.
-    pub(super) fn awake_of(&self, scope: &Scope) -> Vec<Arc<Session>> {
-        let awake = self.scopes.get(scope).map(|sessions| sessions.awake.values());
-        awake.into_iter().flatten().map(Arc::clone).collect()
+    pub(super) fn loaded_of(&self, scope: &Scope) -> Vec<Arc<Session>> {
+        let loaded = self.scopes.get(scope).map(|sessions| sessions.loaded.values());
+        loaded.into_iter().flatten().map(Arc::clone).collect()
     }
 
-    /// The record of a session that is to be listed; one at rest stays so.
+    /// The record of a session that is to be listed; an evicted one stays so.
     pub(super) fn listed(&self, scope: &Scope, id: &SessionId) -> Option<SessionInfo> {
         let sessions = self.scopes.get(scope)?;
-        if let Some(session) = sessions.awake.get(id) {
+        if let Some(session) = sessions.loaded.get(id) {
             return session.visible().ok().map(|state| state.entry.info(&session.key));
         }
-        let packed = sessions.resting.get(id.as_str())?;
+        let packed = sessions.evicted.get(id.as_str())?;
         let key = SessionKey { scope: scope.clone(), session: id.clone() };
         let entry = unpacked(scope, packed);
         entry.stage.is_alive().then(|| entry.info(&key))
     }
 
-    /// The entry of a session and which one of its name it is; one at rest stays so.
+    /// The entry of a session and which one of its name it is; an evicted one stays so.
     pub(super) fn entry(&self, key: &SessionKey) -> Option<(Entry, SessionHash)> {
         let sessions = self.scopes.get(&key.scope)?;
-        if let Some(session) = sessions.awake.get(&key.session) {
+        if let Some(session) = sessions.loaded.get(&key.session) {
             let state = session.state();
             return state.exists().then(|| (state.entry.clone(), session.hash));
         }
-        let packed = sessions.resting.get(key.session.as_str())?;
+        let packed = sessions.evicted.get(key.session.as_str())?;
         let entry = unpacked(&key.scope, packed);
-        let hash = SessionHash::of(key, Incarnation(entry.incarnation));
+        let hash = SessionHash::new(key, Incarnation(entry.incarnation));
         Some((entry, hash))
     }
 
@@ -237,18 +237,18 @@ impl Catalogue {
     }
 
     /// Every session in use.
-    pub(super) fn awake_all(&self) -> Vec<Arc<Session>> {
-        self.scopes.values().flat_map(|sessions| sessions.awake.values()).map(Arc::clone).collect()
+    pub(super) fn all_loaded(&self) -> Vec<Arc<Session>> {
+        self.scopes.values().flat_map(|sessions| sessions.loaded.values()).map(Arc::clone).collect()
     }
 
-    /// Hands out the encoded entry of every session that is settled.
+    /// Hands out the encoded entry of every session that is flushed.
     pub(super) fn each_settled(&self, take: &mut dyn FnMut(&[u8])) {
         for (scope, sessions) in &self.scopes {
-            for packed in sessions.resting.iter() {
+            for packed in sessions.evicted.iter() {
                 take(&packed.encode(scope.tenant.as_str(), scope.user.as_str()));
             }
-            let awake = sessions.awake.values();
-            for entry in awake.filter_map(|session| session.state().settled_entry()) {
+            let loaded = sessions.loaded.values();
+            for entry in loaded.filter_map(|session| session.state().settled_entry()) {
                 take(&entry.encode());
             }
         }
@@ -259,47 +259,47 @@ impl Catalogue {
         let mut keys = Vec::new();
         let anything = wanted.is_none_or(|wanted| !wanted.is_empty());
         for (scope, sessions) in self.scopes.iter().filter(|_| anything) {
-            for packed in sessions.resting.iter() {
+            for packed in sessions.evicted.iter() {
                 let (id, incarnation) = packed.life();
                 let Ok(session) = SessionId::new(id) else { continue };
                 let key = SessionKey { scope: scope.clone(), session };
-                let hash = SessionHash::of(&key, Incarnation(incarnation));
+                let hash = SessionHash::new(&key, Incarnation(incarnation));
                 if wanted.is_none_or(|wanted| wanted.contains(&hash)) {
                     keys.push(key);
                 }
             }
         }
         keys.iter().for_each(|key| drop(self.get(key)));
-        let awake = self.scopes.values().flat_map(|sessions| sessions.awake.values());
-        let known = awake.filter(|one| wanted.is_none_or(|wanted| wanted.contains(&one.hash)));
+        let loaded = self.scopes.values().flat_map(|sessions| sessions.loaded.values());
+        let known = loaded.filter(|one| wanted.is_none_or(|wanted| wanted.contains(&one.hash)));
         known.map(|session| (session.hash, Arc::clone(session))).collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        let count = |sessions: &Sessions| sessions.awake.len() + sessions.resting.len();
+        let count = |sessions: &ScopeSessions| sessions.loaded.len() + sessions.evicted.len();
         self.scopes.values().map(count).sum()
     }
 
     /// The names of the sessions of a scope.
     pub(super) fn of_scope(&self, scope: &Scope) -> Vec<SessionId> {
         let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
-        let resting = sessions.resting.iter();
-        let resting = resting.filter_map(|one| SessionId::new(one.session()).ok());
-        let mut names: Vec<SessionId> = sessions.awake.keys().cloned().chain(resting).collect();
+        let evicted = sessions.evicted.iter();
+        let evicted = evicted.filter_map(|one| SessionId::new(one.session()).ok());
+        let mut names: Vec<SessionId> = sessions.loaded.keys().cloned().chain(evicted).collect();
         names.sort();
         names
     }
 }
 
-/// The settled sessions of a store while they are read: a catalogue of them takes the least room
+/// The flushed sessions of a store while they are read: a catalogue of them takes the least room
 /// when it is made at once.
 #[derive(Default)]
-pub(super) struct Settling {
-    scopes: BTreeMap<Scope, (Sessions, Vec<Packed>)>,
+pub(super) struct Flushing {
+    scopes: BTreeMap<Scope, (ScopeSessions, Vec<Packed>)>,
     last: Option<Scope>,
 }
 
-impl Settling {
+impl Flushing {
     /// Takes an entry, with its encoding; of two of the same session the later counts. Keys of
     /// creations before `live` are left out. `None` when its ids are no ids.
     pub(super) fn take(
@@ -320,8 +320,8 @@ impl Settling {
         };
         let session = SessionId::new(&entry.session).ok()?;
         self.last = Some(scope.clone());
-        let (sessions, resting) = self.scopes.entry(scope.clone()).or_default();
-        resting.push(Packed::of(&entry, bytes));
+        let (sessions, evicted) = self.scopes.entry(scope.clone()).or_default();
+        evicted.push(Packed::from_entry(&entry, bytes));
         let at = Timestamp(entry.created_at);
         if at >= live {
             sessions.remember(entry.create_key, at, &session);
@@ -330,16 +330,16 @@ impl Settling {
     }
 
     pub(super) fn catalogue(self) -> Catalogue {
-        let scopes = self.scopes.into_iter().map(|(scope, (mut sessions, resting))| {
-            sessions.resting = Resting::from_entries(resting);
+        let scopes = self.scopes.into_iter().map(|(scope, (mut sessions, evicted))| {
+            sessions.evicted = Evicted::from_entries(evicted);
             (scope, sessions)
         });
         Catalogue { scopes: scopes.collect() }
     }
 }
 
-impl Sessions {
-    /// Notes who was created with a key; of two the younger.
+impl ScopeSessions {
+    /// Notes the session that was created with a key; of two the younger.
     fn remember(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
         let Some(key) = key.and_then(|key| BatchKey::of_stored(&key).ok()) else { return };
         let known = self.created.get(key.as_str());

@@ -1,10 +1,10 @@
 //! Handing out the sessions that changed, for a caller that follows them: all of them at first,
-//! then those that did. It must not wake a session at rest.
+//! then those that did. It must not load an evicted session.
 
 use std::cell::RefCell;
 
 use super::{
-    super::session::{Origin, hash_of},
+    super::session::{ForkOrigin, hash_of},
     sessions::Sessions,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     store::{Moved, Moves, Since, Survival, derived::Walked},
 };
 
-/// Sessions at rest that are read while the catalogue is locked once.
+/// Evicted sessions that are read while the catalogue is locked once.
 const SLICE: usize = 256;
 
 impl Sessions {
@@ -34,12 +34,12 @@ impl Sessions {
             true
         };
         let slice = limit.clamp(1, SLICE);
-        let (keys, stopped) = self.catalogue().find_resting(after, slice, slice, &take);
+        let (keys, stopped) = self.catalogue().find_evicted(after, slice, slice, &take);
         since.walked = match stopped {
             Some(last) => Walked::To(last),
             None => {
-                let awake = self.catalogue().awake_all();
-                self.moving.end_walk(&awake);
+                let loaded = self.catalogue().all_loaded();
+                self.moving.end_walk(&loaded);
                 Walked::Ended
             }
         };
@@ -60,7 +60,8 @@ impl Sessions {
 }
 
 fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
-    let origin = entry.lineage.as_ref().map(|lineage| Origin::from_lineage(&key.scope, lineage));
+    let origin =
+        entry.lineage.as_ref().map(|lineage| ForkOrigin::from_lineage(&key.scope, lineage));
     Moved {
         key,
         hash,

@@ -19,14 +19,14 @@ const WAITING_MAX: usize = 65_536;
 pub(crate) struct Moving {
     /// Number of the current count; 0 while nothing is counted.
     epoch: AtomicU64,
-    /// All sessions are being handed out: none goes to rest, where the walk would pass it by.
+    /// All sessions are being handed out: none is evicted, where the walk would pass it by.
     walking: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<ChangeQueue>,
     watch: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct ChangeQueue {
     /// Counts that were begun.
     epochs: u64,
     /// Changes counted.
@@ -41,7 +41,7 @@ impl Moving {
         Self {
             epoch: AtomicU64::new(0),
             walking: AtomicBool::new(false),
-            queue: Mutex::new(rank::LAST, Queue::default()),
+            queue: Mutex::new(rank::LAST, ChangeQueue::default()),
             watch: watch::channel(0).0,
         }
     }
@@ -102,9 +102,9 @@ impl Moving {
     }
 
     /// Ends the walk with the sessions in use, which it did not meet.
-    pub(super) fn end_walk(&self, awake: &[Arc<Session>]) {
-        self.queue.lock().waiting_max = WAITING_MAX.max(2 * awake.len());
-        awake.iter().for_each(|session| self.note(session));
+    pub(super) fn end_walk(&self, loaded: &[Arc<Session>]) {
+        self.queue.lock().waiting_max = WAITING_MAX.max(2 * loaded.len());
+        loaded.iter().for_each(|session| self.note(session));
         self.walking.store(false, Ordering::Release);
     }
 
@@ -147,7 +147,7 @@ mod tests {
             lineage: None,
         };
         let key = SessionKey { scope, session: SessionId::new(name).expect("an id") };
-        let hash = SessionHash::of(&key, Incarnation([7; 16]));
+        let hash = SessionHash::new(&key, Incarnation([7; 16]));
         Session::settled(key, Entry::begin(&create, hash, Timestamp(0)))
     }
 

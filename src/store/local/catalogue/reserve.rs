@@ -1,5 +1,5 @@
 //! State of the space reserved for deletions: present or not, released to them or not, and what was
-//! missing last. It must not make or remove a file; `clearing` does.
+//! missing last. It must not make or remove a file; `removal` does.
 
 use std::io;
 
@@ -48,7 +48,7 @@ impl Reserve {
         self.kept.load(Ordering::Acquire)
     }
 
-    /// Notes that all of its files are there; answers whether it was given until now.
+    /// Notes that all of its files are there; returns whether it was given until now.
     pub(crate) fn keep(&self) -> bool {
         self.kept.store(true, Ordering::Release);
         self.given.swap(false, Ordering::AcqRel)
@@ -59,7 +59,7 @@ impl Reserve {
         self.kept.store(false, Ordering::Release);
     }
 
-    /// Notes that deletions have it; answers whether they had it before.
+    /// Notes that deletions have it; returns whether they had it before.
     pub(crate) fn give(&self) -> bool {
         self.given.swap(true, Ordering::AcqRel)
     }

@@ -7,8 +7,8 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::super::{
-    ground::Ground,
-    journal::{Item, Journal, Shown, Sink, error_of, writer::Failure},
+    context::EngineContext,
+    journal::{Journal, QueuedFrame, ShowStep, Sink, error_of, writer::RoundFailure},
     rank,
     session::{Durable, Session, forks::Forks, hash_of},
     wait::Signal,
@@ -34,12 +34,12 @@ use crate::{
     store::{StoreError, StoreResult, rules::Effect},
 };
 
-/// Up to so many sessions are few: their files are synced one by one; more of them by one `syncfs`.
+/// Most sessions whose files are synced one by one; those of more are synced by one `syncfs`.
 pub(crate) const FEW_SESSIONS_MAX: usize = 32;
 
 /// The sessions of the store.
 pub(crate) struct Sessions {
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) journal: Journal<Arc<Session>>,
     names: RwLock<Catalogue>,
     pub(super) slots: Mutex<Slots>,
@@ -51,22 +51,24 @@ pub(crate) struct Sessions {
     pub(crate) reserve: Reserve,
     /// Sessions that changed, for those who follow them.
     pub(crate) moving: Moving,
-    /// Wakes the settler.
-    pub(crate) settler: Signal,
-    /// Journal bytes written when the last settling began.
-    settled_written: AtomicU64,
+    /// Wakes the flusher.
+    pub(crate) flusher: Signal,
+    /// Journal bytes written when the last flush began.
+    flushed_written: AtomicU64,
 }
 
 impl Sink<Arc<Session>> for Sessions {
     /// Makes the frames of a round visible, or void; then answers the callers that wait.
-    fn ended(&self, round: &mut Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
+    fn ended(&self, round: &mut Vec<QueuedFrame<Arc<Session>>>, result: Result<(), RoundFailure>) {
         match result {
             Ok(()) => {
                 // A client that went away does not wait any more: the frame stands all the same.
-                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(Shown::Seen))));
+                self.publish(round)
+                    .into_iter()
+                    .for_each(|done| drop(done.send(Ok(ShowStep::Seen))));
             }
             Err(failure) => {
-                let (Failure::Refused(error) | Failure::Unknown(error)) = &failure;
+                let (RoundFailure::Refused(error) | RoundFailure::Unknown(error)) = &failure;
                 self.reserve.note(Some(error));
                 let epoch = self.journal.epoch();
                 for item in round.drain(..) {
@@ -75,14 +77,14 @@ impl Sink<Arc<Session>> for Sessions {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
                         let frame = std::iter::once((item.frame.as_kept(item.plain), item.effect));
-                        item.session.publish(frame, self.ground.counted());
+                        item.session.publish(frame, self.context.counted());
                     }
                     let _ = item.done.map(|done| done.send(Err(error_of(&failure))));
                 }
             }
         }
         if self.is_pressed() {
-            self.settler.wake();
+            self.flusher.wake();
         }
     }
 }
@@ -90,14 +92,14 @@ impl Sink<Arc<Session>> for Sessions {
 impl Sessions {
     /// Sessions as a start found them.
     pub(crate) fn new(
-        ground: Arc<Ground>,
+        context: Arc<EngineContext>,
         journal: Journal<Arc<Session>>,
         (catalogue, slots): (Catalogue, Slots),
         forks: Forks,
         backlog: Backlog,
     ) -> Self {
         Self {
-            ground,
+            context,
             journal,
             names: RwLock::new(rank::NAMES, catalogue),
             slots: Mutex::new(rank::SLOTS, slots),
@@ -106,8 +108,8 @@ impl Sessions {
             backlog,
             reserve: Reserve::default(),
             moving: Moving::new(),
-            settler: Signal::new(),
-            settled_written: AtomicU64::new(0),
+            flusher: Signal::new(),
+            flushed_written: AtomicU64::new(0),
         }
     }
 
@@ -121,21 +123,22 @@ impl Sessions {
 
     pub(crate) fn session(&self, key: &SessionKey) -> StoreResult<Arc<Session>> {
         let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
-        let awake = self.catalogue().in_use(key);
-        awake.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
+        let loaded = self.catalogue().in_use(key);
+        loaded.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
     }
 
-    /// The entry of a session, whatever became of it, and which one of its name it is.
+    /// The entry of a session, deleted or not, and its number among those of its name.
     pub(crate) fn entry(&self, key: &SessionKey) -> Option<(Entry, SessionHash)> {
         self.catalogue().entry(key)
     }
 
-    /// Makes the frames of a round visible, those of one session together. Answers who waits.
+    /// Makes the frames of a round visible, those of one session together. Returns the callers that
+    /// wait.
     pub(crate) fn publish(
         &self,
-        round: &mut Vec<Item<Arc<Session>>>,
-    ) -> Vec<oneshot::Sender<StoreResult<Shown>>> {
-        let counted = self.ground.counted();
+        round: &mut Vec<QueuedFrame<Arc<Session>>>,
+    ) -> Vec<oneshot::Sender<StoreResult<ShowStep>>> {
+        let counted = self.context.counted();
         let frames = round.len();
         let mut waiting = Vec::with_capacity(frames);
         let mut items = round.drain(..).peekable();
@@ -143,7 +146,7 @@ impl Sessions {
             let session = Arc::clone(&item.session);
             let mut next = Some(item);
             let frames = std::iter::from_fn(|| {
-                let same = |item: &Item<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
+                let same = |item: &QueuedFrame<Arc<Session>>| Arc::ptr_eq(&item.session, &session);
                 let item = next.take().or_else(|| items.next_if(same))?;
                 waiting.extend(item.done);
                 let frame = item.frame.as_kept(item.plain);
@@ -165,35 +168,35 @@ impl Sessions {
     /// effect that the request decided on.
     #[cfg(feature = "tests")]
     pub(crate) fn check_effect(&self, frame: &crate::log::Frame, effect: Option<&Effect>) {
-        let Some(effect) = effect.filter(|_| !self.ground.options.background) else { return };
+        let Some(effect) = effect.filter(|_| !self.context.options.background) else { return };
         let records = frame.records().expect("a frame of this process holds records");
         let read = Effect::from_records(&frame.header, &records);
         assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
     }
 
-    /// Journal bytes written since the last settling.
+    /// Journal bytes written since the last flush.
     pub(crate) fn pressure(&self) -> u64 {
-        self.journal.written().saturating_sub(self.settled_written.load(Ordering::Relaxed))
+        self.journal.written().saturating_sub(self.flushed_written.load(Ordering::Relaxed))
     }
 
-    /// Notes that what was written to the journal up to so many bytes is settled.
-    pub(crate) fn note_settled(&self, written: u64) {
-        self.settled_written.store(written, Ordering::Relaxed);
+    /// Notes that the first `written` bytes of the journal are flushed.
+    pub(crate) fn note_flushed(&self, written: u64) {
+        self.flushed_written.store(written, Ordering::Relaxed);
     }
 
-    /// True if the journal must be settled while others write: more than an eighth of its space is
-    /// in use by few sessions, or half of it by many. The cost of settling is by the session, so a
-    /// large settling pays for many; the rest of the space is for appends made meanwhile.
+    /// True if the journal must be flushed while others write: more than an eighth of its space is
+    /// in use by few sessions, or half of it by many. The cost of flushing is by the session, so a
+    /// large flush pays for many; the rest of the space is for appends made meanwhile.
     pub(crate) fn is_pressed(&self) -> bool {
-        let (pressure, room) = (self.pressure(), self.ground.options.journal_retained_bytes);
+        let (pressure, room) = (self.pressure(), self.context.options.journal_retained_bytes);
         let few = || self.backlog.count_dirty() <= FEW_SESSIONS_MAX;
         pressure > room / 2 || pressure > room / 8 && few()
     }
 
     /// The missing resource while appends are refused: deletions were given the reserve, or too
-    /// much waits to be settled.
+    /// much waits to be flushed.
     pub(crate) fn missing(&self) -> Option<Short> {
-        let waits = || self.pressure() > self.ground.options.journal_retained_bytes;
+        let waits = || self.pressure() > self.context.options.journal_retained_bytes;
         let cramped = self.reserve.is_cramped() && waits();
         (self.reserve.is_given() || cramped).then(|| self.reserve.missing())
     }
@@ -272,8 +275,8 @@ impl Sessions {
     }
 
     /// Forgets that a session needs its parent, and lets go the parents above that were only kept
-    /// for it. The caller settles, and has begun to let it go.
-    pub(crate) fn part(&self, child: &Session) {
+    /// for it. The caller flushes, and has begun to let it go.
+    pub(crate) fn leave_parent(&self, child: &Session) {
         let mut next = self.release(child);
         while let Some(parent) = next.filter(|parent| self.drop_frames(parent)) {
             next = self.release(&parent);
@@ -281,19 +284,19 @@ impl Sessions {
     }
 
     /// Forgets a fork that never came into being. Its parent may have been deleted meanwhile: the
-    /// next settling lets it go.
+    /// next flush lets it go.
     pub(crate) fn release_parent(&self, child: &Session) {
         let Some(parent) = self.release(child) else { return };
         let idle = {
             let state = parent.state();
-            state.entry.stage.is_discarded() && state.unsettled.is_empty()
+            state.entry.stage.is_discarded() && state.unflushed.is_empty()
         };
         if idle {
             self.backlog.add_dirty(parent);
         }
     }
 
-    /// Releases a session's parent, unless forks of its own need both; answers the parent when it
+    /// Releases a session's parent, unless forks of its own need both; returns the parent when it
     /// was the last that needed it.
     pub(crate) fn release(&self, child: &Session) -> Option<Arc<Session>> {
         let origin = child.origin.as_ref()?;
@@ -305,11 +308,11 @@ impl Sessions {
     }
 
     /// Drops the frames of a deleted session that wait: they are not read again, so no segment
-    /// needs them, and its settled entry says all. Answers whether it is one.
+    /// needs them, and its settled entry says all. Returns whether it is one.
     pub(crate) fn forget_frames(&self, session: &Arc<Session>) -> bool {
         let dropped = self.drop_frames(session);
         if dropped {
-            self.part(session);
+            self.leave_parent(session);
         }
         dropped
     }
@@ -322,7 +325,7 @@ impl Sessions {
         if !state.entry.stage.is_discarded() || !state.exists() || needed() {
             return false;
         }
-        state.unsettled.clear();
+        state.unflushed.clear();
         state.durable = Durable::Settled;
         state.unwritable = None;
         state.listed = false;
@@ -335,7 +338,7 @@ impl Sessions {
         true
     }
 
-    /// Has a deleted session's entry settled, and its files unlinked once it is.
+    /// Has a deleted session's entry flushed, and its files unlinked once it is.
     pub(crate) fn reclaim(&self, session: &Arc<Session>) {
         let generation = self.slots.lock().generation();
         self.backlog.add_deleted(session, generation);
@@ -361,8 +364,8 @@ impl Sessions {
         self.in_use.lock().push_back(Arc::clone(session));
     }
 
-    /// Has `keep` look at each session whose files are in memory, of which there are so many, the
-    /// one opened first in front. One for which it is false was closed by it.
+    /// Calls `keep` with each session whose files are in memory, the one opened first in front, and
+    /// with their number. One for which it returns false was closed by it.
     pub(crate) fn retain_opened(&self, keep: &mut dyn FnMut(&Session, usize) -> bool) {
         // A thread that opens a session holds its lock when it takes this one.
         let mut open = std::mem::take(&mut *self.in_use.lock());

@@ -1,11 +1,11 @@
-//! The two files of `settled/`, written in turn: each settling appends a delta to the older one, so
-//! that the younger stays whole whatever happens to this write. The journal is recycled only past
+//! The two files of `settled/`, written in turn: each flush appends a delta to the older one, so
+//! that the younger stays whole if this write fails. The journal is recycled only past
 //! the older one's place. It must not look into segments.
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::super::{
-    journal::place::{Place, earlier},
+    journal::place::{JournalPlace, earlier},
     layout::{open_error, replace, settled_path},
     options::OpenError,
     session::Session,
@@ -28,21 +28,21 @@ const BASE_BYTES_MIN: u64 = 1 << 20;
 /// A base is written in parts of about this many bytes.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Hands out the encoded entry of every session that is settled.
+/// Hands out the encoded entry of every session that is flushed.
 pub(crate) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));
 
 /// One settled file.
-struct Slot {
+struct SettledFile {
     salt: u64,
     generation: u64,
-    place: Place,
+    place: JournalPlace,
     /// Byte offset of the next delta.
     end: u64,
     /// Bytes of its base.
     base: u64,
     /// Its end is not whole, or a write to it failed: only a new base makes it good.
     stale: bool,
-    /// Sessions whose entry here is not the last settled one.
+    /// Sessions whose entry here is not the last flushed one.
     touched: BTreeMap<SessionHash, Arc<Session>>,
 }
 
@@ -51,15 +51,15 @@ pub(crate) struct Slots {
     store: [u8; 16],
     /// Cipher of the entries, if they are encrypted.
     cipher: Option<Arc<Cipher>>,
-    slots: [Slot; 2],
+    slots: [SettledFile; 2],
 }
 
 /// Contents of the settled files at start, without their entries.
-pub(crate) struct Found {
+pub(crate) struct SettledState {
     pub(crate) clean: bool,
     pub(crate) start: u64,
-    pub(crate) place: Place,
-    /// The count of time as the last settling kept it.
+    pub(crate) place: JournalPlace,
+    /// The count of time as the last flush kept it.
     pub(crate) told: CountState,
     /// Counts of time, and what the wall clock said at each, the oldest first.
     pub(crate) times: Vec<(i64, i64)>,
@@ -67,7 +67,7 @@ pub(crate) struct Found {
 
 /// Takes what the settled files say as a whole, an entry with its encoding, and whether the older
 /// file may lack it.
-type TakeEntry<'a> = &'a mut dyn FnMut(&Found, Entry, &[u8], bool);
+type TakeEntry<'a> = &'a mut dyn FnMut(&SettledState, Entry, &[u8], bool);
 
 /// A settled file that could be read.
 struct Readable {
@@ -82,7 +82,7 @@ impl Slots {
     /// entries, in the order they were written, with their encoding, and whether the older file may
     /// lack this one.
     ///
-    /// Each delta goes to the older file and holds what was settled since that one was written
+    /// Each delta goes to the older file and holds what was flushed since that one was written
     /// before: so the older lacks nothing that the last delta of the younger has not. One that is
     /// not of the generation before lost what it had, though what is left of it is whole.
     pub(crate) fn open(
@@ -90,9 +90,9 @@ impl Slots {
         store: [u8; 16],
         cipher: Option<Arc<Cipher>>,
         take: TakeEntry<'_>,
-    ) -> Result<(Self, Found), OpenError> {
+    ) -> Result<(Self, SettledState), OpenError> {
         let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
-        let mut slots = read.each_ref().map(|slot| Slot::new(slot.as_ref()));
+        let mut slots = read.each_ref().map(|slot| SettledFile::new(slot.as_ref()));
         let [first, second] = read;
         let swapped = slots[1].generation > slots[0].generation;
         let (young, old) = if swapped { (second, first) } else { (first, second) };
@@ -104,7 +104,7 @@ impl Slots {
         // A last generation that is the younger's base names everything: the older is written anew.
         let based = young.settled.last_at < young.settled.base_end;
         let old = old.and_then(|old| old.settled.last);
-        let found = Found {
+        let found = SettledState {
             clean: last.clean,
             start: last.start.max(old.map_or(0, |last| last.start)),
             place: place_of(&last),
@@ -142,25 +142,25 @@ impl Slots {
         }
     }
 
-    /// A session is settled no more: another one has its name.
+    /// A session is flushed no more: another one has its name.
     pub(crate) fn forget(&mut self, session: SessionHash) {
         self.slots.iter_mut().for_each(|slot| drop(slot.touched.remove(&session)));
     }
 
-    /// Everything before this place of the journal is settled in both files.
-    pub(crate) fn recyclable(&self) -> Place {
+    /// Everything before this place of the journal is flushed in both files.
+    pub(crate) fn recyclable(&self) -> JournalPlace {
         let [a, b] = [self.slots[0].place, self.slots[1].place];
         let first = earlier(a, b) == a;
         if first != planted(Defect::RecyclePastOlder) { a } else { b }
     }
 
-    /// Lets both files be written from a new base, one in each of the next two settlings.
+    /// Lets both files be written from a new base, one in each of the next two flushes.
     pub(crate) fn rewrite_both(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.stale = true);
     }
 
     /// Reads both files back from the device; one that is not what was written is written anew by
-    /// the settlings that follow. Answers what was found.
+    /// the flushes that follow. Returns what was found.
     pub(crate) fn check(&mut self, env: &Env) -> Vec<String> {
         let mut found = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.stale) {
@@ -178,7 +178,7 @@ impl Slots {
     }
 
     /// The place that the younger file names.
-    pub(crate) fn latest(&self) -> Place {
+    pub(crate) fn latest(&self) -> JournalPlace {
         let [a, b] = &self.slots;
         if a.generation > b.generation { a.place } else { b.place }
     }
@@ -204,7 +204,7 @@ impl Slots {
         })
     }
 
-    /// True if both files name everything settled so far.
+    /// True if both files name everything flushed so far.
     pub(crate) fn are_even(&self) -> bool {
         self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)
     }
@@ -241,8 +241,8 @@ impl Slots {
     }
 }
 
-fn place_of(delta: &Delta) -> Place {
-    Place { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
+fn place_of(delta: &Delta) -> JournalPlace {
+    JournalPlace { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
 }
 
 /// `None` when the file is not there or no settled file of this store can be read in it.
@@ -264,7 +264,7 @@ fn read_slot(
     let cipher = cipher.clone();
     // What the device does not give is no whole chunk: the generations before it count.
     let read = |from, to| Ok(read_around(&*file, from, to)?.bytes);
-    match Settled::of(store, cipher.as_deref(), &read) {
+    match Settled::read(store, cipher.as_deref(), &read) {
         Ok(settled) => Ok(Some(Readable { file, cipher, settled, length })),
         Err(error) => {
             tracing::warn!(path, %error, "a settled file could not be read");
@@ -283,11 +283,11 @@ impl Readable {
     }
 }
 
-impl Slot {
+impl SettledFile {
     fn new(found: Option<&Readable>) -> Self {
         let nothing = Settled::default();
         let settled = found.map_or(&nothing, |found| &found.settled);
-        let nowhere = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
+        let nowhere = JournalPlace { order: 0, byte_offset: 0, lsn: Lsn(0) };
         Self {
             salt: settled.salt,
             generation: settled.generation,
@@ -370,8 +370,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earlier_place_is_the_one_in_the_earlier_file() {
-        let place = |order, byte_offset, lsn| Place { order, byte_offset, lsn: Lsn(lsn) };
+    fn of_two_places_the_one_in_the_earlier_file_comes_first() {
+        let place = |order, byte_offset, lsn| JournalPlace { order, byte_offset, lsn: Lsn(lsn) };
         for (first, second) in [
             (place(1, 8192, 7), place(2, 8192, 7)),
             (place(1, 9000, 7), place(2, 8192, 7)),

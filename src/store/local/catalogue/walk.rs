@@ -1,5 +1,5 @@
-//! Going over the sessions of a scope, however many there are: a slice of them at a time, and
-//! between slices the catalogue is free and other tasks run. It must not wake a session at rest.
+//! Walks over the sessions of a scope, a slice of them at a time:
+//! between slices the catalogue is free and other tasks run. It must not load an evicted session.
 
 use std::sync::Arc;
 
@@ -15,71 +15,71 @@ const SLICE: usize = 1_000;
 /// Sessions whose whole record is read before.
 const SLICE_WHOLE: usize = 200;
 
-/// A walk over the sessions of a scope, or over those in use and those at rest of a workspace.
-/// One that wakes meanwhile may come twice; each comes.
+/// A walk over the sessions of a scope, or over those in use and the evicted ones of a workspace.
+/// One that is loaded meanwhile may come twice; each comes.
 struct Walk<'a> {
     sessions: &'a Sessions,
     scope: &'a Scope,
     workspace: Option<&'a str>,
-    /// Those in use when it began: held, so that none of them rests before it is looked at.
+    /// Those in use when it began: held, so that none of them is evicted before it is looked at.
     held: Vec<Arc<Session>>,
     place: At,
 }
 
 /// Place of a walk.
 enum At {
-    /// Behind this resting session.
-    Resting(Option<SessionId>),
+    /// Behind this evicted session.
+    Evicted(Option<SessionId>),
     /// Among those in use.
-    Awake(std::vec::IntoIter<Arc<Session>>),
+    Loaded(std::vec::IntoIter<Arc<Session>>),
 }
 
 /// A session on the way.
 enum Met<'a> {
-    Resting(&'a Packed),
-    Awake(&'a Session),
+    Evicted(&'a Packed),
+    Loaded(&'a Session),
 }
 
 impl<'a> Walk<'a> {
     fn new(sessions: &'a Sessions, scope: &'a Scope, workspace: Option<&'a str>) -> Self {
-        let held = sessions.catalogue().awake_of(scope);
-        Self { sessions, scope, workspace, held, place: At::Resting(None) }
+        let held = sessions.catalogue().loaded_of(scope);
+        Self { sessions, scope, workspace, held, place: At::Evicted(None) }
     }
 
-    /// Hands out the next slice. Answers whether there may be another.
+    /// Hands out the next slice. Returns whether there may be another.
     fn slice(&mut self, count: usize, take: &mut dyn FnMut(Met<'_>)) -> bool {
         match &mut self.place {
-            At::Resting(after) => {
-                let rest = &mut |packed: &Packed| take(Met::Resting(packed));
+            At::Evicted(after) => {
+                let each = &mut |packed: &Packed| take(Met::Evicted(packed));
                 let catalogue = self.sessions.catalogue();
                 let of = (self.scope, self.workspace);
-                let last = catalogue.resting_of(of, after.as_ref(), count, rest);
+                let last = catalogue.evicted_of(of, after.as_ref(), count, each);
                 if last.is_some() {
                     *after = last;
                 } else {
-                    let awake = catalogue.awake_of(self.scope);
+                    let loaded = catalogue.loaded_of(self.scope);
                     drop(catalogue);
                     self.held = Vec::new();
-                    self.place = At::Awake(awake.into_iter());
+                    self.place = At::Loaded(loaded.into_iter());
                 }
                 true
             }
-            At::Awake(awake) => {
-                awake.by_ref().take(count).for_each(|session| take(Met::Awake(&session)));
-                awake.len() > 0
+            At::Loaded(loaded) => {
+                loaded.by_ref().take(count).for_each(|session| take(Met::Loaded(&session)));
+                loaded.len() > 0
             }
         }
     }
 }
 
 impl Sessions {
-    /// Hands out the entry of every session of a scope, whatever became of it; of one that wakes
+    /// Hands out the entry of every session of a scope, deleted or not; of one that is loaded
     /// meanwhile maybe twice.
     pub(crate) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
         let mut walk = Walk::new(self, scope, None);
         let entry = &mut |met: Met<'_>| match met {
-            Met::Resting(packed) => take(unpacked(scope, packed)),
-            Met::Awake(session) => {
+            Met::Evicted(packed) => take(unpacked(scope, packed)),
+            Met::Loaded(session) => {
                 let state = session.state();
                 if state.exists() {
                     take(state.entry.clone());
@@ -146,13 +146,13 @@ impl Met<'_> {
             !beyond && listing.takes(at, id, workspace, archived)
         };
         match self {
-            Met::Resting(packed) => {
+            Met::Evicted(packed) => {
                 let one = packed.listed();
                 let at = Timestamp(one.created_at);
                 let wanted = !one.gone && place(at, one.session, one.workspace, one.archived);
                 wanted.then(|| SessionId::new(one.session).ok().map(|id| (at, id))).flatten()
             }
-            Met::Awake(session) => {
+            Met::Loaded(session) => {
                 let state = session.visible().ok()?;
                 let (entry, id) = (&state.entry, &session.key.session);
                 let (at, archived) = (Timestamp(entry.created_at), entry.archived_at.is_some());
@@ -163,7 +163,7 @@ impl Met<'_> {
     }
 }
 
-/// Looks at the sessions of these places. Answers whether the page wants more of them.
+/// Looks at the sessions of these places. Returns whether the page wants more of them.
 fn add_to_page(
     catalogue: &Catalogue,
     scope: &Scope,

@@ -10,7 +10,7 @@ use super::{
         session::{Durable, Session, opened::Opened},
         wait::blocking,
     },
-    Commit, Planned,
+    CommitPath, Planned,
 };
 use crate::{
     event::{Incarnation, Range, Scope, SessionHash, SessionKey},
@@ -31,7 +31,7 @@ enum Entered {
     Wait,
 }
 
-impl Commit {
+impl CommitPath {
     pub(crate) async fn create(
         &self,
         scope: &Scope,
@@ -58,7 +58,7 @@ impl Commit {
                 self.sessions.forget(&session);
                 return Err(error);
             }
-            let cipher = match blocking(|| self.ground.keys.take(&scope.tenant)) {
+            let cipher = match blocking(|| self.context.keys.take(&scope.tenant)) {
                 Ok(cipher) => cipher,
                 Err(error) => {
                     self.sessions.forget(&session);
@@ -70,7 +70,7 @@ impl Commit {
                 let mut state = session.state();
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
                 state.cipher = cipher;
-                state.opened = Some(Opened::new(self.ground.env.clock.monotonic()));
+                state.opened = Some(Opened::new(self.context.env.clock.monotonic()));
                 self.sessions.note_opened(&session);
                 self.plan_in(&session, state, &mut request)
             };
@@ -121,7 +121,7 @@ impl Commit {
         let mut catalogue = self.sessions.catalogue_mut();
         let asked = new.key.as_ref();
         if let Some(known) = asked.and_then(|key| catalogue.created_by(scope, key.as_str())) {
-            let live_from = keys_live_from(&self.ground.count, &*self.ground.env.clock);
+            let live_from = keys_live_from(&self.context.count, &*self.context.env.clock);
             let earlier = Earlier::of_key(known.state().stored(), live_from);
             match earlier {
                 None => {}
@@ -129,10 +129,10 @@ impl Commit {
                 Some(Earlier::Repeated) => return Ok(Entered::Repeated(known)),
             }
         }
-        let now = self.ground.env.clock.now();
+        let now = self.context.env.clock.now();
         let id = match &new.id {
             Some(id) => id.clone(),
-            None => minted(self.ground.env.random()),
+            None => minted(self.context.env.random()),
         };
         let key = SessionKey { scope: scope.clone(), session: id };
         if let Some(known) = catalogue.get(&key) {
@@ -140,9 +140,9 @@ impl Commit {
             return Ok(Entered::Wait);
         }
         let lineage = lineage?;
-        let incarnation = self.ground.env.random();
+        let incarnation = self.context.env.random();
         let create = creation(scope, &key.session, incarnation, new, lineage);
-        let hash = SessionHash::of(&key, Incarnation(create.incarnation));
+        let hash = SessionHash::new(&key, Incarnation(create.incarnation));
         let session = Session::new(key, hash, Entry::begin(&create, hash, now), Durable::Creating);
         catalogue.insert(Arc::clone(&session));
         Ok(Entered::Fresh(session, Box::new(create)))

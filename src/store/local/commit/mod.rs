@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 use super::{
     catalogue::{keys_live_from, sessions::Sessions},
-    clearing::Clearing,
-    ground::Ground,
-    journal::{Item, Refused, Shown, trouble::write_error},
+    context::EngineContext,
+    journal::{NotQueued, QueuedFrame, ShowStep, trouble::write_error},
+    removal::Removal,
     segments::{Segments, notes::key_of},
-    session::{Session, State},
+    session::{Session, SessionState},
     wait::blocking,
 };
 use crate::{
@@ -28,18 +28,19 @@ use crate::{
     store::{
         Appended, Fill, LeaseCall, Read, StoreError, StoreResult,
         rules::{
-            Ask, Decision, Draft, Draw, Looked, Name, Repeated, Request, Sees, batch_range, decide,
+            Ask, Decision, Draft, Draw, LookedUp, Repeated, Sees, StoredId, WriteRequest,
+            batch_range, decide,
         },
     },
 };
 
 /// Entry of all requests that write.
-pub(super) struct Commit {
-    pub(super) ground: Arc<Ground>,
+pub(super) struct CommitPath {
+    pub(super) context: Arc<EngineContext>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
-    pub(super) clearing: Arc<Clearing>,
-    /// Held by the one writer that settles because writers are faster than settling.
+    pub(super) removal: Arc<Removal>,
+    /// Held by the one writer that flushes because writers are faster than flushing.
     pub(super) relief: Mutex<()>,
     /// Held while a fork is put on hold, and while bytes are taken away that forks may read: a hold
     /// that was acknowledged is seen by every later erasure and redaction.
@@ -61,7 +62,7 @@ pub(super) struct Queued {
     /// True if the caller must lead the journal.
     pub(super) lead: bool,
     /// Completes when the frame is durable and visible, or void.
-    pub(super) done: oneshot::Receiver<StoreResult<Shown>>,
+    pub(super) done: oneshot::Receiver<StoreResult<ShowStep>>,
     /// The answer, should it become durable.
     pub(super) answer: Appended,
 }
@@ -76,14 +77,14 @@ impl Draw for Env {
     }
 }
 
-impl Commit {
-    /// Prepares a request: see [`Request::new`].
-    pub(super) fn request(&self, ask: Ask, batch: Batch) -> Request {
-        Request::new(ask, batch, self.ground.env.clock.now(), &self.ground.env)
+impl CommitPath {
+    /// Prepares a request: see [`WriteRequest::new`].
+    pub(super) fn request(&self, ask: Ask, batch: Batch) -> WriteRequest {
+        WriteRequest::new(ask, batch, self.context.env.clock.now(), &self.context.env)
     }
 
     /// Prepares a request without events.
-    pub(super) fn ask(&self, ask: Ask) -> Request {
+    pub(super) fn ask(&self, ask: Ask) -> WriteRequest {
         self.request(ask, Batch::default())
     }
 
@@ -92,14 +93,14 @@ impl Commit {
     pub(super) fn find_inherited(
         &self,
         session: &Arc<Session>,
-        request: &mut Request,
+        request: &mut WriteRequest,
     ) -> StoreResult<()> {
         if session.origin.is_none() {
             return Ok(());
         }
         // A deleted fork does not need its parent, which may be deleted with it.
         drop(session.visible()?);
-        let find = |name: &Name| match name.given() {
+        let find = |name: &StoredId| match name.given() {
             Some(hash) => {
                 let found = self.segments.find_inherited(session, &hash)?;
                 Ok(found.map(|(_, at)| at))
@@ -114,13 +115,13 @@ impl Commit {
     pub(super) fn plan(
         &self,
         session: &Arc<Session>,
-        request: &mut Request,
+        request: &mut WriteRequest,
     ) -> StoreResult<Planned> {
         let state = match request.ask.sees() {
             Sees::Kept => session.kept_whole()?,
             Sees::Restorable => session.restorable()?,
             Sees::Read => self.segments.opened_kept(session)?.ok_or_else(|| session.not_found())?,
-            Sees::Visible if request.ask.mends() => session.visible()?,
+            Sees::Visible if request.ask.is_repair() => session.visible()?,
             Sees::Visible => self.segments.opened(session)?,
         };
         self.plan_in(session, state, request)
@@ -130,15 +131,15 @@ impl Commit {
     pub(super) fn plan_in(
         &self,
         session: &Arc<Session>,
-        mut state: MutexGuard<'_, State>,
-        request: &mut Request,
+        mut state: MutexGuard<'_, SessionState>,
+        request: &mut WriteRequest,
     ) -> StoreResult<Planned> {
         // Read under the lock: frames of this epoch can only have been queued before.
         let epoch = self.sessions.journal.epoch();
         let looked = self.look_up(&mut state, request);
         let named = (&session.key.session, session.hash);
         let (entry, ahead) = state.end(epoch);
-        let decided = decide(named, entry, ahead, request, looked, &|| self.ground.counted());
+        let decided = decide(named, entry, ahead, request, looked, &|| self.context.counted());
         // What the device did not give is read again for the next request.
         match decided.inspect_err(|_| state.close_unread())? {
             Decision::Nothing => Ok(Planned::Answered(Appended::nothing(state.receipt()))),
@@ -156,14 +157,14 @@ impl Commit {
     }
 
     /// Looks up the state of the session that a request depends on.
-    fn look_up(&self, state: &mut State, request: &Request) -> Looked {
+    fn look_up(&self, state: &mut SessionState, request: &WriteRequest) -> LookedUp {
         let reserve = &self.sessions.reserve;
         let unwritable = state.unwritable.as_ref().filter(|one| one.full);
-        let mut looked = Looked {
+        let mut looked = LookedUp {
             unread: state.unread(),
             cramped: reserve.is_given().then(|| reserve.missing()),
             unwritable: unwritable.map(|one| one.error.clone()),
-            ..Looked::default()
+            ..LookedUp::default()
         };
         match request.ask {
             Ask::Append => self.look_up_names(state, request, &mut looked),
@@ -173,15 +174,20 @@ impl Commit {
         looked
     }
 
-    fn look_up_names(&self, state: &mut State, request: &Request, looked: &mut Looked) {
+    fn look_up_names(
+        &self,
+        state: &mut SessionState,
+        request: &WriteRequest,
+        looked: &mut LookedUp,
+    ) {
         let Some(opened) = &mut state.opened else { return };
         if let Some(key) = &request.batch.key {
-            let live_from = keys_live_from(&self.ground.count, &*self.ground.env.clock);
+            let live_from = keys_live_from(&self.context.count, &*self.context.env.clock);
             looked.batch = opened.batch(key.as_str(), live_from).cloned();
         }
         if looked.batch.is_none() && request.names.iter().any(|name| name.given().is_some()) {
             let inherited = |n: usize| request.inherited.get(n).copied().flatten();
-            let mut find = |name: &Name| opened.find(&name.given()?);
+            let mut find = |name: &StoredId| opened.find(&name.given()?);
             let names = request.names.iter().enumerate();
             looked.known = names.map(|(n, name)| find(name).or(inherited(n))).collect();
         }
@@ -191,14 +197,14 @@ impl Commit {
     fn queue(
         &self,
         session: &Arc<Session>,
-        state: &mut State,
+        state: &mut SessionState,
         epoch: u64,
         mut draft: Draft,
-        request: &mut Request,
+        request: &mut WriteRequest,
     ) -> StoreResult<Planned> {
         // A tombstone must be readable without the key that is to be destroyed.
         let cipher = match request.ask {
-            Ask::Erase => self.ground.keys.own().map(Arc::clone),
+            Ask::Erase => self.context.keys.own().map(Arc::clone),
             _ => self.segments.key_of(session, state)?,
         };
         let plain = draft.take_frame();
@@ -213,7 +219,7 @@ impl Commit {
         let owner = Arc::clone(session);
         // Before the queue is locked: other requests do not wait for this one's cipher.
         let stored = self
-            .ground
+            .context
             .keys
             .with_encryptor(cipher.as_ref(), |one| one.map(|one| plain.encrypt(one)));
         let names = &mut request.names;
@@ -225,7 +231,13 @@ impl Commit {
             let mut frame = stored.unwrap_or(plain);
             frame.header.first_lsn = first;
             debug_assert_eq!(frame.header.end_lsn(), effect.end_lsn, "numbers follow records");
-            Item { session: owner, frame, plain: payload, effect: Some(effect), done: Some(done) }
+            QueuedFrame {
+                session: owner,
+                frame,
+                plain: payload,
+                effect: Some(effect),
+                done: Some(done),
+            }
         });
         match queued {
             Ok(lead) => {
@@ -233,7 +245,7 @@ impl Commit {
                 state.end(epoch).1.advance(next);
                 Ok(Planned::Queued(Queued { lead, done: wait, answer }))
             }
-            Err(Refused::Stale) => {
+            Err(NotQueued::Stale) => {
                 state.ahead = None;
                 Ok(Planned::Wait)
             }
@@ -242,8 +254,8 @@ impl Commit {
                     state.ahead = None;
                 }
                 Err(match refused {
-                    Refused::ReadOnly(reason) => StoreError::ReadOnly { reason },
-                    Refused::Stale | Refused::Full => StoreError::Busy,
+                    NotQueued::ReadOnly(reason) => StoreError::ReadOnly { reason },
+                    NotQueued::Stale | NotQueued::Full => StoreError::Busy,
                 })
             }
         }
@@ -278,7 +290,7 @@ impl Commit {
         Ok(Appended::repeated(&repeated.finish()?, session.state().receipt()))
     }
 
-    /// Events as they are kept: all of them, or as many as have so many bytes, and at least one.
+    /// Events as they are stored: as many as fit into the bytes, and at least one.
     fn stored(
         &self,
         session: &Arc<Session>,
@@ -304,7 +316,7 @@ impl Commit {
 
 /// True if a position is in a segment that was given up in part: it can neither be proven nor
 /// written anew.
-fn is_unprovable(state: &State, position: Position) -> bool {
+fn is_unprovable(state: &SessionState, position: Position) -> bool {
     let entry = &state.entry;
     let holds = |one: &&SegmentEntry| one.base <= position.0 && position.0 < one.end;
     let touches = |one: &SegmentEntry| {
@@ -313,12 +325,12 @@ fn is_unprovable(state: &State, position: Position) -> bool {
     entry.segments.iter().find(holds).is_some_and(touches)
 }
 
-impl Commit {
+impl CommitPath {
     /// Drives a request to its answer.
     pub(super) async fn drive(
         &self,
         session: &Arc<Session>,
-        request: &mut Request,
+        request: &mut WriteRequest,
     ) -> StoreResult<Appended> {
         self.drive_by(|| self.plan(session, request)).await
     }
@@ -348,7 +360,7 @@ impl Commit {
         self.drive_with_reserve(session, Ask::Change(change)).await?;
         let reserve = &self.sessions.reserve;
         if reserve.is_given() || reserve.is_cramped() {
-            blocking(|| self.clearing.make_room());
+            blocking(|| self.removal.make_room());
         }
         Ok(())
     }
@@ -362,7 +374,7 @@ impl Commit {
         let mut request = self.ask(ask);
         let mut driven = self.drive(session, &mut request).await;
         if matches!(driven, Err(StoreError::DiskFull(_)))
-            && blocking(|| self.clearing.give_reserve())
+            && blocking(|| self.removal.give_reserve())
         {
             driven = self.drive(session, &mut request).await;
         }
@@ -371,14 +383,14 @@ impl Commit {
 
     /// A writer that is faster than segments are written waits here; memory stays bounded.
     fn wait_for_space(&self) -> StoreResult<()> {
-        let pressed = || self.sessions.pressure() > self.ground.options.journal_retained_bytes;
+        let pressed = || self.sessions.pressure() > self.context.options.journal_retained_bytes;
         // Deletions, which alone are taken then, wait for nothing that needs room.
         if !pressed() || self.sessions.reserve.is_given() {
             return Ok(());
         }
         let settled = blocking(|| {
             let _turn = self.relief.lock();
-            if pressed() { self.clearing.settle(false) } else { Ok(()) }
+            if pressed() { self.removal.flush(false) } else { Ok(()) }
         });
         settled.map_err(|error| write_error("settling the journal", &error))
     }
@@ -388,7 +400,7 @@ impl Commit {
             blocking(|| self.sessions.journal.lead(1, &*self.sessions));
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
-        if queued.done.await.map_err(|_| lost())?? == Shown::Show {
+        if queued.done.await.map_err(|_| lost())?? == ShowStep::Show {
             self.sessions.journal.show(&*self.sessions);
         }
         Ok(queued.answer)

@@ -4,15 +4,15 @@ use std::io;
 
 use zeroize::Zeroizing;
 
-use super::super::{ground::Ground, layout::DERIVED};
+use super::super::{context::EngineContext, layout::DERIVED};
 use crate::{
     env::{File, Mapped},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, UserId},
     log::{
-        About, DERIVED_AT, DERIVED_KEY, Derived, Encryptor, Fault, HeldRecord, LogError, Seals,
-        encode_derived, journal::read, manifest::Hashing,
+        DERIVED_AT, DERIVED_KEY, Derived, DerivedDescription, Encryptor, Fault, HeldRecord,
+        LogError, Seals, encode_derived, journal::read, manifest::Hashing,
     },
-    store::{DerivedFile, DerivedName, Held},
+    store::{DerivedFile, DerivedName, HeldEvents},
 };
 
 /// Bytes that are read or written at once.
@@ -29,10 +29,10 @@ pub(super) fn unfinished_path(name: DerivedName) -> String {
 }
 
 /// Makes a derived file, durably. After an error any part of it may be there, under either path.
-pub(super) fn write(ground: &Ground, file: &DerivedFile, bytes: &[u8]) -> io::Result<()> {
-    let (env, store) = (&ground.env, ground.store.id);
-    let (nonce, secret) = (|| ground.keys.nonce(), || env.secret());
-    let own = ground.keys.own();
+pub(super) fn write(context: &EngineContext, file: &DerivedFile, bytes: &[u8]) -> io::Result<()> {
+    let (env, store) = (&context.env, context.store.id);
+    let (nonce, secret) = (|| context.keys.nonce(), || env.secret());
+    let own = context.keys.own();
     let seals = own.map(|own| -> Seals<'_> { (Encryptor { cipher: own, nonce: &nonce }, &secret) });
     let stored = encode_derived((store, file.name.0), &about_of(file), bytes, seals);
     let made = env.storage.create(&unfinished_path(file.name))?;
@@ -42,8 +42,8 @@ pub(super) fn write(ground: &Ground, file: &DerivedFile, bytes: &[u8]) -> io::Re
     env.storage.sync_dir(DERIVED)
 }
 
-fn about_of(file: &DerivedFile) -> About {
-    let held = |held: &Held| HeldRecord {
+fn about_of(file: &DerivedFile) -> DerivedDescription {
+    let held = |held: &HeldEvents| HeldRecord {
         tenant: held.key.scope.tenant.to_string(),
         user: held.key.scope.user.to_string(),
         session: held.key.session.to_string(),
@@ -52,14 +52,14 @@ fn about_of(file: &DerivedFile) -> About {
         to: held.range.to.0,
         rewritten: held.rewritten,
     };
-    About { label: file.label.to_vec(), holds: file.holds.iter().map(held).collect() }
+    DerivedDescription { label: file.label.to_vec(), holds: file.holds.iter().map(held).collect() }
 }
 
-fn held_of(record: HeldRecord) -> Option<Held> {
+fn held_of(record: HeldRecord) -> Option<HeldEvents> {
     let tenant = TenantId::new(&record.tenant).ok()?;
     let user = UserId::new(&record.user).ok()?;
     let session = SessionId::new(&record.session).ok()?;
-    (record.from <= record.to).then(|| Held {
+    (record.from <= record.to).then(|| HeldEvents {
         key: SessionKey { scope: Scope { tenant, user }, session },
         hash: SessionHash(record.hash),
         range: Range::new(Position(record.from), Position(record.to)),
@@ -67,27 +67,30 @@ fn held_of(record: HeldRecord) -> Option<Held> {
     })
 }
 
-fn head(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Derived, LogError> {
+fn head(context: &EngineContext, name: DerivedName, file: &dyn File) -> Result<Derived, LogError> {
     let bytes = read(file, 0, DERIVED_AT)?;
-    let own = ground.keys.own().map(|own| &**own);
-    Derived::decode((ground.store.id, name.0), &bytes, own)
+    let own = context.keys.own().map(|own| &**own);
+    Derived::decode((context.store.id, name.0), &bytes, own)
         .map_err(|fault| LogError::Fault { byte_offset: 0, fault })
 }
 
 /// Reads the description of a derived file from its head.
-pub(super) fn describe(ground: &Ground, name: DerivedName) -> Result<DerivedFile, LogError> {
-    let file = ground.env.storage.open_read(&path_of(name))?;
-    let head = head(ground, name, &*file)?;
+pub(super) fn describe(
+    context: &EngineContext,
+    name: DerivedName,
+) -> Result<DerivedFile, LogError> {
+    let file = context.env.storage.open_read(&path_of(name))?;
+    let head = head(context, name, &*file)?;
     let wrong = |fault| LogError::Fault { byte_offset: DERIVED_AT, fault };
-    let About { label, holds } =
+    let DerivedDescription { label, holds } =
         head.about(&read(&*file, DERIVED_AT, head.body_at())?).map_err(wrong)?;
-    let holds: Option<Vec<Held>> = holds.into_iter().map(held_of).collect();
+    let holds: Option<Vec<HeldEvents>> = holds.into_iter().map(held_of).collect();
     let holds = holds.ok_or_else(|| wrong(Fault::Payload))?;
     Ok(DerivedFile { name, label: label.into(), holds: holds.into(), bytes: head.bytes() })
 }
 
 /// The body of a derived file.
-pub(super) struct Body {
+pub(super) struct DerivedBody {
     pub(super) bytes: Box<dyn Mapped>,
     /// The byte of them that it begins at.
     pub(super) at: usize,
@@ -96,34 +99,38 @@ pub(super) struct Body {
 }
 
 /// When a file was written to last, where that is known: another value after each write.
-pub(super) fn written_at(ground: &Ground, name: DerivedName) -> Option<(i64, i64)> {
-    ground.env.storage.written_at(&path_of(name)).ok().flatten()
+pub(super) fn written_at(context: &EngineContext, name: DerivedName) -> Option<(i64, i64)> {
+    context.env.storage.written_at(&path_of(name)).ok().flatten()
 }
 
 /// Reads all of a derived file and checks it; in plaintext it is mapped then.
-pub(super) fn open(ground: &Ground, name: DerivedName) -> Result<Body, LogError> {
-    let written_at = written_at(ground, name);
-    let file = ground.env.storage.open_read(&path_of(name))?;
-    let (body, at, end) = read_all(ground, name, &*file)?;
+pub(super) fn open(context: &EngineContext, name: DerivedName) -> Result<DerivedBody, LogError> {
+    let written_at = written_at(context, name);
+    let file = context.env.storage.open_read(&path_of(name))?;
+    let (body, at, end) = read_all(context, name, &*file)?;
     if let Some(body) = body {
-        return Ok(Body { bytes: Box::new(body), at: 0, written_at });
+        return Ok(DerivedBody { bytes: Box::new(body), at: 0, written_at });
     }
     let at = usize::try_from(at).map_err(io::Error::other)?;
-    Ok(Body { bytes: file.map(end)?, at, written_at })
+    Ok(DerivedBody { bytes: file.map(end)?, at, written_at })
 }
 
 /// Reads all of a derived file from the device, and checks it.
-pub(super) fn check(ground: &Ground, name: DerivedName) -> Result<(), LogError> {
-    let file = ground.env.storage.open_read(&path_of(name))?;
+pub(super) fn check(context: &EngineContext, name: DerivedName) -> Result<(), LogError> {
+    let file = context.env.storage.open_read(&path_of(name))?;
     file.evict()?;
-    read_all(ground, name, &*file).map(drop)
+    read_all(context, name, &*file).map(drop)
 }
 
 /// The body in memory where it is encrypted, and where in the file it begins and ends.
 type Whole = (Option<Zeroizing<Vec<u8>>>, u64, u64);
 
-fn read_all(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Whole, LogError> {
-    let head = head(ground, name, file)?;
+fn read_all(
+    context: &EngineContext,
+    name: DerivedName,
+    file: &dyn File,
+) -> Result<Whole, LogError> {
+    let head = head(context, name, file)?;
     let (at, end) = (head.body_at(), head.end());
     let wrong = |fault| LogError::Fault { byte_offset: at, fault };
     if file.len()? != end {
@@ -150,8 +157,8 @@ fn read_all(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Whole
 
 /// Takes the bytes of a file away, durably: those of its key, or all of it where it has none. One
 /// that is not there is success.
-pub(super) fn take_away(ground: &Ground, path: &str) -> io::Result<()> {
-    let storage = &ground.env.storage;
+pub(super) fn take_away(context: &EngineContext, path: &str) -> io::Result<()> {
+    let storage = &context.env.storage;
     let file = match storage.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return synced(storage.sync_dir(DERIVED));
@@ -160,7 +167,7 @@ pub(super) fn take_away(ground: &Ground, path: &str) -> io::Result<()> {
     };
     let end = file.len()?;
     // The header goes first: what a crash leaves is whole, or no file.
-    let (front, rest) = match ground.keys.own() {
+    let (front, rest) = match context.keys.own() {
         Some(_) => (DERIVED_KEY, end),
         None => (0..DERIVED_AT, DERIVED_AT),
     };

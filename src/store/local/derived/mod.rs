@@ -7,10 +7,10 @@ mod opened;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use self::opened::{Closing, Opened, Usage, User, held_open};
+use self::opened::{Closing, DerivedUsage, Opened, User, held_open};
 use super::{
     catalogue::sessions::Sessions,
-    ground::Ground,
+    context::EngineContext,
     journal::trouble::write_error,
     layout::{DERIVED, is_of_the_file},
     rank,
@@ -20,7 +20,7 @@ use crate::{
     env::{out_of_descriptors, sync::Mutex},
     log::{Entry, LogError},
     store::{
-        DerivedFile, DerivedName, Health, Held, Mapped, StoreError, StoreResult,
+        DerivedFile, DerivedName, Health, HeldEvents, Mapped, StoreError, StoreResult,
         derived::check_size,
     },
 };
@@ -30,8 +30,8 @@ use crate::{
 const COPIES_BYTES_MAX: u64 = 256 << 20;
 
 /// The derived files of a store.
-pub(super) struct Shelf {
-    ground: Arc<Ground>,
+pub(super) struct DerivedFiles {
+    context: Arc<EngineContext>,
     sessions: Arc<Sessions>,
     /// Held while the names are read from the disk.
     reading: Mutex<()>,
@@ -44,7 +44,7 @@ struct Files {
     unread: bool,
     /// The name of the directory is durable.
     made: bool,
-    kept: BTreeMap<DerivedName, Kept>,
+    kept: BTreeMap<DerivedName, DerivedEntry>,
     /// Files that are being made: what goes meanwhile hides them as those that are there.
     making: BTreeMap<DerivedName, Used>,
     /// Files whose bytes are to be taken away.
@@ -54,15 +54,15 @@ struct Files {
 }
 
 /// A derived file that is there.
-struct Kept {
+struct DerivedEntry {
     file: DerivedFile,
-    usage: Arc<Usage>,
+    usage: Arc<DerivedUsage>,
     open: Option<Arc<Opened>>,
     used: u64,
 }
 
 /// Events a file was made from, and its users.
-type Used = (Arc<[Held]>, Arc<Usage>);
+type Used = (Arc<[HeldEvents]>, Arc<DerivedUsage>);
 
 /// A file that is hidden.
 struct Doomed {
@@ -70,17 +70,17 @@ struct Doomed {
     /// Paths of files with bytes of it.
     paths: Vec<String>,
     /// Events it was made from, where known.
-    holds: Option<Arc<[Held]>>,
-    usage: Option<Arc<Usage>>,
+    holds: Option<Arc<[HeldEvents]>>,
+    usage: Option<Arc<DerivedUsage>>,
     /// True once its bytes are gone; locked while they are removed.
     gone: Mutex<bool>,
 }
 
 /// Predicate on the events that a file was made from.
-type Meant<'a> = &'a dyn Fn(&[Held]) -> bool;
+type Meant<'a> = &'a dyn Fn(&[HeldEvents]) -> bool;
 
-impl Kept {
-    fn new(file: DerivedFile, usage: Arc<Usage>) -> Self {
+impl DerivedEntry {
+    fn new(file: DerivedFile, usage: Arc<DerivedUsage>) -> Self {
         Self { file, usage, open: None, used: 0 }
     }
 
@@ -94,7 +94,7 @@ impl Kept {
 impl Doomed {
     fn new(name: DerivedName, paths: Vec<String>, of: Option<&Used>) -> Arc<Self> {
         let (holds, usage) = of.cloned().unzip();
-        Arc::new(Self { name, paths, holds, usage, gone: Mutex::new(rank::SHELF, false) })
+        Arc::new(Self { name, paths, holds, usage, gone: Mutex::new(rank::DERIVED_FILES, false) })
     }
 
     /// True if the predicate matches, or may match.
@@ -107,15 +107,15 @@ impl Doomed {
     }
 }
 
-impl Shelf {
+impl DerivedFiles {
     /// The derived files of a store; whether its directory of them is `there`.
-    pub(super) fn new(ground: &Arc<Ground>, sessions: &Arc<Sessions>, there: bool) -> Self {
+    pub(super) fn new(context: &Arc<EngineContext>, sessions: &Arc<Sessions>, there: bool) -> Self {
         let (kept, making, doomed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let files = Files { unread: there, made: false, kept, making, doomed, uses: 0 };
         Self {
-            ground: Arc::clone(ground),
+            context: Arc::clone(context),
             sessions: Arc::clone(sessions),
-            reading: Mutex::new(rank::SHELF, ()),
+            reading: Mutex::new(rank::DERIVED_FILES, ()),
             files: Mutex::new(rank::LAST, files),
             closing: Arc::new(Closing::new()),
         }
@@ -138,7 +138,7 @@ impl Shelf {
         if !self.files.lock().unread {
             return Ok(());
         }
-        let listed = match self.ground.env.storage.list(DERIVED) {
+        let listed = match self.context.env.storage.list(DERIVED) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             listed => listed?,
         };
@@ -153,7 +153,7 @@ impl Shelf {
             if path == file::unfinished_path(name) {
                 doomed.push(Doomed::new(name, vec![path], None));
             } else if path == file::path_of(name) {
-                let described = file::describe(&self.ground, name);
+                let described = file::describe(&self.context, name);
                 if let Err(LogError::Io(error)) = &described
                     && out_of_descriptors(error)
                 {
@@ -161,7 +161,7 @@ impl Shelf {
                 }
                 let current = described.as_ref().is_ok_and(|file| self.is_current(&file.holds));
                 if let Some(file) = described.ok().filter(|_| current) {
-                    kept.insert(name, Kept::new(file, Usage::new(&self.closing)));
+                    kept.insert(name, DerivedEntry::new(file, DerivedUsage::new(&self.closing)));
                 } else {
                     doomed.push(Doomed::new(name, vec![path], None));
                 }
@@ -175,7 +175,7 @@ impl Shelf {
     }
 
     /// The session that wrote events, unless it is gone.
-    fn writer(&self, held: &Held) -> Option<Entry> {
+    fn writer(&self, held: &HeldEvents) -> Option<Entry> {
         let (entry, hash) = self.sessions.entry(&held.key)?;
         let needed = || self.sessions.is_needed(hash);
         let stage = entry.stage;
@@ -185,12 +185,12 @@ impl Shelf {
 
     /// True if these events are present and nothing of their session was removed since they were
     /// read.
-    fn is_current(&self, holds: &[Held]) -> bool {
+    fn is_current(&self, holds: &[HeldEvents]) -> bool {
         self.outdated(holds).is_none()
     }
 
-    fn outdated<'h>(&self, holds: &'h [Held]) -> Option<&'h Held> {
-        let is_current = |held: &Held| {
+    fn outdated<'h>(&self, holds: &'h [HeldEvents]) -> Option<&'h HeldEvents> {
+        let is_current = |held: &HeldEvents| {
             self.writer(held).is_some_and(|entry| entry.rewritten() == held.rewritten)
         };
         holds.iter().find(|held| !is_current(held))
@@ -200,22 +200,23 @@ impl Shelf {
     pub(super) fn put(
         &self,
         label: &[u8],
-        holds: Vec<Held>,
+        holds: Vec<HeldEvents>,
         bytes: &[u8],
     ) -> StoreResult<DerivedName> {
         check_size(label, &holds, bytes)?;
         self.ask_writable()?;
-        let name = DerivedName(u64::from_le_bytes(self.ground.env.random()));
-        let (label, holds) = (label.into(), Arc::<[Held]>::from(holds));
+        let name = DerivedName(u64::from_le_bytes(self.context.env.random()));
+        let (label, holds) = (label.into(), Arc::<[HeldEvents]>::from(holds));
         let file = DerivedFile { name, label, holds, bytes: bytes.len() as u64 };
         let user = self.begin(&file);
         // What is taken away from now on finds the file among those that are being made.
-        let outdated = |held: &Held| StoreError::Outdated { session: held.key.session.clone() };
+        let outdated =
+            |held: &HeldEvents| StoreError::Outdated { session: held.key.session.clone() };
         if let Some(held) = self.outdated(&file.holds) {
             self.files.lock().making.remove(&name);
             return Err(outdated(held));
         }
-        let made = self.make_directory().and_then(|()| file::write(&self.ground, &file, bytes));
+        let made = self.make_directory().and_then(|()| file::write(&self.context, &file, bytes));
         let mut files = self.files.lock();
         let is_hidden = files.making.remove(&name).is_none();
         if let Err(error) = made {
@@ -235,14 +236,14 @@ impl Shelf {
             let lost = || StoreError::DerivedLost { reason: "it was taken away".to_owned() };
             return Err(gone.unwrap_or_else(lost));
         }
-        files.kept.insert(name, Kept::new(file, Arc::clone(user.usage())));
+        files.kept.insert(name, DerivedEntry::new(file, Arc::clone(user.usage())));
         drop(files);
         Ok(name)
     }
 
     /// Notes that a file is being made.
     fn begin(&self, file: &DerivedFile) -> User {
-        let usage = Usage::new(&self.closing);
+        let usage = DerivedUsage::new(&self.closing);
         let user = usage.user();
         self.files.lock().making.insert(file.name, (Arc::clone(&file.holds), usage));
         user
@@ -250,7 +251,7 @@ impl Shelf {
 
     fn ask_writable(&self) -> StoreResult<()> {
         let failed = |error| write_error("reading derived/", &error);
-        self.ground.check_writable().and_then(|()| self.read_names()).map_err(failed)?;
+        self.context.check_writable().and_then(|()| self.read_names()).map_err(failed)?;
         match self.sessions.journal.health() {
             Health::ReadOnly(reason) => Err(StoreError::ReadOnly { reason }),
             _ => self.sessions.missing().map_or(Ok(()), |short| Err(StoreError::DiskFull(short))),
@@ -259,8 +260,8 @@ impl Shelf {
 
     fn make_directory(&self) -> io::Result<()> {
         if !self.files.lock().made {
-            self.ground.env.storage.create_dir(DERIVED)?;
-            self.ground.env.storage.sync_dir("")?;
+            self.context.env.storage.create_dir(DERIVED)?;
+            self.context.env.storage.sync_dir("")?;
             self.files.lock().made = true;
         }
         Ok(())
@@ -285,7 +286,7 @@ impl Shelf {
         if let Some(open) = self.opened(name) {
             return Ok(open);
         }
-        match file::open(&self.ground, name) {
+        match file::open(&self.context, name) {
             Ok(body) => {
                 let open = self.keep_open(name, Opened::new(body, user));
                 Ok(open.ok_or_else(|| lost("it was taken away"))?)
@@ -314,7 +315,7 @@ impl Shelf {
             kept.open.clone()?
         };
         let changed =
-            || !open.is_copy() && open.written_at() != file::written_at(&self.ground, name);
+            || !open.is_copy() && open.written_at() != file::written_at(&self.context, name);
         if !open.is_lacking() && !changed() {
             return Some(open);
         }
@@ -331,8 +332,9 @@ impl Shelf {
         let open = Arc::new(open);
         let mut files = self.files.lock();
         files.kept.get_mut(&name)?.open = Some(Arc::clone(&open));
-        let is_copy = |kept: &&mut Kept| kept.open.as_ref().is_some_and(|open| open.is_copy());
-        let mut copies: Vec<&mut Kept> = files.kept.values_mut().filter(is_copy).collect();
+        let is_copy =
+            |kept: &&mut DerivedEntry| kept.open.as_ref().is_some_and(|open| open.is_copy());
+        let mut copies: Vec<&mut DerivedEntry> = files.kept.values_mut().filter(is_copy).collect();
         copies.sort_by_key(|kept| kept.used);
         let mut bytes: u64 = copies.iter().map(|kept| kept.file.bytes).sum();
         let mut closed = Vec::new();
@@ -372,7 +374,7 @@ impl Shelf {
         self.clear(&|one| one.is_meant(meant))
     }
 
-    /// Takes one file away; its bytes go with a later settling where it is in use.
+    /// Takes one file away; its bytes go with a later flush where it is in use.
     pub(super) fn take_away(&self, name: DerivedName) -> io::Result<()> {
         self.read_names()?;
         self.hide_one(name, false);
@@ -394,7 +396,7 @@ impl Shelf {
         for DerivedFile { name, bytes, .. } in all {
             let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
             let Some(user) = user else { continue };
-            let checked = file::check(&self.ground, name);
+            let checked = file::check(&self.context, name);
             drop(user);
             if let Err(error) = checked.as_ref()
                 && is_lost(error)
@@ -423,7 +425,7 @@ impl Shelf {
     /// Hides what was made from what is meant, and has its users give way.
     fn hide(&self, meant: Meant<'_>) {
         let mut files = self.files.lock();
-        let of_kept = |_: &DerivedName, kept: &mut Kept| meant(&kept.file.holds);
+        let of_kept = |_: &DerivedName, kept: &mut DerivedEntry| meant(&kept.file.holds);
         let kept: Vec<_> = files.kept.extract_if(.., of_kept).collect();
         let of_made = |_: &DerivedName, made: &mut Used| meant(&made.0);
         let making: Vec<_> = files.making.extract_if(.., of_made).collect();
@@ -458,7 +460,7 @@ impl Shelf {
         // Another thread may be at it: its bytes are gone once that one is done.
         let mut gone = one.gone.lock();
         if !*gone {
-            one.paths.iter().try_for_each(|path| file::take_away(&self.ground, path))?;
+            one.paths.iter().try_for_each(|path| file::take_away(&self.context, path))?;
             *gone = true;
             self.files.lock().doomed.retain(|other| !Arc::ptr_eq(other, one));
         }

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{super::rank, file::Body};
+use super::{super::rank, file::DerivedBody};
 use crate::{
     env::sync::{
         Condvar, Mutex,
@@ -16,7 +16,7 @@ use crate::{
 const HELD_OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// Users of a derived file.
-pub(super) struct Usage {
+pub(super) struct DerivedUsage {
     users: AtomicUsize,
     /// Its bytes are to go: what its users compute is void.
     withdrawn: AtomicBool,
@@ -32,21 +32,21 @@ pub(super) struct Closing {
 }
 
 /// A user of a derived file, until it is dropped.
-pub(super) struct User(Arc<Usage>);
+pub(super) struct User(Arc<DerivedUsage>);
 
 /// The bytes of a derived file in memory.
 pub(super) struct Opened {
     /// Dropped first: the bytes leave memory before any thread hears of it.
-    body: Body,
+    body: DerivedBody,
     user: User,
 }
 
-impl Usage {
+impl DerivedUsage {
     pub(super) fn new(closing: &Arc<Closing>) -> Arc<Self> {
         Arc::new(Self {
             users: AtomicUsize::new(0),
             withdrawn: AtomicBool::new(false),
-            reading: Mutex::new(rank::SHELF, ()),
+            reading: Mutex::new(rank::DERIVED_FILES, ()),
             closing: Arc::clone(closing),
         })
     }
@@ -94,7 +94,7 @@ impl Closing {
 }
 
 impl User {
-    pub(super) fn usage(&self) -> &Arc<Usage> {
+    pub(super) fn usage(&self) -> &Arc<DerivedUsage> {
         &self.0
     }
 }
@@ -109,7 +109,7 @@ impl Drop for User {
 }
 
 impl Opened {
-    pub(super) fn new(body: Body, user: User) -> Self {
+    pub(super) fn new(body: DerivedBody, user: User) -> Self {
         Self { body, user }
     }
 

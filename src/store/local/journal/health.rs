@@ -6,7 +6,7 @@ use std::{io, time::Duration};
 use super::{Journal, ring};
 use crate::{env::sync::atomic::Ordering, store::Health};
 
-/// A disk that has not answered for so long is not ready for more.
+/// Time without an answer after which the disk counts as not ready.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 impl<S> Journal<S> {

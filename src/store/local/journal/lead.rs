@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::{
-    Journal, Outcome, Shown, bytes_of,
+    Journal, Outcome, ShowStep, bytes_of,
     queue::{Committer, Lead},
-    writer::Failure,
+    writer::RoundFailure,
 };
 use crate::env::{
     planted::{Defect, planted},
@@ -17,8 +17,8 @@ use crate::env::{
 pub(super) const ENDLESS: usize = usize::MAX;
 
 impl<S> Journal<S> {
-    /// Leads: writes rounds until the queue is empty, or hands over when so many frames are
-    /// written: to the committer thread when one runs, [`ENDLESS`] being its own part, or to who
+    /// Leads: writes rounds until the queue is empty, or hands over when `part` frames are written:
+    /// to the committer thread when one runs, [`ENDLESS`] being its own part, or to the thread that
     /// waits for the lead.
     pub(crate) fn lead(&self, part: usize, outcome: Outcome<'_, S>) {
         let committer = part == ENDLESS;
@@ -34,7 +34,7 @@ impl<S> Journal<S> {
             // Behind a failure nothing is left of what was queued.
             left = if result.is_ok() { left.saturating_sub(round.len()) } else { 0 };
             self.note(result.as_ref().err().map(|failure| {
-                let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
+                let (RoundFailure::Refused(error) | RoundFailure::Unknown(error)) = failure;
                 error
             }));
             // What was durable before is built upon: it is visible before anything becomes void.
@@ -80,13 +80,13 @@ impl<S> Journal<S> {
                 return false;
             };
             drop(last);
-            if done.send(Ok(Shown::Show)).is_ok() {
+            if done.send(Ok(ShowStep::Show)).is_ok() {
                 return true;
             }
         }
     }
 
-    /// Makes the last round visible, unless it is; then tells who waits.
+    /// Makes the last round visible, unless it is; then notifies the callers that wait.
     pub(crate) fn show(&self, outcome: Outcome<'_, S>) {
         let mut last = self.last.lock();
         if last.items.is_empty() {

@@ -1,14 +1,15 @@
 //! The shared commit journal: one sequential write and one sync for all callers that wait. A
 //! caller that comes while no thread commits leads: it writes what is queued, its own frame among
 //! it. Under load the committer thread leads, so that no caller's tasks wait for it. It must not
-//! know sessions, nor files: `commit` makes frames visible once this room says they are durable.
+//! know sessions, nor files: `commit` makes frames visible once this module says they are durable.
 //!
-//! `queue` has the frames that wait, `lead` writes them, `apart` writes what no caller waits for,
-//! `health` says how the disk does; `writer` and `ring` are the files, `recover` reads them.
+//! `queue` has the frames that wait, `lead` writes them, `outside_rounds` writes what no caller
+//! waits for, `health` says how the disk does; `writer` and `ring` are the files, `recover` reads
+//! them.
 
-mod apart;
 mod health;
 mod lead;
+mod outside_rounds;
 pub(super) mod place;
 mod queue;
 pub(super) mod recover;
@@ -19,13 +20,13 @@ pub(super) mod writer;
 use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
-pub(super) use self::queue::Refused;
+pub(super) use self::queue::NotQueued;
 use self::{
-    place::Place,
-    queue::{Committer, Lead, Queue},
+    place::JournalPlace,
+    queue::{CommitQueue, Committer, Lead},
     ring::RingFile,
     trouble::Trouble,
-    writer::{Failure, Writer},
+    writer::{JournalWriter, RoundFailure},
 };
 use super::{options::Options, rank};
 use crate::{
@@ -41,8 +42,8 @@ use crate::{
     store::{StoreError, StoreResult, rules::Effect},
 };
 
-/// A frame on its way, and who waits for it.
-pub(super) struct Item<S> {
+/// A frame in flight, and the caller that waits for it.
+pub(super) struct QueuedFrame<S> {
     pub(super) session: S,
     pub(super) frame: Frame,
     /// The payload as memory keeps it, where the frame's is encrypted.
@@ -50,12 +51,12 @@ pub(super) struct Item<S> {
     /// Its effect on the session; `None` for a copy of a frame that was durable before.
     pub(super) effect: Option<Effect>,
     /// `None` once the caller was answered before the others.
-    pub(super) done: Option<oneshot::Sender<StoreResult<Shown>>>,
+    pub(super) done: Option<oneshot::Sender<StoreResult<ShowStep>>>,
 }
 
 /// Result for a caller whose frame is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum ShowStep {
     /// Readers see it.
     Seen,
     /// Readers see it once this caller has shown its round: [`Journal::show`].
@@ -65,17 +66,17 @@ pub(super) enum Shown {
 /// The last round that is durable, until it is visible, too.
 struct Last<S> {
     /// Its frames; none once they are visible.
-    items: Vec<Item<S>>,
+    items: Vec<QueuedFrame<S>>,
     /// End of the frames.
-    end: Place,
+    end: JournalPlace,
     /// The end of what is durable and visible to readers.
-    visible: Place,
+    visible: JournalPlace,
 }
 
 /// Receiver of the frames of a round that has ended.
 pub(super) trait Sink<S> {
     /// Makes the frames of a round visible, or void; leaves the list empty.
-    fn ended(&self, round: &mut Vec<Item<S>>, result: Result<(), Failure>);
+    fn ended(&self, round: &mut Vec<QueuedFrame<S>>, result: Result<(), RoundFailure>);
 }
 
 type Outcome<'a, S> = &'a dyn Sink<S>;
@@ -85,19 +86,19 @@ pub(super) struct Journal<S> {
     env: Env,
     /// True if a committer thread runs.
     background: bool,
-    queue: Mutex<Queue<S>>,
+    queue: Mutex<CommitQueue<S>>,
     wake: Condvar,
     /// Wakes a thread that waits for the lead.
     offered: Condvar,
     /// Held across a write and its sync: what an append asks for is beside it.
-    writer: Mutex<Writer>,
+    writer: Mutex<JournalWriter>,
     /// Held while a round is made visible, so that one becomes so behind the other.
     last: Mutex<Last<S>>,
     /// The start of this owner.
     start: u64,
     /// Frames that were queued in an earlier epoch are void.
     epoch: AtomicU64,
-    /// Bytes written since start, for the settling trigger.
+    /// Bytes written since start, for the flush trigger.
     written: AtomicU64,
     trouble: Mutex<Trouble>,
     /// When the write or sync under way began, in microseconds of the monotonic clock; 0 when none
@@ -109,7 +110,7 @@ pub(super) struct Journal<S> {
 /// Point where the journal continues, as recovery found it.
 pub(super) struct Resume {
     /// End of the frames of the last file.
-    pub(super) place: Place,
+    pub(super) place: JournalPlace,
     /// The largest order any file of the ring has.
     pub(super) order: u64,
     /// The last start.
@@ -123,8 +124,8 @@ impl<S> Journal<S> {
         let start = resume.start + 1;
         let Resume { place, order, ring, .. } = resume;
         let bytes = options.journal_file_bytes;
-        let writer = Writer::new(env.clone(), (store, start), bytes, ring, order, place);
-        let queue = Queue {
+        let writer = JournalWriter::new(env.clone(), (store, start), bytes, ring, order, place);
+        let queue = CommitQueue {
             items: Vec::new(),
             bytes: 0,
             next_lsn: place.lsn,
@@ -169,13 +170,13 @@ impl<S> Journal<S> {
         let _ = progress.wait_for(|rounds| *rounds > seen).await;
     }
 
-    /// Lets no payload of such frames be repeated in another file: see [`Writer::blank`].
+    /// Lets no payload of such frames be repeated in another file: see [`JournalWriter::blank`].
     pub(super) fn blank(&self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
         self.writer.lock().blank(session, wanted);
     }
 
     /// The place of the journal up to which everything is durable and visible.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> JournalPlace {
         self.last.lock().visible
     }
 
@@ -210,7 +211,7 @@ impl<S> Journal<S> {
         self.writer.lock().set_small_files(sparing);
     }
 
-    /// Files before this order hold nothing that is not settled twice.
+    /// Files before this order hold nothing that is not flushed twice.
     pub(super) fn recycle(&self, order: u64) {
         self.writer.lock().recycle(order);
     }
@@ -222,15 +223,15 @@ impl<S> Journal<S> {
 }
 
 /// Bytes of the frames of a round.
-fn bytes_of<S>(round: &[Item<S>]) -> u64 {
+fn bytes_of<S>(round: &[QueuedFrame<S>]) -> u64 {
     round.iter().map(|item| item.frame.header.stride()).sum()
 }
 
 /// Error for those who waited for a failed round.
-pub(super) fn error_of(failure: &Failure) -> StoreError {
+pub(super) fn error_of(failure: &RoundFailure) -> StoreError {
     match failure {
-        Failure::Unknown(error) => StoreError::OutcomeUnknown { reason: error.to_string() },
-        Failure::Refused(error) => trouble::write_error("opening a journal file", error),
+        RoundFailure::Unknown(error) => StoreError::OutcomeUnknown { reason: error.to_string() },
+        RoundFailure::Refused(error) => trouble::write_error("opening a journal file", error),
     }
 }
 

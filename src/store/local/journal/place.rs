@@ -1,10 +1,10 @@
-//! A place in the journal, as settlings name it. It must not read a file.
+//! A place in the journal, as flushes name it. It must not read a file.
 
 use crate::event::Lsn;
 
-/// A place in the journal: everything before it is settled.
+/// A place in the journal: everything before it is flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct JournalPlace {
     /// Order of the journal file; 0 before the first.
     pub(crate) order: u64,
     /// Byte offset in it.
@@ -15,6 +15,6 @@ pub(crate) struct Place {
 
 /// The place that comes first in the journal. Both may have the same number: a file may begin
 /// without a record.
-pub(crate) fn earlier(a: Place, b: Place) -> Place {
+pub(crate) fn earlier(a: JournalPlace, b: JournalPlace) -> JournalPlace {
     if (a.order, a.byte_offset) <= (b.order, b.byte_offset) { a } else { b }
 }

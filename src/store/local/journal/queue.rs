@@ -1,7 +1,7 @@
 //! The queue of the journal: frames that wait for the disk, in the order of their numbers, and the
 //! thread that is to write them. It must not write.
 
-use super::{Item, Journal, bytes_of, writer::Failure};
+use super::{Journal, QueuedFrame, bytes_of, writer::RoundFailure};
 use crate::{env::sync::atomic::Ordering, event::Lsn};
 
 /// Bytes of frames that one write takes at most, a larger single frame aside.
@@ -10,7 +10,7 @@ const ROUND_BYTES_MAX: u64 = 8 << 20;
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reason for which a frame was not queued.
-pub(crate) enum Refused {
+pub(crate) enum NotQueued {
     /// A failure made what the frame was built on void: build it again.
     Stale,
     /// The store takes no writes.
@@ -20,14 +20,14 @@ pub(crate) enum Refused {
 }
 
 /// Reason for which appends are refused.
-pub(super) struct Refusal {
+pub(super) struct WriteRefusal {
     pub(super) reason: String,
     /// True if a probe that succeeds ends it.
     pub(super) passes: bool,
 }
 
-pub(super) struct Queue<S> {
-    pub(super) items: Vec<Item<S>>,
+pub(super) struct CommitQueue<S> {
+    pub(super) items: Vec<QueuedFrame<S>>,
     /// Bytes of their frames.
     pub(super) bytes: u64,
     pub(super) next_lsn: Lsn,
@@ -37,7 +37,7 @@ pub(super) struct Queue<S> {
     /// The last round had several frames: the committer leads the next.
     pub(super) crowded: bool,
     pub(super) committer: Committer,
-    pub(super) refuse: Option<Refusal>,
+    pub(super) refuse: Option<WriteRefusal>,
 }
 
 /// Thread that writes the frames of the queue.
@@ -71,13 +71,13 @@ pub(super) enum Committer {
     Stopped,
 }
 
-impl<S> Queue<S> {
-    pub(super) fn push(&mut self, item: Item<S>) {
+impl<S> CommitQueue<S> {
+    pub(super) fn push(&mut self, item: QueuedFrame<S>) {
         self.bytes += item.frame.header.stride();
         self.items.push(item);
     }
 
-    /// Has the committer watch for the time to write a watermark; answers whether it sleeps.
+    /// Has the committer watch for the time to write a watermark; returns whether it sleeps.
     pub(super) fn wake_committer(&mut self) -> bool {
         let sleeps = self.committer == Committer::Asleep;
         if sleeps {
@@ -101,7 +101,7 @@ impl<S> Journal<S> {
     pub(super) fn refuse_for(&self, reason: &str, passes: bool) {
         let mut queue = self.queue.lock();
         if queue.refuse.as_ref().is_none_or(|refusal| refusal.passes && !passes) {
-            queue.refuse = Some(Refusal { reason: reason.to_owned(), passes });
+            queue.refuse = Some(WriteRefusal { reason: reason.to_owned(), passes });
         }
     }
 
@@ -110,23 +110,23 @@ impl<S> Journal<S> {
         self.queue.lock().refuse = None;
     }
 
-    /// Queues a frame built in `epoch`; `build` gets its first log sequence number. Answers whether
+    /// Queues a frame built in `epoch`; `build` gets its first log sequence number. Returns whether
     /// the caller must lead.
     pub(crate) fn enqueue(
         &self,
         epoch: u64,
         records: u32,
-        build: impl FnOnce(Lsn) -> Item<S>,
-    ) -> Result<bool, Refused> {
+        build: impl FnOnce(Lsn) -> QueuedFrame<S>,
+    ) -> Result<bool, NotQueued> {
         let mut queue = self.queue.lock();
         if let Some(refusal) = &queue.refuse {
-            return Err(Refused::ReadOnly(refusal.reason.clone()));
+            return Err(NotQueued::ReadOnly(refusal.reason.clone()));
         }
         if self.epoch() != epoch {
-            return Err(Refused::Stale);
+            return Err(NotQueued::Stale);
         }
         if queue.bytes >= QUEUE_BYTES_MAX {
-            return Err(Refused::Full);
+            return Err(NotQueued::Full);
         }
         let first = queue.next_lsn;
         queue.next_lsn = Lsn(first.0 + u64::from(records));
@@ -150,14 +150,18 @@ impl<S> Journal<S> {
         Ok(false)
     }
 
-    /// Takes the next round into an empty list; `None` ends the leadership, which goes to who waits
-    /// for it once the leader's part is done.
-    pub(super) fn take(&self, mut round: Vec<Item<S>>, done: bool) -> Option<Vec<Item<S>>> {
+    /// Takes the next round into an empty list; `None` ends the leadership, which goes to the
+    /// thread that waits for it once the leader's part is done.
+    pub(super) fn take(
+        &self,
+        mut round: Vec<QueuedFrame<S>>,
+        done: bool,
+    ) -> Option<Vec<QueuedFrame<S>>> {
         debug_assert!(round.is_empty(), "the round before was published");
         let mut queue = self.queue.lock();
         assert_eq!(queue.lead, Lead::Taken, "only the leader takes a round");
         let mut bytes = 0;
-        let fits = |item: &&Item<S>| {
+        let fits = |item: &&QueuedFrame<S>| {
             let first = bytes == 0;
             bytes += item.frame.header.stride();
             first || bytes <= ROUND_BYTES_MAX
@@ -184,10 +188,14 @@ impl<S> Journal<S> {
     }
 
     /// Starts a new epoch after a failure and takes what was queued behind the failed round.
-    pub(super) fn start_epoch(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
+    pub(super) fn start_epoch(
+        &self,
+        failure: &RoundFailure,
+        round: &[QueuedFrame<S>],
+    ) -> Vec<QueuedFrame<S>> {
         let mut queue = self.queue.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
-        if let (Failure::Refused(_), Some(first)) = (failure, round.first()) {
+        if let (RoundFailure::Refused(_), Some(first)) = (failure, round.first()) {
             // Nothing of these numbers was ever written.
             queue.next_lsn = first.frame.header.numbers().0;
         }

@@ -17,7 +17,7 @@ use super::super::{
     options::OpenError,
 };
 use super::{
-    place::Place,
+    place::JournalPlace,
     ring::{self, JournalFile, Ring, RingFile},
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
         frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX},
         journal::{FRAMES_AT, JournalHeader},
         reading::read_around,
-        scan::{Piece, Scan, scan_file},
+        scan::{Scan, ScanPiece, scan_file},
     },
 };
 
@@ -41,13 +41,13 @@ pub(crate) struct Lost {
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
     /// Set when only the payload is damaged: the header names the session.
-    pub(crate) named: Option<Named>,
+    pub(crate) named: Option<NamedFrame>,
     pub(crate) what: String,
 }
 
 /// The whole header of a frame whose payload is damaged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedFrame {
     pub(crate) header: FrameHeader,
     /// Salt of the file, and the checksum the payload had in it.
     pub(crate) salt: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Recovered {
     pub(crate) lost: Vec<Lost>,
     /// Bad places where frames should be: a name for their copy, and the bytes.
     pub(crate) bad: Vec<(String, Bytes)>,
-    pub(crate) place: Place,
+    pub(crate) place: JournalPlace,
     pub(crate) order_max: u64,
     pub(crate) start_max: u64,
     pub(crate) ring: Vec<RingFile>,
@@ -90,7 +90,7 @@ impl Recovered {
 pub(crate) fn recover(
     env: &Env,
     store: [u8; 16],
-    place: Place,
+    place: JournalPlace,
     clean: bool,
 ) -> Result<Recovered, OpenError> {
     let Ring { files: ring, used: mut files, damaged } = ring::read(env, store, place.order)?;
@@ -121,7 +121,7 @@ pub(crate) fn recover(
 /// The orders to be read, oldest first: from the youngest file back to the settled place.
 fn chain(
     files: &HashMap<u64, JournalFile>,
-    place: Place,
+    place: JournalPlace,
     clean: bool,
 ) -> Result<Vec<u64>, OpenError> {
     let mut chain = Vec::new();
@@ -182,7 +182,7 @@ fn walk(
     let mut end = scanned.end;
     for piece in scanned.pieces {
         match piece {
-            Piece::Frame { frame, .. } => {
+            ScanPiece::Frame { frame, .. } => {
                 let (from, to) = frame.header.numbers();
                 expected = lost_between(found, expected, from, None, header.order);
                 expected = expected.max(to);
@@ -192,18 +192,20 @@ fn walk(
                     found.frames.entry(frame.header.first_lsn).or_insert(frame);
                 }
             }
-            Piece::Bad { byte_offset, header: Some(bad), .. } if bad.numbers().0 >= expected => {
+            ScanPiece::Bad { byte_offset, header: Some(bad), .. }
+                if bad.numbers().0 >= expected =>
+            {
                 lost_between(found, expected, bad.numbers().0, None, header.order);
                 // Its records are lost, whatever number a copy of them has.
                 end = end.max(byte_offset + bad.stride());
                 let head = byte_offset + HEADER_BYTES as u64;
                 let head = read_around(journal, byte_offset, head).map_err(unreadable)?;
                 let whole = FrameHeader::read(salt, &head.bytes).ok();
-                let named = whole.map(|(header, checksum)| Named { header, salt, checksum });
+                let named = whole.map(|(header, checksum)| NamedFrame { header, salt, checksum });
                 lost_between(found, bad.first_lsn, bad.end_lsn(), named, header.order);
                 expected = bad.numbers().1;
             }
-            Piece::Bad { .. } => {}
+            ScanPiece::Bad { .. } => {}
         }
     }
     if endless {
@@ -216,14 +218,14 @@ fn walk(
     }
     assert!(found.place.lsn <= expected, "numbers only grow along the journal");
     assert!(from <= end, "a walk ends at or after its first byte");
-    found.place = Place { order: header.order, byte_offset: end, lsn: expected };
+    found.place = JournalPlace { order: header.order, byte_offset: end, lsn: expected };
     Ok(())
 }
 
 /// True if frames may continue behind all that were found, in bytes that the device cannot read.
 fn may_continue_unread(scanned: &Scan) -> bool {
     let last = scanned.pieces.last();
-    matches!(last, Some(Piece::Bad { fault: Fault::Unreadable, header: None, .. }))
+    matches!(last, Some(ScanPiece::Bad { fault: Fault::Unreadable, header: None, .. }))
         || scanned.rest == Some(Fault::Unreadable)
 }
 
@@ -239,7 +241,7 @@ fn lost_between(
     found: &mut Recovered,
     expected: Lsn,
     to: Lsn,
-    named: Option<Named>,
+    named: Option<NamedFrame>,
     order: u64,
 ) -> Lsn {
     if to > expected {
@@ -256,16 +258,16 @@ fn lost_between(
 /// Remembers what is where a frame should be, up to the next one.
 fn keep_bad(
     found: &mut Recovered,
-    pieces: &[Piece],
+    pieces: &[ScanPiece],
     file: &dyn File,
     to: u64,
     order: u64,
 ) -> Result<(), OpenError> {
-    let place = |piece: &Piece| match piece {
-        Piece::Frame { byte_offset, .. } | Piece::Bad { byte_offset, .. } => *byte_offset,
+    let place = |piece: &ScanPiece| match piece {
+        ScanPiece::Frame { byte_offset, .. } | ScanPiece::Bad { byte_offset, .. } => *byte_offset,
     };
     for (index, piece) in pieces.iter().enumerate() {
-        if let Piece::Bad { byte_offset, .. } = piece {
+        if let ScanPiece::Bad { byte_offset, .. } = piece {
             let next = pieces.get(index + 1).map_or(to, place);
             let most = byte_offset + (HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64;
             let copy = read_around(file, *byte_offset, next.min(most)).map_err(unreadable)?;
@@ -275,7 +277,7 @@ fn keep_bad(
     Ok(())
 }
 
-/// Cuts the last file's frames at the first bad place that nothing says was durable. Answers how
+/// Cuts the last file's frames at the first bad place that nothing says was durable. Returns how
 /// many bytes of frames were cut.
 fn cut_torn(
     env: &Env,
@@ -288,7 +290,7 @@ fn cut_torn(
     let (mut cut, mut unread) = (None, false);
     for (index, piece) in scanned.pieces.iter().enumerate() {
         match piece {
-            Piece::Frame { byte_offset, frame } => {
+            ScanPiece::Frame { byte_offset, frame } => {
                 let (from, to) = frame.header.numbers();
                 let gap = !std::mem::take(&mut unread) && from > expected;
                 if gap && !durable_behind(&scanned.pieces, index, expected) {
@@ -297,7 +299,7 @@ fn cut_torn(
                 }
                 expected = expected.max(to);
             }
-            Piece::Bad { byte_offset, header, fault } => {
+            ScanPiece::Bad { byte_offset, header, fault } => {
                 let torn = *fault != Fault::Unreadable;
                 if torn && !durable_behind(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
@@ -323,12 +325,12 @@ fn cut_torn(
 }
 
 /// True if a frame at or behind `index` says that the record `expected` was durable.
-fn durable_behind(pieces: &[Piece], index: usize, expected: Lsn) -> bool {
+fn durable_behind(pieces: &[ScanPiece], index: usize, expected: Lsn) -> bool {
     pieces.iter().skip(index).any(|piece| match piece {
-        Piece::Frame { frame, .. } => {
+        ScanPiece::Frame { frame, .. } => {
             frame.header.synced_lsn > expected && !planted(Defect::CutAtDamage)
         }
-        Piece::Bad { .. } => false,
+        ScanPiece::Bad { .. } => false,
     })
 }
 

@@ -167,7 +167,7 @@ pub(crate) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()
     Ok(())
 }
 
-/// Makes the spare a file of so many bytes and puts another above it; answers its number.
+/// Grows the spare to `bytes` bytes and creates another spare; returns its number.
 pub(crate) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Result<u32> {
     let next = ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
     let spare = ring.iter().find(|file| file.is_spare()).map_or(next, |file| file.number);

@@ -10,14 +10,17 @@ use crate::{
     log::{Chain, FrameHeader, FrameKind},
 };
 
-impl<S, F: Fn(&mut Vec<Item<S>>, Result<(), Failure>)> Sink<S> for F {
-    fn ended(&self, round: &mut Vec<Item<S>>, result: Result<(), Failure>) {
+impl<S, F: Fn(&mut Vec<QueuedFrame<S>>, Result<(), RoundFailure>)> Sink<S> for F {
+    fn ended(&self, round: &mut Vec<QueuedFrame<S>>, result: Result<(), RoundFailure>) {
         self(round, result);
     }
 }
 
-/// A frame of so many bytes, and who waits for it.
-fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResult<Shown>>) {
+/// A frame of `bytes` bytes, and the receiver of its outcome.
+fn item(
+    first_lsn: Lsn,
+    bytes: usize,
+) -> (QueuedFrame<()>, oneshot::Receiver<StoreResult<ShowStep>>) {
     let header = FrameHeader {
         kind: FrameKind::Request,
         length: bytes as u32,
@@ -35,14 +38,14 @@ fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResul
     };
     let (done, told) = oneshot::channel();
     let frame = Frame { header, payload: Bytes::from(vec![1; bytes]) };
-    (Item { session: (), frame, plain: None, effect: None, done: Some(done) }, told)
+    (QueuedFrame { session: (), frame, plain: None, effect: None, done: Some(done) }, told)
 }
 
 fn journal_in(home: &TempDir, background: bool) -> Journal<()> {
     const FILE_BYTES: u64 = 8 << 20;
     let env = Env::real(home.path()).unwrap();
     env.storage.create_dir("journal").unwrap();
-    let place = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
+    let place = JournalPlace { order: 0, byte_offset: 0, lsn: Lsn(0) };
     let resume = Resume { place, order: 0, start: 0, ring: Vec::new() };
     let options = Options { journal_file_bytes: FILE_BYTES, background, ..Options::default() };
     Journal::new(env, options, [3; 16], resume)
@@ -64,7 +67,7 @@ fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
     };
     let rounds = AtomicU64::new(0);
     // Each round that is shown brings the next.
-    let outcome = |round: &mut Vec<Item<()>>, _: Result<(), Failure>| {
+    let outcome = |round: &mut Vec<QueuedFrame<()>>, _: Result<(), RoundFailure>| {
         round.clear();
         match rounds.fetch_add(1, Ordering::Relaxed) as usize {
             2 => {
@@ -82,11 +85,11 @@ fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
         scope.spawn(|| journal.lead(ENDLESS, &outcome));
         let before =
             journal.run_exclusively(|| rounds.load(Ordering::Relaxed), &|round: &mut Vec<
-                Item<()>,
+                QueuedFrame<()>,
             >,
                                                                          _: Result<
                 (),
-                Failure,
+                RoundFailure,
             >| {
                 round.clear()
             });
@@ -98,7 +101,7 @@ fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
 fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
     let home = tempdir().unwrap();
     let journal = journal_in(&home, true);
-    let outcome = |round: &mut Vec<Item<()>>, _: Result<(), Failure>| round.clear();
+    let outcome = |round: &mut Vec<QueuedFrame<()>>, _: Result<(), RoundFailure>| round.clear();
     let queue = || journal.enqueue(0, 1, |lsn| item(lsn, 100).0);
     let (mut led, mut marked) = (Vec::new(), Vec::new());
     std::thread::scope(|scope| {
@@ -128,7 +131,7 @@ fn durable_rounds_become_visible_before_a_failure_voids_later_ones() {
     let home = tempdir().unwrap();
     let journal = journal_in(&home, false);
     let seen = RefCell::new(Vec::new());
-    let outcome = |round: &mut Vec<Item<()>>, result: Result<(), Failure>| {
+    let outcome = |round: &mut Vec<QueuedFrame<()>>, result: Result<(), RoundFailure>| {
         seen.borrow_mut().push((round.len(), result.is_ok(), journal.epoch()));
         round.clear();
     };
@@ -151,7 +154,7 @@ fn durable_rounds_become_visible_before_a_failure_voids_later_ones() {
     assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
     let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
     assert!(told.next().is_some(), "the outcome names the first");
-    assert_eq!(told.next(), Some(Ok(Some(Shown::Show))), "one of a round that another follows");
+    assert_eq!(told.next(), Some(Ok(Some(ShowStep::Show))), "one of a round that another follows");
     assert_eq!(journal.place().lsn, Lsn(2));
 }
 
@@ -160,7 +163,8 @@ fn write(journal: &Journal<()>) -> Option<bool> {
     let queued = journal.enqueue(journal.epoch(), 1, |lsn| item(lsn, 100).0);
     let written = std::cell::Cell::new(None);
     if queued.is_ok() {
-        journal.lead(ENDLESS, &|round: &mut Vec<Item<()>>, result: Result<(), Failure>| {
+        journal.lead(ENDLESS, &|round: &mut Vec<QueuedFrame<()>>,
+                                result: Result<(), RoundFailure>| {
             written.set(Some(result.is_ok()));
             round.clear();
         });

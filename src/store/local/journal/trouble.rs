@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn two_failures_in_a_row_refuse_and_probes_come_ever_later() {
+    fn two_failures_in_a_row_refuse_writes_and_lengthen_the_probe_interval() {
         let mut trouble = Trouble::default();
         assert_eq!(trouble.note(SECOND, Some(&eio()), (1, 1)), None);
         assert_eq!(trouble.note(SECOND, Some(&eio()), (2, 2)), Some(FAILED_IN_ROW));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_fails_now_and_then_is_left_alone_after_eight_failures() {
+    fn a_device_with_eight_failures_is_not_probed_any_more() {
         let mut trouble = Trouble::default();
         let mut refused = 0;
         for minute in 0..60 {

@@ -1,5 +1,6 @@
 //! The hand that writes the commit journal: frames of a round into the current file, durably, and
-//! the next file of the ring when that one is full. It must not know who waits for a frame.
+//! the next file of the ring when that one is full. It must not know the caller that waits for a
+//! frame.
 //!
 //! A failed write is never repeated on the same file: the file is poisoned, and the next one says
 //! where it ends and first repeats the acknowledged frames that shared its last blocks.
@@ -8,7 +9,7 @@ use std::{collections::HashMap, io};
 
 use super::super::layout::journal_path;
 use super::{
-    place::Place,
+    place::JournalPlace,
     ring::{self, RingFile},
 };
 use crate::{
@@ -31,7 +32,7 @@ const SPARING_BYTES: u64 = 64 << 10;
 
 /// Reason for which a round failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum RoundFailure {
     /// Nothing was written.
     Refused(io::Error),
     /// Something may have been written: the outcome is unknown.
@@ -39,7 +40,7 @@ pub(crate) enum Failure {
 }
 
 /// Writes frames to the ring, durably.
-pub(crate) struct Writer {
+pub(crate) struct JournalWriter {
     env: Env,
     store: [u8; 16],
     start: u64,
@@ -54,7 +55,7 @@ pub(crate) struct Writer {
     /// The last order given to a use.
     order: u64,
     /// The end of what is durable.
-    durable: Place,
+    durable: JournalPlace,
     started: bool,
     recyclable_order: u64,
     /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
@@ -83,7 +84,7 @@ struct Current {
     end: u64,
 }
 
-impl Writer {
+impl JournalWriter {
     /// The ring as recovery found it: `files`, the largest order among them, and where the frames
     /// of the last file end.
     pub(crate) fn new(
@@ -92,7 +93,7 @@ impl Writer {
         file_bytes: u64,
         files: Vec<RingFile>,
         order: u64,
-        end: Place,
+        end: JournalPlace,
     ) -> Self {
         Self {
             current: ended(&env, &files, end),
@@ -119,7 +120,7 @@ impl Writer {
     }
 
     /// The end of what is durable.
-    pub(crate) fn durable(&self) -> Place {
+    pub(crate) fn durable(&self) -> JournalPlace {
         self.durable
     }
 
@@ -148,7 +149,7 @@ impl Writer {
         self.foreign.as_deref()
     }
 
-    /// Files before this order hold nothing that is not settled twice.
+    /// Files before this order hold nothing that is not flushed twice.
     pub(crate) fn recycle(&mut self, order: u64) {
         self.recyclable_order = order;
     }
@@ -162,7 +163,7 @@ impl Writer {
     pub(crate) fn commit<'a>(
         &mut self,
         round: impl Iterator<Item = &'a Frame> + Clone,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RoundFailure> {
         let Some(first) = round.clone().next() else { return Ok(()) };
         let need: u64 = round.clone().map(|frame| frame.header.stride()).sum();
         let fits = self.current.as_ref().is_some_and(|file| file.end + need <= file.bytes);
@@ -170,10 +171,10 @@ impl Writer {
         buffer.clear();
         if !fits {
             self.open_file(need, first.header.numbers().0, &mut buffer)
-                .map_err(Failure::Refused)?;
+                .map_err(RoundFailure::Refused)?;
         }
         let Some(current) = &self.current else {
-            return Err(Failure::Refused(io::Error::other("no journal file is open")));
+            return Err(RoundFailure::Refused(io::Error::other("no journal file is open")));
         };
         let at = current.end;
         let end = at + buffer.len() as u64 + need;
@@ -193,7 +194,7 @@ impl Writer {
         assert_eq!(at + buffer.len() as u64, end, "a round takes the room that was found for it");
         if let Err(error) = self.write(&buffer, at) {
             self.poison();
-            return Err(Failure::Unknown(error));
+            return Err(RoundFailure::Unknown(error));
         }
         self.durable.lsn = next;
         self.recent.retain(|(end, _)| *end > block);
@@ -419,7 +420,7 @@ impl Writer {
 
 /// The file that the last start ended: `None`, nothing is ever written into it. A planted defect
 /// continues there.
-fn ended(env: &Env, files: &[RingFile], end: Place) -> Option<Current> {
+fn ended(env: &Env, files: &[RingFile], end: JournalPlace) -> Option<Current> {
     let wrong =
         |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
     let RingFile { number, order, bytes, .. } = *files.iter().find(wrong)?;

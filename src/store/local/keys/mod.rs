@@ -25,7 +25,7 @@ use crate::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeySlot, Master, NameKey, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
+            KeySlot, Master, NameKey, OwnKey, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
             check_keys_header, keys_header,
         },
         reading::{Reading, read_around},
@@ -40,7 +40,7 @@ const CHECK_SLOTS: usize = 4096;
 const MADE_AT_ONCE_MAX: u64 = 1024;
 
 /// The keys of a store.
-pub(super) struct Keys {
+pub(super) struct EngineKeys {
     env: Env,
     store: [u8; 16],
     names: NameKey,
@@ -53,7 +53,7 @@ pub(super) struct Ring {
     pub(super) masters: Mutex<Vec<Arc<Master>>>,
     /// The file `STORE` as it is durable.
     pub(super) stored: Mutex<StoreFile>,
-    pub(super) own: Own,
+    pub(super) own: OwnKey,
     cipher: Arc<Cipher>,
     pub(super) files: Mutex<Files>,
 }
@@ -67,11 +67,11 @@ pub(super) struct Files {
     /// Not what it should be: written anew, from the other, before anything rests on it.
     stale: [bool; 2],
     /// Keys that no session has yet.
-    made: BTreeMap<TenantTag, Made>,
+    made: BTreeMap<TenantTag, MadeKeys>,
 }
 
 #[derive(Default)]
-struct Made {
+struct MadeKeys {
     /// Number of keys made the last time.
     count: u64,
     keys: Vec<Arc<Cipher>>,
@@ -80,7 +80,7 @@ struct Made {
 /// The key files and the store's own key of a store that is made.
 pub(super) fn make(env: &Env, store: [u8; 16], created_at: i64) -> io::Result<Option<StoreKeys>> {
     let Some(keys) = &env.keys else { return Ok(None) };
-    let own = Own::new(env.secret(), store, created_at);
+    let own = OwnKey::new(env.secret(), store, created_at);
     let current = Master::new(keys.current.bytes()).store_own(&own, env.secret());
     env.storage.create_dir(KEYS)?;
     for file in 0..2 {
@@ -95,7 +95,7 @@ fn choose(
     store: &StoreFile,
     stored: &StoreKeys,
     given: &MasterKeys,
-) -> Result<(Vec<Arc<Master>>, Own), KeyProblem> {
+) -> Result<(Vec<Arc<Master>>, OwnKey), KeyProblem> {
     let given = [Some(&given.current), given.previous.as_ref()].into_iter().flatten();
     let given: Vec<Master> = given.map(|key| Master::new(key.bytes())).collect();
     let ids: Vec<KeyId> = given.iter().map(Master::id).collect();
@@ -120,7 +120,7 @@ fn choose(
     Ok((masters, own))
 }
 
-impl Keys {
+impl EngineKeys {
     /// The keys of a store, from those that were given; changes nothing.
     pub(super) fn open(env: &Env, store: &StoreFile) -> Result<Self, OpenError> {
         let problem = |problem| OpenError::Key { problem };
@@ -335,8 +335,8 @@ impl Keys {
     }
 
     /// Reads both files back from the device, and writes one that is not whole anew from the other
-    /// where `mends`. Answers what was found.
-    pub(super) fn check(&self, mends: bool) -> Vec<String> {
+    /// where `repairs`. Returns what was found.
+    pub(super) fn check(&self, repairs: bool) -> Vec<String> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut found = Vec::new();
         for file in 0..2 {
@@ -352,7 +352,7 @@ impl Keys {
                 files.stale.get_mut(file).into_iter().for_each(|stale| *stale = true);
                 self.write(&mut files, &[])
             };
-            let then = match mends.then(&mut anew) {
+            let then = match repairs.then(&mut anew) {
                 Some(Ok(())) => "written anew from the other, nothing is lost".to_owned(),
                 Some(Err(error)) => format!("it cannot be written anew: {error}"),
                 None => "it stays as it is in a store that takes no writes".to_owned(),

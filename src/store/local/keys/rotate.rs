@@ -14,7 +14,7 @@ use super::{
         layout::{self, STORE, keys_path, replace},
         options::OpenError,
     },
-    Files, Keys, Ring, better_slot,
+    EngineKeys, Files, Ring, better_slot,
 };
 use crate::{
     env::Env,
@@ -137,9 +137,9 @@ fn slots(
     Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number), slot).ok()).collect())
 }
 
-impl Keys {
+impl EngineKeys {
     /// Continues a rotation to the master key that was given as the current one, or with the one
-    /// that is under way: at most `keys_max` keys are wrapped anew. Answers where it stands.
+    /// that is under way: at most `keys_max` keys are wrapped anew. Returns where it stands.
     ///
     /// # Errors
     /// [`StoreError::Plaintext`], or what the file system said: then the next call continues.
@@ -156,7 +156,7 @@ impl Keys {
         report.ok_or(StoreError::Plaintext)
     }
 
-    /// Has `STORE` name the new master key beside the one before; answers whether a rotation is
+    /// Has `STORE` name the new master key beside the one before; returns whether a rotation is
     /// under way.
     fn begin_rotation(&self, ring: &Ring) -> io::Result<bool> {
         let mut stored = ring.stored.lock();

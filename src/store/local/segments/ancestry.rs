@@ -9,7 +9,7 @@ use super::super::{
     catalogue::moved::survival,
     layout::is_of_the_file,
     session::{
-        Held, Session, State,
+        HeldFrame, Session, SessionState,
         opened::{Flaw, index_of, read_frame},
     },
     wait::blocking,
@@ -26,14 +26,14 @@ use crate::{
 };
 
 /// Positions of a session and the session that wrote them; `None` where that one is gone.
-pub(crate) struct Part {
+pub(crate) struct WrittenPart {
     pub(crate) writer: Option<Arc<Session>>,
     pub(crate) range: Range,
 }
 
 impl Segments {
     /// Writers of the positions of a range, from the session up.
-    pub(crate) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<Part> {
+    pub(crate) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<WrittenPart> {
         let (mut parts, mut to) = (Vec::new(), range.to);
         let mut level = Some(Arc::clone(session));
         while let Some(writer) = level {
@@ -41,13 +41,13 @@ impl Segments {
             let up = (range.from < base).then(|| self.sessions.parent_of(&writer));
             if to > base.max(range.from) {
                 let range = Range::new(range.from.max(base), to);
-                parts.push(Part { writer: Some(writer), range });
+                parts.push(WrittenPart { writer: Some(writer), range });
             }
             to = to.min(base);
             level = match up {
                 None => None,
                 Some(None) if to > range.from => {
-                    parts.push(Part { writer: None, range: Range::new(range.from, to) });
+                    parts.push(WrittenPart { writer: None, range: Range::new(range.from, to) });
                     None
                 }
                 Some(parent) => parent,
@@ -129,7 +129,7 @@ impl Segments {
                 let settled = state.opened.iter().flat_map(|opened| &opened.segments);
                 let settled = settled.flat_map(|segment| segment.index.iter().copied());
                 let memory =
-                    state.unsettled.iter().map(|held| index_of(0, &held.header, held.first_time));
+                    state.unflushed.iter().map(|held| index_of(0, &held.header, held.first_time));
                 let below =
                     |frame: &FrameIndex| frame.first_time < time && frame.first_position < bound;
                 if let Some(frame) = settled.chain(memory).take_while(below).last() {
@@ -250,7 +250,7 @@ impl Segments {
         (path, salt, index): (&str, u64, &FrameIndex),
         at: Position,
     ) -> Result<Option<Chain>, LogError> {
-        let file = self.ground.env.storage.open_read(path)?;
+        let file = self.context.env.storage.open_read(path)?;
         let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
         let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
         let frame =
@@ -305,14 +305,14 @@ fn relative(session: &Session, at: Position) -> Relative {
 
 /// A frame somewhere.
 enum Frames {
-    Memory(Arc<Held>),
+    Memory(Arc<HeldFrame>),
     File(String, u64, FrameIndex),
 }
 
 /// Place of the frame with an event of the session's own.
-fn frame_of(state: &State, at: Position) -> Option<Frames> {
+fn frame_of(state: &SessionState, at: Position) -> Option<Frames> {
     let holds = |range: Range| range.contains(at);
-    if let Some(held) = state.unsettled.iter().find(|held| holds(held.header.range())) {
+    if let Some(held) = state.unflushed.iter().find(|held| holds(held.header.range())) {
         return Some(Frames::Memory(held.clone()));
     }
     let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);

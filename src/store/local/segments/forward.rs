@@ -7,44 +7,44 @@ use std::{io, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::super::{
-    journal::{Item, place::Place},
-    session::{Held, Session, Unwritable},
+    journal::{QueuedFrame, place::JournalPlace},
+    session::{HeldFrame, Session, Unwritable},
 };
 use super::Segments;
 use crate::{env::sync::atomic::Ordering, event::Lsn, log::Encryptor};
 
-/// A session that cannot be settled takes no more when so many bytes of it wait; none of them does
+/// Waiting bytes at which a session that cannot be flushed takes no more; none of them does
 /// when those of all take half of the journal's room.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
 
 impl Segments {
     /// Notes that a session's frames could not be written; its next try begins another segment.
     pub(crate) fn unwritable(&self, session: &Session, error: &io::Error) {
-        tracing::warn!(session = %session.hash, %error, "a session could not be settled");
+        tracing::warn!(session = %session.hash, %error, "a session could not be flushed");
         let mut state = session.state();
         let full = state.waiting_bytes() > WAITING_BYTES_MAX;
         state.unwritable = Some(Unwritable { error: error.to_string(), full });
     }
 
-    /// The place a settling may name although frames of `stuck` wait: the one named last, as long
+    /// The place a flush may name although frames of `stuck` wait: the one named last, as long
     /// as the journal has room; then `place`, once those before it are copied behind it. Answers
-    /// also how many bytes the copies take: they are no reason for the next settling.
+    /// also how many bytes the copies take: they are no reason for the next flush.
     pub(crate) fn place_past(
         &self,
         stuck: &[Arc<Session>],
-        place: Place,
+        place: JournalPlace,
         written: u64,
-    ) -> io::Result<(Place, u64)> {
+    ) -> io::Result<(JournalPlace, u64)> {
         let mut place_written = self.place_written.lock();
         let waiting: u64 = stuck.iter().map(|session| session.state().waiting_bytes()).sum();
-        if waiting > self.ground.options.journal_retained_bytes / 2 {
+        if waiting > self.context.options.journal_retained_bytes / 2 {
             for session in stuck {
                 session.state().unwritable.iter_mut().for_each(|one| one.full = true);
             }
         }
         let mut copied = 0;
         if !stuck.is_empty() {
-            let room = self.ground.options.journal_retained_bytes / 4;
+            let room = self.context.options.journal_retained_bytes / 4;
             let fits = written.saturating_sub(*place_written) < room;
             if fits || self.sessions.journal.refusing().is_some() {
                 return Ok((self.sessions.settled_place(), 0));
@@ -57,19 +57,23 @@ impl Segments {
         Ok((place, copied))
     }
 
-    /// Copies the waiting frames of a session that lie before `lsn`; answers their bytes.
+    /// Copies the waiting frames of a session that lie before `lsn`; returns their bytes.
     fn copy_forward(&self, session: &Arc<Session>, lsn: Lsn) -> io::Result<u64> {
-        let before = |held: &&Arc<Held>| held.header.numbers().1 <= lsn;
+        let before = |held: &&Arc<HeldFrame>| held.header.numbers().1 <= lsn;
         let (mut copies, mut done) = (Vec::new(), Vec::new());
         let cipher = self.cipher(session).map_err(io::Error::other)?;
-        for held in session.state().unsettled.iter().filter(before) {
+        for held in session.state().unflushed.iter().filter(before) {
             let (tell, told) = oneshot::channel();
             done.push(told);
             let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
-            copies.push(Item {
+            copies.push(QueuedFrame {
                 session: Arc::clone(session),
-                frame: self.ground.keys.with_encryptor(cipher.as_ref(), encrypted).unwrap_or(frame),
+                frame: self
+                    .context
+                    .keys
+                    .with_encryptor(cipher.as_ref(), encrypted)
+                    .unwrap_or(frame),
                 plain: None,
                 effect: None,
                 done: Some(tell),

@@ -10,7 +10,7 @@ use std::{
 
 use super::super::{
     session::{
-        Held, Session,
+        HeldFrame, Session,
         opened::{Flaw, OpenSegment, read_frame},
     },
     wait::blocking,
@@ -27,12 +27,12 @@ use crate::{
 };
 
 /// A frame that may hold notes.
-enum Place {
-    Memory(Arc<Held>),
+enum NotePlace {
+    Memory(Arc<HeldFrame>),
     File { path: Arc<str>, salt: u64, index: FrameIndex },
 }
 
-impl Place {
+impl NotePlace {
     fn range(&self) -> Range {
         match self {
             Self::Memory(held) => held.header.range(),
@@ -43,7 +43,7 @@ impl Place {
 
 /// Result of reading the places.
 #[derive(Default)]
-struct Read {
+struct NotesRead {
     notes: Vec<Note>,
     /// Unreadable places, with the reason.
     lost: Vec<Flaw>,
@@ -69,13 +69,13 @@ impl Segments {
                 }
                 let cipher = self.key_of(session, &mut state)?;
                 let opened = state.opened.iter().flat_map(|opened| &opened.segments);
-                let mut places: VecDeque<Place> =
+                let mut places: VecDeque<NotePlace> =
                     opened.flat_map(|one| frames(one, wanted)).collect();
-                let held = state.unsettled.iter().filter(|held| {
+                let held = state.unflushed.iter().filter(|held| {
                     let header = &held.header;
                     header.end_lsn() > after(wanted) && header.count > header.events
                 });
-                places.extend(held.cloned().map(Place::Memory));
+                places.extend(held.cloned().map(NotePlace::Memory));
                 (places, state.entry.segments.clone(), cipher)
             };
             let read = blocking(|| self.read_notes((session, cipher.as_deref()), places, wanted))?;
@@ -98,10 +98,10 @@ impl Segments {
     fn read_notes(
         &self,
         session: (&Session, Option<&Cipher>),
-        places: VecDeque<Place>,
+        places: VecDeque<NotePlace>,
         wanted: Notes,
-    ) -> StoreResult<Read> {
-        let (mut read, mut bytes) = (Read::default(), 0);
+    ) -> StoreResult<NotesRead> {
+        let (mut read, mut bytes) = (NotesRead::default(), 0);
         for place in places {
             let range = place.range();
             let records = match self.records_of(session, place) {
@@ -131,13 +131,13 @@ impl Segments {
     fn records_of(
         &self,
         (session, cipher): (&Session, Option<&Cipher>),
-        place: Place,
+        place: NotePlace,
     ) -> Result<Vec<(Lsn, Record)>, LogError> {
         let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
         let frame = match place {
-            Place::Memory(held) => held.frame(),
-            Place::File { path, salt, index } => {
-                let file = match self.ground.env.storage.open_read(&path) {
+            NotePlace::Memory(held) => held.frame(),
+            NotePlace::File { path, salt, index } => {
+                let file = match self.context.env.storage.open_read(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         return Err(wrong(Fault::Short));
                     }
@@ -206,12 +206,12 @@ fn after(wanted: Notes) -> Lsn {
 
 /// The frames of a segment that may hold notes behind a number. Other sessions have numbers in
 /// between, and of a sealed frame nothing says its last one: it ends where the next one begins.
-fn frames(segment: &OpenSegment, wanted: Notes) -> impl Iterator<Item = Place> {
+fn frames(segment: &OpenSegment, wanted: Notes) -> impl Iterator<Item = NotePlace> {
     let path: Arc<str> = segment.path.as_str().into();
     let behind = segment.index.partition_point(|frame| frame.first_lsn <= after(wanted));
     let from = segment.index.get(behind.saturating_sub(1)..).unwrap_or_default();
     let others = from.iter().filter(|frame| frame.count > frame.events);
-    others.map(move |index| Place::File {
+    others.map(move |index| NotePlace::File {
         path: Arc::clone(&path),
         salt: segment.salt,
         index: *index,

@@ -1,13 +1,14 @@
 //! Choice of the segments of a session that are sealed together: one rule for every caller. It must
-//! not read a file, nor know who asks.
+//! not read a file, nor know its caller.
 
 use crate::log::{Damage, SegmentEntry};
 
-/// So many segments, left by restarts, are sealed into one however small they are.
+/// Number of segments, left by restarts, that are sealed into one regardless of their size.
 const SMALL_SEGMENTS_MAX: usize = 8;
 /// Blocks of the file system: a smaller file takes no less.
 const BLOCK_BYTES: u64 = 4096;
-/// So much of an idle session is sealed by itself; less waits for more, or for the next start.
+/// Bytes of an idle session that are sealed by themselves; fewer wait for more, or for the next
+/// start.
 const WORTH_BYTES: u64 = 32 << 10;
 
 /// Rule for the segments worth sealing now.
@@ -15,7 +16,7 @@ const WORTH_BYTES: u64 = 32 << 10;
 pub(crate) struct Policy {
     /// This start. A segment sealed in it is never sealed again: the new one would have its name.
     pub(crate) start: u64,
-    /// A segment of so many bytes is full.
+    /// Bytes at which a segment is full.
     pub(crate) bytes_max: u64,
     /// Nothing is added to the session: its last segment counts like the others, less is worth it,
     /// and what was sealed before joins in.
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn segments_are_sealed_together_by_one_rule() {
-        // In start 7: what is sealed after a settling, and what when the session is idle.
+        // In start 7: what is sealed after a flush, and what when the session is idle.
         for (text, settled, idle) in [
             ("", "", ""),
             ("o7:4", "", ""),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::super::{
     layout::{is_of_the_file, quarantine},
     session::{
-        Held, Session, State,
-        names::Names,
+        HeldFrame, Session, SessionState,
+        names::SessionNames,
         opened::{Flaw, OpenSegment, Opened, index_of, whole_frames},
     },
     wait::blocking,
@@ -23,7 +23,7 @@ use crate::{
     log::{
         Cipher, Entry, Fault, KeyNumber, LogError, SegmentEntry,
         reading::read_around,
-        scan::{Piece, scan_file},
+        scan::{ScanPiece, scan_file},
         seal::Sealed,
         segment::{self, FRAMES_AT, SegmentHeader},
     },
@@ -39,7 +39,7 @@ impl Segments {
     pub(crate) fn opened<'a>(
         &self,
         session: &'a Arc<Session>,
-    ) -> StoreResult<MutexGuard<'a, State>> {
+    ) -> StoreResult<MutexGuard<'a, SessionState>> {
         let opened = self.opened_when(session, &|| session.visible().map(Some))?;
         opened.ok_or_else(|| session.not_found())
     }
@@ -49,8 +49,8 @@ impl Segments {
     pub(crate) fn opened_kept<'a>(
         &self,
         session: &'a Arc<Session>,
-    ) -> StoreResult<Option<MutexGuard<'a, State>>> {
-        let stays = |state: &MutexGuard<'_, State>| {
+    ) -> StoreResult<Option<MutexGuard<'a, SessionState>>> {
+        let stays = |state: &MutexGuard<'_, SessionState>| {
             let entry = &state.entry;
             !entry.stage.is_discarded() && !entry.stage.is_reclaimed()
                 || self.sessions.is_needed(session.hash)
@@ -61,24 +61,24 @@ impl Segments {
     fn opened_when<'a>(
         &self,
         session: &'a Arc<Session>,
-        enter: &dyn Fn() -> StoreResult<Option<MutexGuard<'a, State>>>,
-    ) -> StoreResult<Option<MutexGuard<'a, State>>> {
+        enter: &dyn Fn() -> StoreResult<Option<MutexGuard<'a, SessionState>>>,
+    ) -> StoreResult<Option<MutexGuard<'a, SessionState>>> {
         loop {
             let (segments, waiting, cipher) = {
                 let Some(mut state) = enter()? else { return Ok(None) };
                 if let Some(opened) = &mut state.opened {
-                    opened.used_at = self.ground.env.clock.monotonic();
+                    opened.used_at = self.context.env.clock.monotonic();
                     return Ok(Some(state));
                 }
-                let waiting: Vec<Arc<Held>> = state.unsettled.iter().cloned().collect();
+                let waiting: Vec<Arc<HeldFrame>> = state.unflushed.iter().cloned().collect();
                 let cipher = self.key_of(session, &mut state)?;
                 (state.entry.segments.clone(), waiting, cipher)
             };
             let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
             let (mut opened, flaws) = blocking(load)?;
             let Some(mut state) = enter()? else { return Ok(None) };
-            // Settled, sealed or opened meanwhile: what was read is not how it is now.
-            let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
+            // Flushed, sealed or opened meanwhile: what was read is not how it is now.
+            let same = state.entry.segments == segments && state.unflushed.len() == waiting.len();
             if same && state.opened.is_none() {
                 opened.unread = self.note_all(session, &mut state, flaws);
                 state.opened = Some(opened);
@@ -93,9 +93,9 @@ impl Segments {
         session: SessionHash,
         cipher: Option<&Cipher>,
         segments: &[SegmentEntry],
-        waiting: &[Arc<Held>],
+        waiting: &[Arc<HeldFrame>],
     ) -> StoreResult<(Opened, Vec<Flaw>)> {
-        let mut opened = Opened::new(self.ground.env.clock.monotonic());
+        let mut opened = Opened::new(self.context.env.clock.monotonic());
         let mut flaws = Vec::new();
         for file in segments {
             match self.open_segment((session, cipher), file, &mut opened.names) {
@@ -120,7 +120,7 @@ impl Segments {
             }
         }
         if planted(Defect::DropIdempotency) {
-            opened.names = Names::default();
+            opened.names = SessionNames::default();
         }
         Ok((opened, flaws))
     }
@@ -129,12 +129,12 @@ impl Segments {
         &self,
         (session, cipher): (SessionHash, Option<&Cipher>),
         entry: &SegmentEntry,
-        names: &mut Names,
+        names: &mut SessionNames,
     ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
         let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
-        let file = self.ground.env.storage.open_read(&path)?;
+        let file = self.context.env.storage.open_read(&path)?;
         let header = SegmentHeader::read(&*file)?;
-        let misplaced = header.store != self.ground.store.id
+        let misplaced = header.store != self.context.store.id
             || header.session != session
             || (header.base.0, header.start, header.sealed)
                 != (entry.base, entry.start, entry.sealed);
@@ -180,7 +180,7 @@ impl Segments {
         segment: &mut OpenSegment,
         (session, cipher): (SessionHash, Option<&Cipher>),
         (file, end, tables): (&dyn File, u64, Option<Fault>),
-        names: &mut Names,
+        names: &mut SessionNames,
     ) -> Result<Vec<Flaw>, LogError> {
         let mut flaws = Vec::new();
         let mut expected = Position(segment.file.base);
@@ -194,15 +194,15 @@ impl Segments {
                 let copy = read_around(file, start, end.min(start.saturating_add(COPY_BYTES)));
                 let copy = copy.map(|copy| copy.bytes).unwrap_or_default();
                 let name = format!("{session}-{}-{at}.damaged", segment.file.base);
-                quarantine(&self.ground.env, &name, &copy, &reason);
+                quarantine(&self.context.env, &name, &copy, &reason);
             }
             flaws.push(Flaw { range: Range::new(from, to), reason, unread });
         };
         let found = scan_file(file, segment.salt, FRAMES_AT, end)?;
         for piece in found.pieces {
             let (byte_offset, frame) = match piece {
-                Piece::Frame { byte_offset, frame } => (byte_offset, frame),
-                Piece::Bad { byte_offset, fault, .. } => {
+                ScanPiece::Frame { byte_offset, frame } => (byte_offset, frame),
+                ScanPiece::Bad { byte_offset, fault, .. } => {
                     wrong = Some((byte_offset, fault));
                     continue;
                 }
@@ -243,13 +243,16 @@ impl Segments {
     }
 
     /// [`Self::cipher`] for who holds its lock: the first time it is read from `keys/`.
-    pub(crate) fn cipher_in(&self, state: &mut State) -> Result<Option<Arc<Cipher>>, LogError> {
-        if self.ground.keys.own().is_none() {
+    pub(crate) fn cipher_in(
+        &self,
+        state: &mut SessionState,
+    ) -> Result<Option<Arc<Cipher>>, LogError> {
+        if self.context.keys.own().is_none() {
             return Ok(None);
         }
         if state.cipher.is_none() {
             let (number, tenant) = (KeyNumber(state.entry.key), state.entry.tenant.as_str());
-            state.cipher = Some(self.ground.keys.cipher_of(number, tenant)?);
+            state.cipher = Some(self.context.keys.cipher_of(number, tenant)?);
         }
         Ok(state.cipher.clone())
     }
@@ -258,7 +261,7 @@ impl Segments {
     pub(crate) fn key_of(
         &self,
         session: &Arc<Session>,
-        state: &mut State,
+        state: &mut SessionState,
     ) -> StoreResult<Option<Arc<Cipher>>> {
         match self.cipher_in(state) {
             Ok(cipher) => Ok(cipher),
@@ -274,12 +277,12 @@ impl Segments {
         }
     }
 
-    /// [`Self::note`] for all that was met; answers what the device did not give, and no person
+    /// [`Self::note`] for all that was met; returns what the device did not give, and no person
     /// gave up. That is reported and not kept: another time the device may give it.
     pub(crate) fn note_all(
         &self,
         session: &Arc<Session>,
-        state: &mut State,
+        state: &mut SessionState,
         flaws: Vec<Flaw>,
     ) -> Vec<Gap> {
         let (unread, wrong): (Vec<_>, Vec<_>) = flaws.into_iter().partition(|flaw| flaw.unread);
@@ -289,11 +292,11 @@ impl Segments {
         state.unknown(unread.into_iter().map(Flaw::gap).collect())
     }
 
-    /// Remembers damage of a session, and has it settled when it is new.
+    /// Remembers damage of a session, and has it flushed when it is new.
     pub(crate) fn note(
         &self,
         session: &Arc<Session>,
-        state: &mut State,
+        state: &mut SessionState,
         range: Range,
         reason: &str,
     ) {
@@ -319,10 +322,10 @@ fn sealed_tables(
     file: &dyn File,
     header: &SegmentHeader,
     entry: &SegmentEntry,
-    names: &mut Names,
+    names: &mut SessionNames,
     cipher: Option<&Cipher>,
 ) -> Result<Sealed, LogError> {
-    let sealed = Sealed::of(file, header, entry.bytes, cipher)?;
+    let sealed = Sealed::read(file, header, entry.bytes, cipher)?;
     if sealed.nameless {
         let wrong = |fault| LogError::Fault { byte_offset: FRAMES_AT, fault };
         for frame in whole_frames(file, header, entry, cipher)? {

@@ -11,7 +11,7 @@ use super::super::{
         opened::{OpenSegment, whole_frames},
     },
 };
-use super::{Segments, policy::Policy, settle::is_of_the_store};
+use super::{Segments, flush::is_of_the_store, policy::Policy};
 use crate::{
     env::{File, sync::atomic::Ordering},
     event::{Lsn, Position, Timestamp},
@@ -29,7 +29,7 @@ const SEALED_AT_ONCE: usize = 64;
 pub(crate) type Records = Vec<(Lsn, Record)>;
 
 impl Segments {
-    /// Seals the full segments of sessions that were settled, unless callers write so fast that the
+    /// Seals the full segments of sessions that were flushed, unless callers write so fast that the
     /// processor is wanted elsewhere: sealing saves room, not data.
     pub(crate) fn seal_when_quiet(
         &self,
@@ -45,7 +45,7 @@ impl Segments {
         while let Some((hash, session)) = sessions.pop_first() {
             let mut last = None;
             while let Some(run) = self.full_run(&session).filter(|run| last.as_ref() != Some(run)) {
-                if self.sessions.pressure() > self.ground.options.journal_retained_bytes / 16 {
+                if self.sessions.pressure() > self.context.options.journal_retained_bytes / 16 {
                     sessions.insert(hash, session);
                     self.sessions.backlog.add_full(sessions.into_values());
                     return Ok(());
@@ -68,7 +68,7 @@ impl Segments {
     /// Rule for the segments worth sealing now.
     pub(crate) fn policy(&self, idle: bool) -> Policy {
         let (start, bytes_max) =
-            (self.sessions.journal.start(), self.ground.options.segment_bytes_max);
+            (self.sessions.journal.start(), self.context.options.segment_bytes_max);
         Policy { start, bytes_max, idle }
     }
 
@@ -76,7 +76,7 @@ impl Segments {
     /// proves it against the chain, and lets it take their place.
     pub(crate) fn seal_runs(&self, runs: Vec<(Arc<Session>, Vec<SegmentEntry>)>) -> io::Result<()> {
         let mut runs = runs.into_iter().peekable();
-        while runs.peek().is_some() && !self.ground.closed.load(Ordering::Acquire) {
+        while runs.peek().is_some() && !self.context.closed.load(Ordering::Acquire) {
             let mut written = Vec::new();
             for (session, run) in runs.by_ref().take(SEALED_AT_ONCE) {
                 if let Some(one) = unless_damaged(&session, self.write_sealed(&session, run))? {
@@ -106,7 +106,7 @@ impl Segments {
         let path = self.free_name(session, Position(first.base), start, true)?;
         let cipher = self.cipher(session)?;
         let (bytes, records) = self.encode_sealed(session, &run, start, cipher.as_ref())?;
-        let storage = &self.ground.env.storage;
+        let storage = &self.context.env.storage;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 storage.remove(&path)?;
@@ -131,14 +131,14 @@ impl Segments {
 
     fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
         if written.len() > FEW_SESSIONS_MAX {
-            return self.ground.env.storage.sync_all();
+            return self.context.env.storage.sync_all();
         }
         let mut directories = BTreeSet::new();
         for (session, one) in written {
             one.file.sync()?;
             directories.insert(segment::directory(session.hash));
         }
-        directories.iter().try_for_each(|directory| self.ground.env.storage.sync_dir(directory))
+        directories.iter().try_for_each(|directory| self.context.env.storage.sync_dir(directory))
     }
 
     fn swap(
@@ -182,7 +182,7 @@ impl Segments {
         let redacted = session.state().entry.redacted.clone();
         for entry in run {
             let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
-            let file = self.ground.env.storage.open_read(&path)?;
+            let file = self.context.env.storage.open_read(&path)?;
             let found = SegmentHeader::read(&*file)?;
             header.get_or_insert(found);
             for frame in whole_frames(&*file, &found, entry, cipher.map(|cipher| &**cipher))? {
@@ -190,21 +190,21 @@ impl Segments {
                 records.extend(frame.records().map_err(fault)?);
             }
             if entry.sealed && !redacted.is_empty() {
-                let tables = Sealed::of(&*file, &found, entry.bytes, cipher.map(|one| &**one))?;
+                let tables = Sealed::read(&*file, &found, entry.bytes, cipher.map(|one| &**one))?;
                 known.extend(tables.batches.into_iter().filter(|(_, one)| one.has_no_content()));
             }
         }
         let Some(first) = header else {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
         };
-        let salt = u64::from_le_bytes(self.ground.env.random());
+        let salt = u64::from_le_bytes(self.context.env.random());
         let header = SegmentHeader { salt, start, sealed: true, ..first };
         let end = run.last().map_or(0, |last| last.end);
         check_chains(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
-        let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
-        let compressed = self.ground.options.compression;
-        let bytes = self.ground.keys.with_encryptor(cipher, |encryptor| {
+        let live = keys_live_from(&self.context.count, &*self.context.env.clock);
+        let compressed = self.context.options.compression;
+        let bytes = self.context.keys.with_encryptor(cipher, |encryptor| {
             seal::seal(header, &records, known, live, compressed, encryptor)
         });
         Ok((bytes, records))
@@ -221,7 +221,7 @@ impl Segments {
             let state = session.state();
             let segments = &state.entry.segments;
             let at = segments.iter().position(|segment| Some(segment) == run.last());
-            match (at.and_then(|at| segments.get(at + 1)), state.unsettled.front()) {
+            match (at.and_then(|at| segments.get(at + 1)), state.unflushed.front()) {
                 (Some(next), _) => next.clone(),
                 (None, Some(held)) => return Ok([held.header.chain, held.header.control_chain]),
                 (None, None) => {
@@ -230,7 +230,7 @@ impl Segments {
             }
         };
         let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
-        let header = SegmentHeader::read(&*self.ground.env.storage.open_read(&path)?)?;
+        let header = SegmentHeader::read(&*self.context.env.storage.open_read(&path)?)?;
         Ok([header.chain, header.control_chain])
     }
 }
@@ -290,7 +290,7 @@ fn read_back(
     cipher: Option<&Cipher>,
 ) -> Result<(u64, Sealed), LogError> {
     let header = SegmentHeader::read(file)?;
-    let sealed = Sealed::of(file, &header, entry.bytes, cipher)?;
+    let sealed = Sealed::read(file, &header, entry.bytes, cipher)?;
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
     let mut read = Records::new();
     for frame in whole_frames(file, &header, entry, cipher)? {
@@ -304,7 +304,7 @@ fn read_back(
 
 /// Takes the bodies of redacted events out of records that are to be sealed, the first event of
 /// them at `base`, and with them what batches say of their content: a digest tells whether a guess
-/// is right. Answers these batches: their keys still answer.
+/// is right. Returns these batches: their keys still answer.
 pub(crate) fn leave_out(
     base: Position,
     records: &mut Records,

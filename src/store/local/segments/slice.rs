@@ -9,15 +9,15 @@ use bytes::Bytes;
 use super::super::{
     layout::is_of_the_file,
     session::{
-        Held, Session, State,
+        HeldFrame, Session, SessionState,
         opened::{Flaw, OpenSegment, read_frame},
     },
     wait::blocking,
 };
 use super::{
     Segments,
-    ancestry::{Part, erased_gap},
-    warm::{Group, Place},
+    ancestry::{WrittenPart, erased_gap},
+    read_cache::{Group, GroupPlace},
 };
 use crate::{
     env::{
@@ -35,7 +35,7 @@ use crate::{
     store::{Fill, Gap, Read, Slice, StoreError, StoreResult, rules::entry::is_redacted},
 };
 
-/// Frames of an open segment that start in the same part of so many bytes are read together.
+/// Size of the parts of an open segment: frames that start in the same part are read together.
 const GROUP_BYTES: u64 = 64 << 10;
 /// Bytes of bodies read at once while an instant is looked for.
 const SEARCH_BYTES: usize = 1 << 20;
@@ -43,28 +43,28 @@ const SEARCH_BYTES: usize = 1 << 20;
 const WORK_BYTES: u64 = 512 << 10;
 
 /// Events somewhere: in memory, or in a file.
-enum Source {
+enum EventSource {
     /// A frame that no segment has yet.
-    Memory(Arc<Held>),
+    Memory(Arc<HeldFrame>),
     /// A group of frames that was read lately.
-    Warm(Arc<Group>),
+    Cache(Arc<Group>),
     /// Groups of frames of a segment. `keep` is whether they may be kept in memory.
     File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
 }
 
 /// Missing positions of those one session wrote.
-enum Found {
+enum MissingPositions {
     /// These, or nothing.
     Gaps(Vec<Gap>),
     /// All of it.
     Erased,
 }
 
-impl Source {
+impl EventSource {
     /// Bytes that have to be read and checked.
     fn work(&self) -> u64 {
         match self {
-            Self::Memory(_) | Self::Warm(_) => 0,
+            Self::Memory(_) | Self::Cache(_) => 0,
             Self::File { groups, .. } => {
                 groups.iter().flatten().map(|frame| u64::from(frame.stride)).sum()
             }
@@ -95,7 +95,7 @@ impl Segments {
         }
         let mut taken = Taken::new(range, read);
         let mut all = Vec::new();
-        for Part { writer, range } in parts {
+        for WrittenPart { writer, range } in parts {
             taken.range = range;
             let gaps = match &writer {
                 Some(writer) => {
@@ -107,17 +107,17 @@ impl Segments {
                     found
                 }
                 // The sessions of the lost records are unknown: its creation may be among them.
-                None if self.ground.frozen.load(Ordering::Acquire) => {
+                None if self.context.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
-                    Some(Found::Gaps(vec![Gap { range, reason, accepted_at: None }]))
+                    Some(MissingPositions::Gaps(vec![Gap { range, reason, accepted_at: None }]))
                 }
-                None => Some(Found::Erased),
+                None => Some(MissingPositions::Erased),
             };
             match gaps {
                 None => return Ok(None),
-                Some(Found::Gaps(gaps)) => all.extend(gaps),
-                Some(Found::Erased) if read.allow_gaps => all.push(erased_gap(range)),
-                Some(Found::Erased) => {
+                Some(MissingPositions::Gaps(gaps)) => all.extend(gaps),
+                Some(MissingPositions::Erased) if read.allow_gaps => all.push(erased_gap(range)),
+                Some(MissingPositions::Erased) => {
                     // It may be gone with its parent meanwhile.
                     drop(session.visible()?);
                     return Err(Self::prefix_erased(session, range));
@@ -153,14 +153,14 @@ impl Segments {
         Ok(Some(Slice { events, covered, gaps, tail }))
     }
 
-    /// Takes what one session wrote of the range; answers what is lost of it. `None` when a segment
+    /// Takes what one session wrote of the range; returns what is lost of it. `None` when a segment
     /// was replaced under the read.
     fn take_part(
         &self,
         session: &Arc<Session>,
         read: &Read,
         taken: &mut Taken<'_>,
-    ) -> StoreResult<Option<Found>> {
+    ) -> StoreResult<Option<MissingPositions>> {
         let range = taken.range;
         let first = taken.events.len();
         let (sources, known, segments, cipher, redacted) = {
@@ -168,11 +168,11 @@ impl Segments {
                 // Its key is gone, and who reads of it what another wrote loses no more than this.
                 Err(StoreError::SessionDamaged { gaps, .. }) => {
                     let gaps = gaps.into_iter().filter_map(|gap| clip(gap, range));
-                    return Ok(Some(Found::Gaps(gaps.collect())));
+                    return Ok(Some(MissingPositions::Gaps(gaps.collect())));
                 }
                 opened => opened?,
             };
-            let Some(mut state) = opened else { return Ok(Some(Found::Erased)) };
+            let Some(mut state) = opened else { return Ok(Some(MissingPositions::Erased)) };
             let cipher = self.key_of(session, &mut state)?;
             let left = read.events_max.saturating_sub(taken.events.len());
             let sources = self.sources(&state, range, read.fill, left);
@@ -195,7 +195,7 @@ impl Segments {
         let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
         gone.for_each(|event| event.body = Bytes::from_static(REDACTED));
         if found.is_empty() {
-            return Ok(Some(Found::Gaps(
+            return Ok(Some(MissingPositions::Gaps(
                 known.into_iter().filter_map(|gap| clip(gap, range)).collect(),
             )));
         }
@@ -205,12 +205,18 @@ impl Segments {
         }
         let unread = self.note_all(session, &mut state, found);
         let gaps = state.gaps().into_iter().chain(unread).filter_map(|gap| clip(gap, range));
-        Ok(Some(Found::Gaps(gaps.collect())))
+        Ok(Some(MissingPositions::Gaps(gaps.collect())))
     }
 
     /// Places of the events of the range, in the order the read fills, and no more than it can use:
     /// one event more than fits, so that a cut is seen.
-    fn sources(&self, state: &State, range: Range, fill: Fill, events_max: usize) -> Vec<Source> {
+    fn sources(
+        &self,
+        state: &SessionState,
+        range: Range,
+        fill: Fill,
+        events_max: usize,
+    ) -> Vec<EventSource> {
         let mut budget = (events_max as u64).saturating_add(1);
         let mut sources = Vec::new();
         let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
@@ -240,12 +246,12 @@ impl Segments {
         fill: Fill,
         keep: bool,
         budget: &mut u64,
-        sources: &mut Vec<Source>,
+        sources: &mut Vec<EventSource>,
     ) {
         let mut missing: Vec<Vec<FrameIndex>> = Vec::new();
         let path = |missing| {
             let (path, salt) = (segment.path.clone(), segment.salt);
-            Source::File { path, salt, groups: missing, keep }
+            EventSource::File { path, salt, groups: missing, keep }
         };
         let mut from = segment.index.partition_point(|frame| frame.end() <= range.from);
         let mut to = segment.index.partition_point(|frame| frame.first_position < range.to);
@@ -262,14 +268,14 @@ impl Segments {
             let events = overlap(covered_range(frames), range);
             let Some(first) = frames.first().filter(|_| events > 0) else { continue };
             *budget = budget.saturating_sub(events);
-            let place = Place { salt: segment.salt, byte_offset: first.byte_offset };
-            match self.warm.get(place, frames.len()).filter(|_| keep) {
+            let place = GroupPlace { salt: segment.salt, byte_offset: first.byte_offset };
+            match self.read_cache.get(place, frames.len()).filter(|_| keep) {
                 None => missing.push(frames.to_vec()),
-                Some(warm) => {
+                Some(read_cache) => {
                     if !missing.is_empty() {
                         sources.push(path(std::mem::take(&mut missing)));
                     }
-                    sources.push(Source::Warm(warm));
+                    sources.push(EventSource::Cache(read_cache));
                 }
             }
         }
@@ -281,21 +287,21 @@ impl Segments {
     fn take(
         &self,
         (session, cipher): (&Session, Option<&Cipher>),
-        source: Source,
+        source: EventSource,
         taken: &mut Taken<'_>,
     ) -> StoreResult<Vec<Flaw>> {
         let mut flaws = Vec::new();
         match source {
-            Source::Memory(held) => {
+            EventSource::Memory(held) => {
                 let frame = held.frame();
                 if let Err(fault) = taken.frame(&frame) {
                     let (range, reason) = (frame.header.range(), fault.to_string());
                     flaws.push(Flaw { range, reason, unread: false });
                 }
             }
-            Source::Warm(group) => taken.events(&group.events),
-            Source::File { path, salt, groups, keep } => {
-                let file = match self.ground.env.storage.open_read(&path) {
+            EventSource::Cache(group) => taken.events(&group.events),
+            EventSource::File { path, salt, groups, keep } => {
+                let file = match self.context.env.storage.open_read(&path) {
                     Ok(file) => file,
                     Err(source) if is_of_the_file(&source) => {
                         let unread = unreadable(&source);
@@ -329,7 +335,7 @@ impl Segments {
                     if let Ok(group) = group {
                         let group = Arc::new(group);
                         if keep {
-                            self.warm.keep(Place { salt, byte_offset: from }, &group);
+                            self.read_cache.insert(GroupPlace { salt, byte_offset: from }, &group);
                         }
                         taken.events(&group.events);
                     } else {
@@ -377,10 +383,16 @@ impl Segments {
 }
 
 /// The frames waiting in memory that the range needs.
-fn in_memory(state: &State, range: Range, fill: Fill, budget: &mut u64, sources: &mut Vec<Source>) {
-    let skip = state.unsettled.partition_point(|held| held.header.range().to <= range.from);
-    let end = state.unsettled.partition_point(|held| held.header.first_position < range.to);
-    let mut held = state.unsettled.range(skip..end.max(skip));
+fn in_memory(
+    state: &SessionState,
+    range: Range,
+    fill: Fill,
+    budget: &mut u64,
+    sources: &mut Vec<EventSource>,
+) {
+    let skip = state.unflushed.partition_point(|held| held.header.range().to <= range.from);
+    let end = state.unflushed.partition_point(|held| held.header.first_position < range.to);
+    let mut held = state.unflushed.range(skip..end.max(skip));
     while *budget > 0 {
         let next = match fill {
             Fill::Forward => held.next(),
@@ -390,7 +402,7 @@ fn in_memory(state: &State, range: Range, fill: Fill, budget: &mut u64, sources:
         let events = overlap(held.header.range(), range);
         if events > 0 {
             *budget = budget.saturating_sub(events);
-            sources.push(Source::Memory(held.clone()));
+            sources.push(EventSource::Memory(held.clone()));
         }
     }
 }
@@ -428,7 +440,7 @@ struct Taken<'a> {
     /// Memory for the events of one frame.
     frame: Vec<Event>,
     bytes: usize,
-    /// Given-up ranges of the session that is read: they stay lost, whatever a file has of them.
+    /// Given-up ranges of the session that is read: they stay lost, even where a file has them.
     given_up: Vec<Range>,
     /// A bound was met: what follows is left out.
     full: bool,
@@ -496,7 +508,7 @@ impl<'a> Taken<'a> {
         !self.full
     }
 
-    /// Takes what is whole of frames that are not all whole; answers what is lost of the range.
+    /// Takes what is whole of frames that are not all whole; returns what is lost of the range.
     fn take_whole(
         &mut self,
         session: (SessionHash, Option<&Cipher>),

@@ -7,7 +7,7 @@ use super::{super::session::Session, Segments};
 use crate::{
     event::SessionHash,
     log::{KeyNumber, segment},
-    store::Held,
+    store::HeldEvents,
 };
 
 impl Segments {
@@ -24,7 +24,7 @@ impl Segments {
         self.unlink_deleted(settled);
         self.sessions.backlog.retain_retired(&mut |path, replaced| {
             let gone = replaced < settled;
-            if gone && let Err(error) = self.ground.env.storage.remove(path) {
+            if gone && let Err(error) = self.context.env.storage.remove(path) {
                 tracing::warn!(path, %error, "a replaced segment could not be unlinked");
             }
             !gone
@@ -39,13 +39,13 @@ impl Segments {
         let known = waiting.iter().filter(|(_, (_, generation))| *generation < settled);
         let number = |session: &Session| KeyNumber(session.state().entry.key);
         let numbers: Vec<_> = known.clone().map(|(_, (session, _))| number(session)).collect();
-        let destroyed = self.ground.keys.destroy(&numbers);
+        let destroyed = self.context.keys.destroy(&numbers);
         if let Err(error) = &destroyed {
             tracing::warn!(%error, "keys of deleted sessions are left");
         }
         let goes: BTreeSet<SessionHash> = known.map(|(hash, _)| *hash).collect();
-        let holds = |holds: &[Held]| holds.iter().any(|held| goes.contains(&held.hash));
-        let derived = if goes.is_empty() { Ok(()) } else { self.shelf.destroy(&holds) };
+        let holds = |holds: &[HeldEvents]| holds.iter().any(|held| goes.contains(&held.hash));
+        let derived = if goes.is_empty() { Ok(()) } else { self.derived_files.destroy(&holds) };
         if let Err(error) = &derived {
             tracing::warn!(%error, "derived files of deleted sessions are left");
         }
@@ -75,7 +75,7 @@ impl Segments {
         session: SessionHash,
         but: &BTreeSet<String>,
     ) -> io::Result<()> {
-        let (storage, directory) = (&self.ground.env.storage, segment::directory(session));
+        let (storage, directory) = (&self.context.env.storage, segment::directory(session));
         let names = match storage.list(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             names => names?,

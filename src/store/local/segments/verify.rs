@@ -9,7 +9,7 @@ use crate::{
     event::{Lsn, Position, Range, pace},
     log::{
         Chain, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
-        scan::{Piece, Scan, scan_file},
+        scan::{Scan, ScanPiece, scan_file},
         seal::{self, Sealed},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
@@ -49,7 +49,7 @@ const UNKNOWN: Chain = Chain([0; 32]);
 impl Segments {
     /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
     /// lacks is no damage: then it is read again. What the device does not give is reported like
-    /// any other damage, and not kept: another time it may. Answers what else the file system
+    /// any other damage, and not kept: another time it may. Returns what else the file system
     /// refused.
     pub(crate) fn verify_session(
         &self,
@@ -70,7 +70,7 @@ impl Segments {
         }
     }
 
-    /// Answers whether the session stayed as it was while it was read.
+    /// Returns whether the session stayed as it was while it was read.
     fn verify_once(
         &self,
         session: &Arc<Session>,
@@ -96,7 +96,7 @@ impl Segments {
                 Err(error @ StoreError::Io { .. }) => return Err(error),
                 other => other.unwrap_or_default(),
             };
-            (state.entry.clone(), state.unsettled.iter().cloned().collect::<Vec<_>>())
+            (state.entry.clone(), state.unflushed.iter().cloned().collect::<Vec<_>>())
         };
         let begin = || Chain::events_of(session.hash);
         let mut walk = Walk {
@@ -152,7 +152,7 @@ impl Segments {
         Ok(true)
     }
 
-    /// Verifies a session, and tells how it stands to a receipt.
+    /// Verifies a session and compares it with a receipt.
     pub(crate) fn verify_head(
         &self,
         session: &Arc<Session>,
@@ -198,7 +198,7 @@ impl Segments {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
         let cipher = walk.cipher.clone();
         let found = || -> Result<(Scan, Option<Fault>), LogError> {
-            let handle = self.ground.env.storage.open_read(&path)?;
+            let handle = self.context.env.storage.open_read(&path)?;
             handle.evict()?;
             let header = SegmentHeader::read(&*handle)?;
             let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
@@ -208,7 +208,7 @@ impl Segments {
             header.check_key(cipher.as_ref().map(|cipher| cipher.number())).map_err(wrong)?;
             let (end, tables) = match file.sealed {
                 false => (file.bytes, None),
-                true => match Sealed::of(&*handle, &header, file.bytes, cipher.as_deref()) {
+                true => match Sealed::read(&*handle, &header, file.bytes, cipher.as_deref()) {
                     Ok(_) => (seal::frames_end(&*handle, &header, file.bytes)?, None),
                     Err(LogError::Fault { fault, .. }) => (file.bytes, Some(fault)),
                     Err(error) => return Err(error),
@@ -232,7 +232,7 @@ impl Segments {
 }
 
 impl Walk {
-    /// Continues behind a segment that says nothing; answers what it holds.
+    /// Continues behind a segment that says nothing; returns what it holds.
     fn skip(&mut self, file: &SegmentEntry) -> Range {
         (self.position, self.chain) = (Position(file.end), UNKNOWN);
         Range::new(Position(file.base), Position(file.end))
@@ -243,10 +243,10 @@ impl Walk {
         let mut wrong = None;
         for piece in found.pieces {
             match piece {
-                Piece::Bad { byte_offset, fault, .. } => {
+                ScanPiece::Bad { byte_offset, fault, .. } => {
                     wrong.get_or_insert((byte_offset, fault));
                 }
-                Piece::Frame { frame, byte_offset } => {
+                ScanPiece::Frame { frame, byte_offset } => {
                     let first = frame.header.first_position;
                     if let Some(wrong) = wrong.take() {
                         self.wrong(Range::new(self.position.min(first), first), path, wrong);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet, btree_map::Entry as Place};
 
-use super::Origin;
+use super::ForkOrigin;
 use crate::{
     event::{Incarnation, SessionHash, SessionId, SessionKey},
     log::Entry,
@@ -29,8 +29,8 @@ pub(crate) type Births = BTreeMap<SessionHash, Birth>;
 impl Birth {
     /// That of a session, when it is a fork.
     pub(crate) fn from_entry(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
-        let origin = Origin::from_lineage(&key.scope, entry.lineage.as_ref()?);
-        let hash = SessionHash::of(key, Incarnation(entry.incarnation));
+        let origin = ForkOrigin::from_lineage(&key.scope, entry.lineage.as_ref()?);
+        let hash = SessionHash::new(key, Incarnation(entry.incarnation));
         let gone = entry.stage.is_discarded() || entry.stage.is_reclaimed();
         Some((hash, Self { parent: origin.hash, session: key.session.clone(), gone }))
     }
@@ -71,7 +71,7 @@ impl Forks {
         forks
     }
 
-    /// Notes a fork; answers whether it is the first of its parent.
+    /// Notes a fork; returns whether it is the first of its parent.
     pub(crate) fn add(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
         assert_ne!(parent, child, "no session is a fork of itself");
         let children = self.children.entry(parent).or_default();
@@ -79,7 +79,7 @@ impl Forks {
         children.len() == 1
     }
 
-    /// Forgets a fork; answers whether it was the last of its parent.
+    /// Forgets a fork; returns whether it was the last of its parent.
     pub(crate) fn release(&mut self, parent: SessionHash, child: SessionHash) -> bool {
         let Place::Occupied(mut children) = self.children.entry(parent) else { return false };
         let last = children.get_mut().remove(&child).is_some() && children.get().is_empty();

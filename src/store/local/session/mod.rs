@@ -1,4 +1,4 @@
-//! One session in memory: what is durable, what is on its way, and what waits to be settled. It
+//! One session in memory: what is durable, what is on its way, and what waits to be flushed. It
 //! must not do I/O; `read` opens its files.
 
 pub(super) mod forks;
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// So many frames between two settlings are worth keeping the room for, and not too much of it.
+/// Most waiting frames of a session for which the allocated list is kept between two flushes.
 const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
 
 /// A session of the store.
@@ -36,24 +36,25 @@ pub(super) struct Session {
     pub(super) key: SessionKey,
     pub(super) hash: SessionHash,
     /// The point it continues from, when it is a fork.
-    pub(super) origin: Option<Origin>,
-    state: Mutex<State>,
+    pub(super) origin: Option<ForkOrigin>,
+    state: Mutex<SessionState>,
     tail: watch::Sender<Position>,
     /// The count of changes in which it waits to be handed out as changed; 0 is none.
     pub(super) noted: AtomicU64,
 }
 
 /// The point a fork continues from.
-pub(super) struct Origin {
+pub(super) struct ForkOrigin {
     pub(super) base: Position,
     pub(super) chain: Chain,
     pub(super) hash: SessionHash,
     pub(super) parent: Option<SessionKey>,
-    /// The parent as it was found last: a session that rested is another object when it wakes.
+    /// The parent as it was found last: a session that was evicted is another object once it is
+    /// loaded.
     pub(super) found: Mutex<Weak<Session>>,
 }
 
-impl Origin {
+impl ForkOrigin {
     pub(super) fn from_lineage(scope: &Scope, lineage: &Lineage) -> Self {
         let session = SessionId::new(&lineage.parent).ok();
         let parent = session.map(|session| SessionKey { scope: scope.clone(), session });
@@ -62,7 +63,7 @@ impl Origin {
         Self {
             base: Position(lineage.position),
             chain: Chain(lineage.chain),
-            hash: parent.as_ref().map_or(unknown, |parent| SessionHash::of(parent, incarnation)),
+            hash: parent.as_ref().map_or(unknown, |parent| SessionHash::new(parent, incarnation)),
             parent,
             found: Mutex::new(rank::FOUND, Weak::new()),
         }
@@ -70,24 +71,24 @@ impl Origin {
 }
 
 /// Variable state of a session. `entry` is durable; `ahead` is not yet.
-pub(super) struct State {
-    /// The entry behind the last durable frame; its segments as of the last settling.
+pub(super) struct SessionState {
+    /// The entry behind the last durable frame; its segments as of the last flush.
     pub(super) entry: Entry,
     /// Its durable part, and the place of that.
     pub(super) durable: Durable,
-    /// True if it is in the list of sessions to be settled.
+    /// True if it is in the list of sessions to be flushed.
     pub(super) listed: bool,
     /// Its state behind the queued frames; `None` while none is queued. Boxed: new memory is in the
     /// cache, that of a session not written to for a while is not.
     pub(super) ahead: Option<Box<InFlight>>,
-    /// Durable frames that no settled segment holds. Readers share them; and where many wait,
+    /// Durable frames that no flushed segment holds. Readers share them; and where many wait,
     /// room for more is made without copying them while writers wait.
-    pub(super) unsettled: VecDeque<Arc<Held>>,
-    /// Its files and id tables, once a caller asked.
+    pub(super) unflushed: VecDeque<Arc<HeldFrame>>,
+    /// Its files and id tables, once they were opened.
     pub(super) opened: Option<Opened>,
-    /// Reason for which its frames were not written to its segment at the last settling.
+    /// Reason for which its frames were not written to its segment at the last flush.
     pub(super) unwritable: Option<Unwritable>,
-    /// The number in the journal behind which nothing of it stands, once it was given up.
+    /// Last log sequence number that the journal has of it, once it was given up.
     pub(super) leaves_behind: Option<Lsn>,
     /// Its key, once it was needed.
     pub(super) cipher: Option<Arc<Cipher>>,
@@ -102,7 +103,7 @@ pub(super) enum Durable {
     Fresh,
     /// The settled files have its entry.
     Settled,
-    /// The settled files have this entry; frames that changed it since wait to be settled.
+    /// The settled files have this entry; frames that changed it since wait to be flushed.
     Behind(Box<Entry>),
 }
 
@@ -110,7 +111,7 @@ pub(super) enum Durable {
 pub(super) struct Unwritable {
     /// Error of the file system.
     pub(super) error: String,
-    /// So many frames wait that it takes no more.
+    /// Too many frames wait: it takes no more.
     pub(super) full: bool,
 }
 
@@ -123,13 +124,13 @@ pub(super) struct InFlight {
 
 /// A durable frame in memory.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct HeldFrame {
     pub(super) header: FrameHeader,
     pub(super) payload: Bytes,
     pub(super) first_time: Timestamp,
 }
 
-impl Held {
+impl HeldFrame {
     /// The frame as it was written, in plaintext.
     pub(super) fn frame(&self) -> Frame {
         Frame { header: self.header, payload: self.payload.clone() }
@@ -145,13 +146,13 @@ impl Session {
     ) -> Arc<Self> {
         let tail = watch::channel(Position(entry.tail)).0;
         let origin =
-            entry.lineage.as_ref().map(|lineage| Origin::from_lineage(&key.scope, lineage));
-        let state = State {
+            entry.lineage.as_ref().map(|lineage| ForkOrigin::from_lineage(&key.scope, lineage));
+        let state = SessionState {
             entry,
             durable,
             listed: false,
             ahead: None,
-            unsettled: VecDeque::new(),
+            unflushed: VecDeque::new(),
             opened: None,
             unwritable: None,
             leaves_behind: None,
@@ -161,17 +162,17 @@ impl Session {
         Arc::new(Self { key, hash, origin, state, tail, noted })
     }
 
-    /// A session that is settled, as its entry says.
+    /// A session that is flushed, as its entry says.
     pub(super) fn settled(key: SessionKey, entry: Entry) -> Arc<Self> {
-        let hash = SessionHash::of(&key, Incarnation(entry.incarnation));
+        let hash = SessionHash::new(&key, Incarnation(entry.incarnation));
         Self::new(key, hash, entry, Durable::Settled)
     }
 
     /// Its entry, packed, when that is all there is to keep of it.
     pub(super) fn packed(&self) -> Option<Packed> {
         let state = self.state();
-        (state.rests() && !self.is_watched())
-            .then(|| Packed::of(&state.entry, &state.entry.encode()))
+        (state.is_evictable() && !self.is_watched())
+            .then(|| Packed::from_entry(&state.entry, &state.entry.encode()))
     }
 
     /// True if a caller waits for new events.
@@ -181,7 +182,7 @@ impl Session {
 
     /// The state; the lock is short and never held across an await or a sync.
     #[cfg_attr(debug_assertions, track_caller)]
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
     }
 
@@ -194,8 +195,8 @@ impl Session {
         self.tail.subscribe()
     }
 
-    /// Makes durable frames visible, at that count of time. Answers whether the session must be
-    /// listed for settling.
+    /// Makes durable frames visible, at that count of time. Returns whether the session must be
+    /// listed for flushing.
     pub(super) fn publish(
         &self,
         frames: impl Iterator<Item = (Frame, Option<Effect>)>,
@@ -229,7 +230,7 @@ impl Session {
     }
 
     /// The session as a reader may know it.
-    pub(super) fn visible(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+    pub(super) fn visible(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() {
             return Err(self.not_found());
@@ -239,7 +240,7 @@ impl Session {
     }
 
     /// The session as a caller may know it that restores or discards it.
-    pub(super) fn restorable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+    pub(super) fn restorable(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() {
             return Err(self.not_found());
@@ -249,7 +250,7 @@ impl Session {
     }
 
     /// The session while its files are there, deleted or not.
-    pub(super) fn kept_whole(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+    pub(super) fn kept_whole(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() || state.entry.stage.is_reclaimed() {
             return Err(self.not_found());
@@ -259,31 +260,31 @@ impl Session {
 
     /// The session as a fork of it may read it, though other callers may not; `None` once it was
     /// erased.
-    pub(super) fn readable_by_forks(&self) -> Option<MutexGuard<'_, State>> {
+    pub(super) fn readable_by_forks(&self) -> Option<MutexGuard<'_, SessionState>> {
         Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
     }
 
-    pub(super) fn damaged(&self, state: &State) -> StoreError {
+    pub(super) fn damaged(&self, state: &SessionState) -> StoreError {
         self.damaged_with(state, Vec::new())
     }
 
     /// [`Self::damaged`], with gaps beside those that are known of it.
-    pub(super) fn damaged_with(&self, state: &State, more: Vec<Gap>) -> StoreError {
+    pub(super) fn damaged_with(&self, state: &SessionState, more: Vec<Gap>) -> StoreError {
         let mut missing = state.unread();
         missing.extend(state.unknown(more));
         state.entry.damaged(&self.key.session, missing)
     }
 
-    pub(super) fn info(&self, state: &State) -> SessionInfo {
+    pub(super) fn info(&self, state: &SessionState) -> SessionInfo {
         SessionInfo { damage: state.gaps(), ..state.entry.info(&self.key) }
     }
 }
 
-impl State {
+impl SessionState {
     /// Makes a durable frame a part of the session, at that count of time: live and in a replay.
     pub(super) fn publish(&mut self, frame: Frame, effect: &Effect, counted: Timestamp) {
         let Frame { header, payload } = frame;
-        self.keep_settled();
+        self.keep_flushed();
         apply(&mut self.entry, effect, counted);
         debug_assert_eq!(effect.end_lsn, header.end_lsn(), "an effect ends with its frame");
         if matches!(self.durable, Durable::Creating) && effect.is_creation() {
@@ -295,7 +296,7 @@ impl State {
         // Searches by time bisect frames: what is said aside does not run ahead of events.
         let written = Timestamp(self.entry.updated_at);
         let first_time = if effect.aside { written } else { effect.at };
-        self.unsettled.push_back(Arc::new(Held { header, payload, first_time }));
+        self.unflushed.push_back(Arc::new(HeldFrame { header, payload, first_time }));
         if self.ahead.as_mut().is_some_and(|ahead| ahead.end.forget(effect)) {
             self.ahead = None;
         }
@@ -346,8 +347,8 @@ impl State {
         }
     }
 
-    /// True if all of it is settled.
-    pub(super) fn is_settled(&self) -> bool {
+    /// True if all of it is flushed.
+    pub(super) fn is_flushed(&self) -> bool {
         matches!(self.durable, Durable::Settled)
     }
 
@@ -358,38 +359,38 @@ impl State {
 
     /// Takes away the first frames that wait. A session that is written to all the time keeps the
     /// room for the next.
-    pub(super) fn take_settled(&mut self, frames: usize) -> VecDeque<Arc<Held>> {
+    pub(super) fn take_flushed(&mut self, frames: usize) -> VecDeque<Arc<HeldFrame>> {
         // A deletion may have dropped frames since.
-        let frames = frames.min(self.unsettled.len());
+        let frames = frames.min(self.unflushed.len());
         if KEPT_FRAMES.contains(&frames) {
-            return self.unsettled.drain(..frames).collect();
+            return self.unflushed.drain(..frames).collect();
         }
-        let rest = self.unsettled.split_off(frames);
-        std::mem::replace(&mut self.unsettled, rest)
+        let rest = self.unflushed.split_off(frames);
+        std::mem::replace(&mut self.unflushed, rest)
     }
 
     /// Bytes of the frames that no segment has yet.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        self.unsettled.iter().map(|held| held.header.stride()).sum()
+        self.unflushed.iter().map(|held| held.header.stride()).sum()
     }
 
-    /// Lists it for the next settling; answers whether it was not listed yet.
+    /// Lists it for the next flush; returns whether it was not listed yet.
     pub(super) fn list(&mut self) -> bool {
-        !self.unsettled.is_empty() && !std::mem::replace(&mut self.listed, true)
+        !self.unflushed.is_empty() && !std::mem::replace(&mut self.listed, true)
     }
 
     /// A waiting frame has a copy further on in the journal.
     pub(super) fn copied(&mut self, copy: &FrameHeader) {
-        for held in &mut self.unsettled {
+        for held in &mut self.unflushed {
             if held.header.first_lsn == copy.first_lsn {
                 Arc::make_mut(held).header.copy_lsn = copy.copy_lsn;
             }
         }
     }
 
-    /// Keeps the entry as it was settled before the first frame that waits changes it.
-    pub(super) fn keep_settled(&mut self) {
-        if self.is_settled() {
+    /// Keeps the entry as it was flushed before the first frame that waits changes it.
+    pub(super) fn keep_flushed(&mut self) {
+        if self.is_flushed() {
             self.durable = Durable::Behind(Box::new(self.entry.clone()));
         }
     }
@@ -437,15 +438,15 @@ impl State {
         self.entry.is_degraded() || !self.unread().is_empty()
     }
 
-    /// True if its entry is its whole state: it is settled, its files are closed, and it is not
+    /// True if its entry is its whole state: it is flushed, its files are closed, and it is not
     /// being removed.
-    fn rests(&self) -> bool {
+    fn is_evictable(&self) -> bool {
         let leaves = self.leaves_behind.is_some();
-        let waits = self.listed || self.is_in_flight() || !self.unsettled.is_empty() || leaves;
-        self.is_settled() && !waits && self.opened.is_none()
+        let waits = self.listed || self.is_in_flight() || !self.unflushed.is_empty() || leaves;
+        self.is_flushed() && !waits && self.opened.is_none()
     }
 
-    /// Remembers a damaged range, once; answers whether it is new.
+    /// Remembers a damaged range, once; returns whether it is new.
     pub(super) fn damage(&mut self, range: Range, reason: &str) -> bool {
         let before = self.entry.damage.len();
         for entry in self.entries_mut() {
@@ -488,5 +489,5 @@ pub(super) fn hash_of(entry: &Entry) -> Option<SessionHash> {
     let (tenant, user) = (TenantId::new(&entry.tenant).ok()?, UserId::new(&entry.user).ok()?);
     let session = SessionId::new(&entry.session).ok()?;
     let key = SessionKey { scope: Scope { tenant, user }, session };
-    Some(SessionHash::of(&key, Incarnation(entry.incarnation)))
+    Some(SessionHash::new(&key, Incarnation(entry.incarnation)))
 }

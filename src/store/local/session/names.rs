@@ -6,19 +6,19 @@ use std::collections::HashMap;
 use crate::{
     event::{Lsn, Position, Range, Timestamp},
     log::{Control, KnownBatch, Record, segment::name_hash},
-    store::rules::{Effect, Name, names::minted},
+    store::rules::{Effect, StoredId, names::minted},
 };
 
 /// Ids and batch keys, each with its place.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct SessionNames {
     ids: HashMap<[u8; 16], Position>,
     /// Minted ids that `ids` lacks.
     later: Vec<([u8; 16], Position)>,
     pub(crate) batches: HashMap<String, (Timestamp, KnownBatch)>,
 }
 
-impl Names {
+impl SessionNames {
     /// Adds the names of a frame's records, the first event of which is at `first`.
     pub(crate) fn add(&mut self, first: Position, records: &[(Lsn, Record)]) {
         let mut position = first;
@@ -37,8 +37,8 @@ impl Names {
         for (n, name) in (0..).zip(&effect.names) {
             let position = first.plus(n);
             match *name {
-                Name::Given(hash) => drop(self.ids.insert(hash, position)),
-                Name::Minted(bits) => self.later.push((bits, position)),
+                StoredId::Given(hash) => drop(self.ids.insert(hash, position)),
+                StoredId::Minted(bits) => self.later.push((bits, position)),
             }
         }
         if let Some(batch) = effect.batch() {
@@ -69,20 +69,23 @@ mod tests {
     fn a_minted_id_is_found_by_its_text() {
         let (id, name) = mint(Timestamp(1_700_000_000_000_000), [7; 10]);
         assert_eq!(id.as_str(), "evt_018bcfe56800770787070707070707070"[..36].to_owned());
-        let Name::Minted(bits) = name else { panic!("minted ids are kept as bits") };
-        let mut names = Names { later: vec![(bits, Position(3))], ..Names::default() };
+        let StoredId::Minted(bits) = name else { panic!("minted ids are kept as bits") };
+        let mut names =
+            SessionNames { later: vec![(bits, Position(3))], ..SessionNames::default() };
         assert_eq!(names.find(&name_hash(id.as_str())), Some(Position(3)));
         assert_eq!(names.find(&name_hash("evt_other")), None);
     }
 
     /// Names of eight events, given and minted by turns.
-    fn eight() -> (Names, Vec<[u8; 16]>) {
-        let (mut names, mut hashes) = (Names::default(), Vec::new());
+    fn eight() -> (SessionNames, Vec<[u8; 16]>) {
+        let (mut names, mut hashes) = (SessionNames::default(), Vec::new());
         for n in 0..8 {
             let (id, name) = mint(Timestamp(1_700_000_000_000_000), [n; 10]);
             let hash = name_hash(id.as_str());
             match name {
-                Name::Minted(bits) if n % 2 == 0 => names.later.push((bits, Position(n.into()))),
+                StoredId::Minted(bits) if n % 2 == 0 => {
+                    names.later.push((bits, Position(n.into())))
+                }
                 _ => drop(names.ids.insert(hash, Position(n.into()))),
             }
             hashes.push(hash);
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_a_table_of_their_own_are_forgotten_and_no_others() {
+    fn only_names_that_a_segment_has_a_table_of_are_forgotten() {
         for looked_before in [false, true] {
             for (from, to) in [(0, 0), (0, 8), (2, 5), (3, 4), (4, 5), (7, 9), (8, 20)] {
                 let (mut names, hashes) = eight();

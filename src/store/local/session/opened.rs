@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::names::Names;
+use super::names::SessionNames;
 use crate::{
     env::File,
     event::{Position, Range, SessionHash, Timestamp},
@@ -13,7 +13,7 @@ use crate::{
         Cipher, Fault, Frame, FrameHeader, KnownBatch, LogError, SegmentEntry,
         frame::HEADER_BYTES,
         journal::read as read_bytes,
-        scan::{Piece, scan},
+        scan::{ScanPiece, scan},
         seal::{self, Sealed},
         segment::{FRAMES_AT, FrameIndex, SegmentHeader},
     },
@@ -23,8 +23,8 @@ use crate::{
 /// A session's files and names, in memory while it is in use.
 pub(crate) struct Opened {
     pub(crate) segments: Vec<OpenSegment>,
-    /// Names in segments that are not sealed, and in frames not settled yet.
-    pub(crate) names: Names,
+    /// Names in segments that are not sealed, and in frames not flushed yet.
+    pub(crate) names: SessionNames,
     /// When a caller asked for it last, by the clock that never goes back.
     pub(crate) used_at: Duration,
     /// Positions the device could not read of its files; the next to open them may get them.
@@ -70,7 +70,7 @@ impl Opened {
     /// That of a session without a file, at `now`.
     pub(crate) fn new(now: Duration) -> Self {
         let (segments, unread) = (Vec::new(), Vec::new());
-        Self { segments, names: Names::default(), used_at: now, unread }
+        Self { segments, names: SessionNames::default(), used_at: now, unread }
     }
 
     /// A sealed segment took the place of a run of others; its names are in its own table, if it
@@ -104,7 +104,7 @@ impl Opened {
             .map(|(_, batch)| batch)
     }
 
-    /// A settled segment grew, or is new.
+    /// A flushed segment grew, or is new.
     pub(crate) fn settled(
         &mut self,
         file: &SegmentEntry,
@@ -168,10 +168,10 @@ pub(crate) fn whole_frames(
         return Err(LogError::Fault { byte_offset: found.end, fault });
     }
     let whole = |piece| match piece {
-        Piece::Frame { frame, byte_offset } => {
+        ScanPiece::Frame { frame, byte_offset } => {
             frame.decrypt(cipher).map_err(|fault| LogError::Fault { byte_offset, fault })
         }
-        Piece::Bad { byte_offset, fault, .. } => Err(LogError::Fault { byte_offset, fault }),
+        ScanPiece::Bad { byte_offset, fault, .. } => Err(LogError::Fault { byte_offset, fault }),
     };
     found.pieces.into_iter().map(whole).collect()
 }

@@ -1,6 +1,6 @@
 //! A backup: a copy of everything as it was at one moment, made while others write. The moment is
-//! a place of the journal. What was settled up to it is named by a settled file of the copy's own,
-//! and of the segments it names none is unlinked meanwhile; what was not settled yet is in the
+//! a place of the journal. What was flushed up to it is named by a settled file of the copy's own,
+//! and of the segments it names none is unlinked meanwhile; what was not flushed yet is in the
 //! copy's journal. It must not hold up an append, nor write anything here.
 
 use std::{io, sync::Arc};
@@ -8,10 +8,10 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 
 use super::super::{
-    journal::place::Place,
+    journal::place::JournalPlace,
     layout::{STORE, journal_path, keys_path, settled_path},
     segments::pins::Pin,
-    session::{Durable, Held, Session, hash_of},
+    session::{Durable, HeldFrame, Session, hash_of},
 };
 use super::Upkeep;
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         scan::WATERMARK_ALIGN_BYTES,
         segment, settled_header,
     },
-    store::{Backup, Part, StoreError, StoreResult},
+    store::{Backup, FilePart, StoreError, StoreResult},
 };
 
 /// Bytes that are handed out at once.
@@ -49,7 +49,7 @@ struct Moment<'a> {
 }
 
 /// Takes parts of files.
-type Take<'a> = &'a mut dyn FnMut(Part) -> io::Result<()>;
+type Take<'a> = &'a mut dyn FnMut(FilePart) -> io::Result<()>;
 
 fn failed(source: io::Error) -> StoreError {
     StoreError::Io { doing: "making a backup", source }
@@ -58,24 +58,24 @@ fn failed(source: io::Error) -> StoreError {
 impl Upkeep {
     /// Hands out a copy of everything acknowledged so far, file by file, `STORE` last.
     pub(crate) fn backup(&self, take: Take<'_>) -> StoreResult<Backup> {
-        if self.ground.frozen.load(Ordering::Acquire) {
+        if self.context.frozen.load(Ordering::Acquire) {
             let reason = "acknowledged records are lost and name no session: copy the directory \
                           as it is, and repair it first";
             return Err(StoreError::ReadOnly { reason: reason.to_owned() });
         }
-        if let Err(error) = self.clearing.settle(false) {
+        if let Err(error) = self.removal.flush(false) {
             // What waits is copied from memory.
-            tracing::warn!(%error, "a backup begins with what could not be settled");
+            tracing::warn!(%error, "a backup begins with what could not be flushed");
         }
         let Some(moment) = self.moment().map_err(failed)? else { return Err(StoreError::Busy) };
         let mut backup = Backup {
-            store: self.ground.store.id,
+            store: self.context.store.id,
             at: moment.at,
             sessions: moment.sessions,
             damaged: 0,
-            key: self.ground.keys.in_force(),
+            key: self.context.keys.in_force(),
         };
-        let mut take = |part: Part| match moment.pin.is_valid() {
+        let mut take = |part: FilePart| match moment.pin.is_valid() {
             true => take(part),
             false => Err(io::Error::other(
                 "something was erased or redacted meanwhile and must not be in a copy, or went to \
@@ -94,8 +94,8 @@ impl Upkeep {
         hand_out(&settled_path(0), &moment.settled, take)?;
         let bytes = &moment.settled;
         let read = |from: u64, to: u64| Ok(part_of(bytes, from, to));
-        let own = self.ground.keys.own().map(|own| &**own);
-        let settled = Settled::of(self.ground.store.id, own, &read)?;
+        let own = self.context.keys.own().map(|own| &**own);
+        let settled = Settled::read(self.context.store.id, own, &read)?;
         let mut copied = Ok(());
         let each = &mut |_, entry: Entry, _: &[u8]| {
             if copied.is_ok() {
@@ -126,7 +126,7 @@ impl Upkeep {
     }
 
     /// A segment, as far as it is believed. What the device refuses to read are bytes in the copy
-    /// that no checksum fits: damage there as here. Answers whether there is none.
+    /// that no checksum fits: damage there as here. Returns whether there is none.
     fn hand_out_segment(
         &self,
         session: SessionHash,
@@ -134,7 +134,7 @@ impl Upkeep {
         take: Take<'_>,
     ) -> io::Result<bool> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
-        let file = match self.ground.env.storage.open_read(&path) {
+        let file = match self.context.env.storage.open_read(&path) {
             // It was lost before, and the copy says so as this store does; or its session was
             // deleted, and is not read again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -147,25 +147,25 @@ impl Upkeep {
             let Reading { bytes, holes } = read_around(&*file, at, to)?;
             at = to;
             whole &= !holes.any();
-            take(Part { path: path.clone(), bytes })?;
+            take(FilePart { path: path.clone(), bytes })?;
         }
         Ok(whole)
     }
 
     /// Everything at one moment; `None` while a session is being erased.
     fn moment(&self) -> io::Result<Option<Moment<'_>>> {
-        // Nothing is settled, sealed away or erased meanwhile; appends continue.
-        let _settling = self.segments.settling.lock();
+        // Nothing is flushed, sealed away or erased meanwhile; appends continue.
+        let _flushing = self.segments.flushing.lock();
         let pin = Pin::new(&self.segments.pins);
         let place = self.sessions.journal.place();
-        let own = self.ground.keys.own();
-        let told = self.ground.count_state();
-        let copy = Place { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
+        let own = self.context.keys.own();
+        let told = self.context.count_state();
+        let copy = JournalPlace { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
         let delta: Delta = self.sessions.delta(false, copy, told);
-        let salt = u64::from_le_bytes(self.ground.env.random());
-        let mut settled = settled_header(self.ground.store.id, salt, own.is_some());
+        let salt = u64::from_le_bytes(self.context.env.random());
+        let mut settled = settled_header(self.context.store.id, salt, own.is_some());
         let mut sessions = 0;
-        self.ground.keys.with_encryptor(own, |encryptor| {
+        self.context.keys.with_encryptor(own, |encryptor| {
             let mut chunks = Chunks::new((salt, SETTLED_AT), 1, &delta, encryptor);
             self.sessions.catalogue().each_settled(&mut |entry| {
                 sessions += 1;
@@ -173,9 +173,9 @@ impl Upkeep {
             });
             chunks.finish(&mut settled);
         });
-        let awake = self.sessions.catalogue().awake_all();
+        let loaded = self.sessions.catalogue().all_loaded();
         let mut frames = Vec::new();
-        for session in awake {
+        for session in loaded {
             let Some((held, fresh)) = waiting(&session, place.lsn) else { return Ok(None) };
             sessions += u64::from(fresh && !held.is_empty());
             frames.extend(held.into_iter().map(|one| (Arc::clone(&session), one)));
@@ -184,16 +184,20 @@ impl Upkeep {
         frames.sort_by_key(|(_, held)| held.header.first_lsn);
         let journal = self.journal_of(frames, place.lsn)?;
         // Behind the place: a key is durable before anything is written under it.
-        let (store, keys) = self.ground.keys.copy()?;
+        let (store, keys) = self.context.keys.copy()?;
         let at = Timestamp(delta.at);
         Ok(Some(Moment { pin, at, sessions, settled: settled.into(), journal, keys, store }))
     }
 
     /// A journal of one file that holds copies of frames, behind the number `lsn`.
-    fn journal_of(&self, frames: Vec<(Arc<Session>, Arc<Held>)>, lsn: Lsn) -> io::Result<Vec<u8>> {
-        let salt = u64::from_le_bytes(self.ground.env.random());
+    fn journal_of(
+        &self,
+        frames: Vec<(Arc<Session>, Arc<HeldFrame>)>,
+        lsn: Lsn,
+    ) -> io::Result<Vec<u8>> {
+        let salt = u64::from_le_bytes(self.context.env.random());
         let header = JournalHeader {
-            store: self.ground.store.id,
+            store: self.context.store.id,
             salt,
             order: ORDER,
             start: self.sessions.journal.start(),
@@ -211,7 +215,7 @@ impl Upkeep {
             let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             let frame =
-                self.ground.keys.with_encryptor(cipher.as_ref(), encrypted).unwrap_or(frame);
+                self.context.keys.with_encryptor(cipher.as_ref(), encrypted).unwrap_or(frame);
             let header = FrameHeader { copy_lsn: next, synced_lsn: next, ..frame.header };
             header.write(salt, &frame.payload, &mut bytes);
             next = Lsn(next.0 + 1);
@@ -225,14 +229,14 @@ impl Upkeep {
     }
 }
 
-/// Frames of a session that wait to be settled, as far as they lie before a number, and whether no
+/// Frames of a session that wait to be flushed, as far as they lie before a number, and whether no
 /// settled file names it. `None` for one that is being erased.
-fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<Held>>, bool)> {
+fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<HeldFrame>>, bool)> {
     let state = session.state();
-    if state.entry.stage.is_erased() && !state.unsettled.is_empty() {
+    if state.entry.stage.is_erased() && !state.unflushed.is_empty() {
         return None;
     }
-    let held = state.unsettled.iter().filter(|one| one.header.end_lsn() <= before);
+    let held = state.unflushed.iter().filter(|one| one.header.end_lsn() <= before);
     Some((held.cloned().collect(), matches!(state.durable, Durable::Fresh)))
 }
 
@@ -264,9 +268,9 @@ fn part_of(bytes: &Bytes, from: u64, to: u64) -> Bytes {
 /// Hands out a file that is in memory.
 fn hand_out(path: &str, bytes: &[u8], take: Take<'_>) -> io::Result<()> {
     if bytes.is_empty() {
-        return take(Part { path: path.to_owned(), bytes: Bytes::new() });
+        return take(FilePart { path: path.to_owned(), bytes: Bytes::new() });
     }
     bytes.chunks(PART_BYTES).try_for_each(|part| {
-        take(Part { path: path.to_owned(), bytes: Bytes::copy_from_slice(part) })
+        take(FilePart { path: path.to_owned(), bytes: Bytes::copy_from_slice(part) })
     })
 }

@@ -1,5 +1,5 @@
 //! Erasing a session and redacting an event, because a person said so: a control record first, then
-//! the steps of `clearing`. It must not answer before the bytes are gone, nor take them itself.
+//! the steps of `removal`. It must not answer before the bytes are gone, nor take them itself.
 //!
 //! An erasure begins with a tombstone, the session's last control record, in a frame that is
 //! readable without the session's key. A start that meets it finishes what was begun.
@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::super::{
-    catalogue::reserve::is_full, clearing::steps::Failed, session::Session, wait::blocking,
+    catalogue::reserve::is_full, removal::steps::Failed, session::Session, wait::blocking,
 };
 use super::Upkeep;
 use crate::{
@@ -22,7 +22,7 @@ impl Upkeep {
         if session.origin.is_some() && self.sessions.is_needed(session.hash) {
             // Its forks read on from its own parent: what it continues from must outlive its key.
             let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
-            blocking(|| self.clearing.settle(false)).map_err(failed)?;
+            blocking(|| self.removal.flush(false)).map_err(failed)?;
         }
         {
             let _held = self.commit.holds.lock().await;
@@ -40,29 +40,29 @@ impl Upkeep {
             StoreError::Unfinished { what, doing, source }
         };
         blocking(|| {
-            self.clearing.withdraw_derived(session, None);
-            let mut finished = self.clearing.finish_erasures();
+            self.removal.withdraw_derived(session, None);
+            let mut finished = self.removal.finish_erasures();
             let failed = |of: &Result<(), Failed>, is: fn(&io::Error) -> bool| {
                 of.as_ref().is_err_and(|failed| is(&failed.source))
             };
-            if failed(&finished, is_full) && self.clearing.give_reserve() {
-                finished = self.clearing.finish_erasures();
+            if failed(&finished, is_full) && self.removal.give_reserve() {
+                finished = self.removal.finish_erasures();
             }
             if failed(&finished, LogError::was_unreadable) {
                 // Of a journal that no start needs any more all may go, read or not.
-                let left = self.clearing.leave_journal(&[]).map_err(Failed::from);
+                let left = self.removal.leave_journal(&[]).map_err(Failed::from);
                 let left = left.map_err(|failed| failed.with_step("leaving the journal"));
-                finished = left.and_then(|()| self.clearing.finish_erasures());
+                finished = left.and_then(|()| self.removal.finish_erasures());
             }
             if session.state().entry.stage.is_erasing() {
                 return Err(finished.err().unwrap_or_else(may_be_left));
             }
             // Where payloads are zeros now, no start needs to read.
-            let zeroed = self.clearing.writes_zeros();
-            let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.clearing.settle(false));
+            let zeroed = self.removal.writes_zeros();
+            let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.removal.flush(false));
             settled.unwrap_or_else(|error| tracing::warn!(%error, "zeros stay in the journal"));
             if self.sessions.reserve.is_given() {
-                self.clearing.make_room();
+                self.removal.make_room();
             }
             Ok(())
         })
@@ -87,8 +87,8 @@ impl Upkeep {
         }
         self.sessions.backlog.add_redacting(Arc::clone(&writer));
         let finished = blocking(|| {
-            self.clearing.withdraw_derived(&writer, Some(&BTreeSet::from([position.0])));
-            self.clearing.finish_redactions()
+            self.removal.withdraw_derived(&writer, Some(&BTreeSet::from([position.0])));
+            self.removal.finish_redactions()
         });
         let state = writer.state();
         let mut those = state.entry.redacted.iter().filter(|one| one.position == position.0);

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 
 use super::super::{
     commit::Planned,
-    session::{Session, State},
+    session::{Session, SessionState},
     wait::blocking,
 };
 use super::Upkeep;
@@ -22,13 +22,13 @@ use crate::{
     event::{Scope, SessionKey, TenantId, Timestamp, UserId},
     log::Entry,
     store::{
-        Aging, Appended, SessionInfo, StoreError, StoreResult, Swept, Usage,
+        Aging, Appended, SessionInfo, StoreError, StoreResult, Swept, TenantUsage,
         lifetime::micros,
-        rules::{Ask, Request, Step},
+        rules::{Ask, LifetimeStep, WriteRequest},
     },
 };
 
-/// Sessions at rest that are looked at in one round, and while the catalogue is locked once.
+/// Evicted sessions that are looked at in one round, and while the catalogue is locked once.
 const LOOKS_MAX: usize = 2_000;
 const LOOKS_AT_ONCE: usize = 500;
 /// Sessions that go one step in one round.
@@ -51,7 +51,7 @@ impl Upkeep {
     }
 
     fn note_use(&self, session: &Arc<Session>) -> StoreResult<Option<SessionInfo>> {
-        let counted = self.ground.counted();
+        let counted = self.context.counted();
         let mut state = session.visible()?;
         if state.is_ending(self.sessions.journal.epoch()) {
             return Ok(None);
@@ -60,9 +60,9 @@ impl Upkeep {
         Ok(Some(session.info(&state)))
     }
 
-    /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
-    fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
-        let grain = self.ground.options.lifetimes.grain(state.entry.ttl_seconds);
+    /// Notes that a session is used, no finer than its grain; the next flush makes it durable.
+    fn use_now(&self, session: &Arc<Session>, state: &mut SessionState, counted: Timestamp) {
+        let grain = self.context.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
             self.sessions.backlog.touch(session);
@@ -73,9 +73,9 @@ impl Upkeep {
     fn step_of(
         &self,
         session: &Arc<Session>,
-        state: &mut State,
+        state: &mut SessionState,
         counted: Timestamp,
-    ) -> Option<Step> {
+    ) -> Option<LifetimeStep> {
         if state.is_busy() {
             return None;
         }
@@ -87,29 +87,30 @@ impl Upkeep {
         self.step(&state.entry, counted)
     }
 
-    fn step(&self, entry: &Entry, counted: Timestamp) -> Option<Step> {
+    fn step(&self, entry: &Entry, counted: Timestamp) -> Option<LifetimeStep> {
         let is_needed = || self.sessions.entry_is_needed(entry);
-        self.ground.options.lifetimes.step(entry, counted, is_needed)
+        self.context.options.lifetimes.step(entry, counted, is_needed)
     }
 
     /// Takes sessions that are not used one step further, some in each round.
     pub(crate) async fn sweep(&self) -> StoreResult<Swept> {
         let mut swept = Swept::default();
-        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+        if self.context.frozen.load(Ordering::Acquire)
+            || self.context.closed.load(Ordering::Acquire)
         {
             return Ok(swept);
         }
         let (sessions, more) = self.idle_sessions();
         swept.more = more;
         let failed = |source| StoreError::Io { doing: "settling before a sweep", source };
-        blocking(|| self.settle_uses(!sessions.is_empty())).map_err(failed)?;
+        blocking(|| self.flush_uses(!sessions.is_empty())).map_err(failed)?;
         for some in sessions.chunks(STEPS_AT_ONCE) {
             let steps = join_all(some.iter().map(|session| self.advance(session))).await;
             for (session, step) in some.iter().zip(steps) {
                 match step {
-                    Ok(Some(Step::Expire)) => swept.expired.push(session.key.clone()),
-                    Ok(Some(Step::Reclaim)) => swept.reclaimed.push(session.key.clone()),
-                    Ok(Some(Step::GiveUp) | None) => {}
+                    Ok(Some(LifetimeStep::Expire)) => swept.expired.push(session.key.clone()),
+                    Ok(Some(LifetimeStep::Reclaim)) => swept.reclaimed.push(session.key.clone()),
+                    Ok(Some(LifetimeStep::GiveUp) | None) => {}
                     Err(error) => {
                         swept.failed += 1;
                         tracing::warn!(session = %session.hash, %error, "it stays for now");
@@ -120,28 +121,28 @@ impl Upkeep {
         Ok(swept)
     }
 
-    /// Makes durable what readers noted: before sessions take a step everything is settled, since
+    /// Makes durable what readers noted: before sessions take a step everything is flushed, since
     /// that may be what they wait for. Else what waits of writers is left until it presses.
-    fn settle_uses(&self, all: bool) -> io::Result<()> {
+    fn flush_uses(&self, all: bool) -> io::Result<()> {
         let noted = self.sessions.backlog.is_touched();
         if all && (noted || !self.sessions.is_even()) {
-            return self.clearing.settle(false);
+            return self.removal.flush(false);
         }
         if all || !noted || self.sessions.reserve.is_given() {
             return Ok(());
         }
-        let _settling = self.segments.settling.lock();
-        self.ground.check_writable()?;
+        let _flushing = self.segments.flushing.lock();
+        self.context.check_writable()?;
         self.sessions.touch_settled();
         self.sessions.write_settled()
     }
 
     /// Sessions with a step to take, and whether some were not looked at.
     fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
-        let counted = self.ground.counted();
+        let counted = self.context.counted();
         let mut found: Vec<Arc<Session>> = Vec::new();
-        let awake = self.sessions.catalogue().awake_all();
-        for session in awake {
+        let loaded = self.sessions.catalogue().all_loaded();
+        for session in loaded {
             let mut state = session.state();
             if found.len() < STEPS_MAX && self.step_of(&session, &mut state, counted).is_some() {
                 found.push(Arc::clone(&session));
@@ -151,7 +152,7 @@ impl Upkeep {
         let mut after = self.swept_to.lock();
         for _ in 0..LOOKS_MAX / LOOKS_AT_ONCE {
             let room = STEPS_MAX - found.len();
-            let (keys, stopped) = self.sessions.catalogue().find_resting(
+            let (keys, stopped) = self.sessions.catalogue().find_evicted(
                 after.as_ref(),
                 LOOKS_AT_ONCE,
                 room,
@@ -166,18 +167,18 @@ impl Upkeep {
         (found, after.is_some())
     }
 
-    /// Takes a session one step further; answers which.
-    async fn advance(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
-        let counted = self.ground.counted();
+    /// Takes a session one step further; returns which.
+    async fn advance(&self, session: &Arc<Session>) -> StoreResult<Option<LifetimeStep>> {
+        let counted = self.context.counted();
         let step = self.step_of(session, &mut session.state(), counted);
         match step {
-            Some(Step::Expire) => {
+            Some(LifetimeStep::Expire) => {
                 let mut request = self.commit.ask(Ask::Expire);
                 self.commit.drive_by(|| self.plan_expiry(session, &mut request)).await?;
                 let expired = session.state().entry.stage.is_restorable();
                 Ok(step.filter(|_| expired))
             }
-            Some(Step::GiveUp) => {
+            Some(LifetimeStep::GiveUp) => {
                 let mut state = session.state();
                 if self.step_of(session, &mut state, counted) == step {
                     state.entry.stage.reclaim();
@@ -185,7 +186,7 @@ impl Upkeep {
                 }
                 Ok(step)
             }
-            Some(Step::Reclaim) => {
+            Some(LifetimeStep::Reclaim) => {
                 let gone = blocking(|| self.forget_gone(session));
                 Ok(step.filter(|_| gone))
             }
@@ -194,10 +195,14 @@ impl Upkeep {
     }
 
     /// Plans the expiry of a session, unless a caller used it meanwhile.
-    fn plan_expiry(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<Planned> {
+    fn plan_expiry(
+        &self,
+        session: &Arc<Session>,
+        request: &mut WriteRequest,
+    ) -> StoreResult<Planned> {
         let mut state = session.state();
         state.forget_void(self.sessions.journal.epoch());
-        if self.step_of(session, &mut state, self.ground.counted()) != Some(Step::Expire) {
+        if self.step_of(session, &mut state, self.context.counted()) != Some(LifetimeStep::Expire) {
             return Ok(Planned::Answered(Appended::nothing(state.receipt())));
         }
         self.commit.plan_in(session, state, request)
@@ -205,15 +210,15 @@ impl Upkeep {
 
     /// Forgets a session whose files are gone; `false` when a start could still need its name.
     fn forget_gone(&self, session: &Arc<Session>) -> bool {
-        let _settling = self.segments.settling.lock();
+        let _flushing = self.segments.flushing.lock();
         // Before the state is locked: the journal locks it while a round becomes visible.
         let place = self.sessions.journal.place();
         let mut state = session.state();
-        if !state.is_settled() {
+        if !state.is_flushed() {
             return false;
         }
         let Some(behind) = state.leaves_behind else {
-            // All of it is settled, and only a settling takes frames away: behind this place
+            // All of it is flushed, and only a flush takes frames away: behind this place
             // nothing of it will stand in the journal any more, copies of its frames included.
             state.leaves_behind = Some(place.lsn);
             drop(state);
@@ -227,7 +232,7 @@ impl Upkeep {
             return false;
         }
         self.sessions.backlog.forget_full(session.hash);
-        self.sessions.part(session);
+        self.sessions.leave_parent(session);
         self.sessions.catalogue_mut().remove(session);
         true
     }
@@ -242,7 +247,7 @@ impl Upkeep {
             found.truncate(limit);
         };
         self.sessions.each_entry(scope, &mut |entry| {
-            found.extend(self.ground.options.lifetimes.age(&entry));
+            found.extend(self.context.options.lifetimes.age(&entry));
             if found.len() > limit.saturating_mul(4) {
                 soonest(&mut found);
             }
@@ -253,9 +258,9 @@ impl Upkeep {
 
     /// Usage of a tenant without that of one user: living sessions, and bytes of all that can be
     /// restored or that forks need. No caller waits for it longer than for one user's.
-    pub(crate) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
+    pub(crate) fn usage(&self, tenant: &TenantId, but: &UserId) -> TenantUsage {
         let scopes = self.sessions.catalogue().scopes();
-        let mut usage = Usage::default();
+        let mut usage = TenantUsage::default();
         for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
             self.sessions.each_entry(scope, &mut |entry| {
                 usage.add(&entry, || self.sessions.entry_is_needed(&entry));

@@ -12,12 +12,12 @@ use super::super::{
     session::Session,
     wait::blocking,
 };
-use super::{Refused, Upkeep};
+use super::{UnresolvedLosses, Upkeep};
 use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
     log::{Loss, SegmentEntry, reading::read_around, segment},
-    store::{Gap, Held, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
+    store::{Gap, HeldEvents, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
 /// More files of the ring than these are not missing: one of them has a name that this program did
@@ -27,7 +27,7 @@ const RING_FILES_MAX: usize = 1_000;
 impl Upkeep {
     /// Fails once the store is closed; while `repairing` is held it stays open.
     pub(crate) fn check_open(&self) -> StoreResult<()> {
-        if self.ground.closed.load(Ordering::Acquire) {
+        if self.context.closed.load(Ordering::Acquire) {
             return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
         }
         Ok(())
@@ -37,7 +37,7 @@ impl Upkeep {
     pub(crate) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let _turn = self.repairing.lock();
         self.check_open()?;
-        self.ground.keys.rotate(keys_max)
+        self.context.keys.rotate(keys_max)
     }
 
     /// Lists the losses of a session; gives them up with `accept`.
@@ -64,9 +64,9 @@ impl Upkeep {
         let copies = blocking(|| {
             self.keep_refused()?;
             // What was made from what is lost is made anew from what is left.
-            let holds = |holds: &[Held]| holds.iter().any(|held| held.hash == session.hash);
-            self.segments.shelf.withdraw(&holds)?;
-            self.segments.shelf.destroy(&holds)?;
+            let holds = |holds: &[HeldEvents]| holds.iter().any(|held| held.hash == session.hash);
+            self.segments.derived_files.withdraw(&holds)?;
+            self.segments.derived_files.destroy(&holds)?;
             let copy = |one: &SegmentEntry| self.copy_segment(session.hash, one);
             segments.iter().map(copy).collect::<io::Result<Vec<_>>>()
         });
@@ -104,8 +104,8 @@ impl Upkeep {
     fn keep_refused(&self) -> io::Result<()> {
         let refused = self.refused.lock().copies.clone();
         refused.iter().try_for_each(|(name, bytes)| {
-            layout::keep(
-                &self.ground.env,
+            layout::write_quarantined(
+                &self.context.env,
                 name,
                 bytes,
                 "refused by the start, given up by a person\n",
@@ -116,14 +116,14 @@ impl Upkeep {
     /// Copies a damaged segment as far as it can be read; `None` when the file is gone.
     fn copy_segment(&self, session: SessionHash, one: &SegmentEntry) -> io::Result<Option<String>> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
-        let file = match self.ground.env.storage.open_read(&path) {
+        let file = match self.context.env.storage.open_read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
         let name = copy_name(session, one);
         let bytes = read_around(&*file, 0, u64::MAX)?.bytes;
-        layout::keep(
-            &self.ground.env,
+        layout::write_quarantined(
+            &self.context.env,
             &name,
             &bytes,
             &format!("{path}: damaged, given up by a person\n"),
@@ -132,11 +132,11 @@ impl Upkeep {
     }
 
     /// Lists the losses of the store that name no session; gives them up with `accept`: everything
-    /// whole is settled past them, and damaged files of the ring are made anew.
+    /// whole is flushed past them, and damaged files of the ring are made anew.
     pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
         if accept && !self.refused.lock().unnamed.is_empty() {
             // Positions that were lost are given out again.
-            let withdrawn = self.segments.shelf.withdraw(&|_| true);
+            let withdrawn = self.segments.derived_files.withdraw(&|_| true);
             withdrawn.map_err(|error| write_error("repairing the store", &error))?;
         }
         let _turn = self.repairing.lock();
@@ -161,41 +161,41 @@ impl Upkeep {
         self.check_open()?;
         let given_up = self.keep_refused().and_then(|()| {
             ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
-            let name = format!("accepted-{}", self.ground.env.clock.now().0);
+            let name = format!("accepted-{}", self.context.env.clock.now().0);
             let text = unnamed.join("\n") + "\n";
-            layout::keep(
-                &self.ground.env,
+            layout::write_quarantined(
+                &self.context.env,
                 &name,
                 text.as_bytes(),
                 "lost, and given up by a person\n",
             )?;
             copies.push(name);
-            self.segments.shelf.destroy(&|_| true)?;
-            self.ground.frozen.store(false, Ordering::Release);
+            self.segments.derived_files.destroy(&|_| true)?;
+            self.context.frozen.store(false, Ordering::Release);
             self.sessions.journal.allow();
-            self.clearing.settle_past().and_then(|()| {
-                let bytes = self.ground.options.journal_file_bytes;
-                ring.iter().try_for_each(|number| ring::fill(&self.ground.env, *number, bytes))
+            self.removal.flush_past().and_then(|()| {
+                let bytes = self.context.options.journal_file_bytes;
+                ring.iter().try_for_each(|number| ring::fill(&self.context.env, *number, bytes))
             })
         });
         if let Err(error) = given_up {
-            self.ground.frozen.store(true, Ordering::Release);
+            self.context.frozen.store(true, Ordering::Release);
             self.sessions.journal.refuse(&format!("a repair of the store failed: {error}"));
             return Err(write_error("repairing the store", &error));
         }
         tracing::warn!(lost = ?unnamed, "losses that name no session were accepted");
-        *self.refused.lock() = Refused::default();
+        *self.refused.lock() = UnresolvedLosses::default();
         Ok(Repaired { unnamed, copies, accepted: true, ..Repaired::default() })
     }
 
     fn copy_ring_file(&self, number: u32) -> io::Result<()> {
-        let bytes = match self.ground.env.storage.open_read(&journal_path(number)) {
+        let bytes = match self.context.env.storage.open_read(&journal_path(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
             Err(error) => return Err(error),
             Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
         };
-        layout::keep(
-            &self.ground.env,
+        layout::write_quarantined(
+            &self.context.env,
             &ring_copy(number),
             &bytes,
             "a damaged file of the journal\n",

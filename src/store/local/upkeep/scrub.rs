@@ -5,9 +5,9 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
-    clearing::past::Rot, journal::place::Place, layout::journal_path, wait::Waited,
+    journal::place::JournalPlace, layout::journal_path, removal::past::Rot, wait::Waited,
 };
-use super::{Upkeep, strays::Seen};
+use super::{Upkeep, strays::SeenNames};
 use crate::{
     env::{File, sync::atomic::Ordering},
     event::SessionKey,
@@ -16,7 +16,7 @@ use crate::{
         frame::HEADER_BYTES,
         journal::{FRAMES_AT, JournalHeader, header_copies},
         reading::read_around,
-        scan::{Piece, WATERMARK_ALIGN_BYTES, walk_file},
+        scan::{ScanPiece, WATERMARK_ALIGN_BYTES, walk_file},
     },
     store::{Scrub, Verified},
 };
@@ -43,12 +43,12 @@ impl Upkeep {
         }
         self.scrub_keys(&mut round);
         self.scrub_journal(&mut round);
-        let mut seen = Seen::default();
+        let mut seen = SeenNames::default();
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
             let sessions = self.sessions.catalogue().of_scope(&scope);
             for session in sessions {
-                if self.scrubber.is_stopped() || self.ground.closed.load(Ordering::Acquire) {
+                if self.scrubber.is_stopped() || self.context.closed.load(Ordering::Acquire) {
                     return;
                 }
                 let mut verified = Verified::default();
@@ -66,17 +66,17 @@ impl Upkeep {
                     round.found.push(format!("session {session}, {range}: {}", gap.reason));
                 }
                 if paced {
-                    self.rest_from_scrubbing(verified.bytes);
+                    self.throttle(verified.bytes);
                 }
             }
         }
         let rest = |bytes: u64| {
             if paced {
-                self.rest_from_scrubbing(bytes);
+                self.throttle(bytes);
             }
-            !(self.scrubber.is_stopped() || self.ground.closed.load(Ordering::Acquire))
+            !(self.scrubber.is_stopped() || self.context.closed.load(Ordering::Acquire))
         };
-        self.segments.shelf.check(&rest);
+        self.segments.derived_files.check(&rest);
         if let Err(error) = self.unlink_strays(seen) {
             tracing::warn!(%error, "a file that a crash left could not be unlinked");
         }
@@ -88,16 +88,16 @@ impl Upkeep {
     /// Reads both files of keys.
     fn scrub_keys(&self, round: &mut Scrub) {
         let _turn = self.repairing.lock();
-        for what in self.ground.keys.check(self.ground.check_writable().is_ok()) {
+        for what in self.context.keys.check(self.context.check_writable().is_ok()) {
             tracing::error!(what, "a file of keys is damaged");
             round.found.push(what);
         }
     }
 
     /// Reads the files of the journal that a start would read. Where one is damaged everything is
-    /// settled from memory, and a new file begun: then no start needs it.
+    /// flushed from memory, and a new file begun: then no start needs it.
     fn scrub_journal(&self, round: &mut Scrub) {
-        if self.ground.frozen.load(Ordering::Acquire) {
+        if self.context.frozen.load(Ordering::Acquire) {
             // Its files are evidence.
             return;
         }
@@ -117,7 +117,7 @@ impl Upkeep {
         if found.is_empty() {
             return;
         }
-        let made_good = self.clearing.leave_journal(&found);
+        let made_good = self.removal.leave_journal(&found);
         for Rot { what, .. } in found {
             let then = match &made_good {
                 Ok(()) => "settled from memory, nothing is lost".to_owned(),
@@ -129,11 +129,16 @@ impl Upkeep {
     }
 
     /// Faults of the files of the journal from `place` to `end`.
-    fn damaged_journal(&self, place: Place, end: Place, round: &mut Scrub) -> io::Result<Vec<Rot>> {
+    fn damaged_journal(
+        &self,
+        place: JournalPlace,
+        end: JournalPlace,
+        round: &mut Scrub,
+    ) -> io::Result<Vec<Rot>> {
         let mut needed = BTreeMap::new();
         for (number, order) in self.sessions.journal.files() {
             if order >= place.order.max(1) && order <= end.order {
-                let file = self.ground.env.storage.open_read(&journal_path(number))?;
+                let file = self.context.env.storage.open_read(&journal_path(number))?;
                 file.evict()?;
                 let [first, second] = header_copies(&*file)?;
                 let both = first.is_some() && second.is_some();
@@ -163,7 +168,7 @@ impl Upkeep {
             let from = if first { place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
             let mut wrong = None;
             let take = &mut |piece| {
-                if let Piece::Bad { byte_offset, fault, .. } = piece {
+                if let ScanPiece::Bad { byte_offset, fault, .. } = piece {
                     wrong.get_or_insert((byte_offset, fault));
                 }
             };
@@ -180,8 +185,8 @@ impl Upkeep {
         Ok(found)
     }
 
-    /// Waits as long as reading so many bytes may take.
-    fn rest_from_scrubbing(&self, bytes: u64) {
+    /// Throttles the scrub to `BYTES_PER_SECOND`.
+    fn throttle(&self, bytes: u64) {
         let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / BYTES_PER_SECOND);
         self.wait_to_scrub(pause);
     }
@@ -193,7 +198,7 @@ impl Upkeep {
 
     /// Scrubs once in every interval, the first time when one has passed.
     pub(crate) fn scrub_in_background(self: Arc<Self>) {
-        while self.wait_to_scrub(self.ground.options.scrub_every) {
+        while self.wait_to_scrub(self.context.options.scrub_every) {
             self.scrub(true);
         }
     }

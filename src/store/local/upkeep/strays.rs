@@ -1,5 +1,5 @@
 //! Stray files: segments that no session consists of any more, because a crash came after a sealed
-//! one took their place and before they were unlinked, or before `settled/` named what a settling
+//! one took their place and before they were unlinked, or before `settled/` named what a flush
 //! wrote. The scrubber unlinks them once no start can need them: those of earlier starts only, when
 //! both settled files lie behind all that those starts wrote to the journal. It must not touch a
 //! file of a session of which anything is lost.
@@ -21,7 +21,7 @@ use crate::{
     log::{Entry, SegmentEntry, segment},
 };
 
-/// Sessions at rest that are looked at while the catalogue is locked once.
+/// Evicted sessions that are looked at while the catalogue is locked once.
 const LOOKS_AT_ONCE: usize = 500;
 /// Strays that go in one round.
 const STRAYS_MAX: usize = 10_000;
@@ -29,7 +29,7 @@ const STRAYS_MAX: usize = 10_000;
 /// Digest of one round of the scrubber: eight bytes for each session and each of its files. Where
 /// two are equal by chance a stray stays.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenNames {
     sessions: Vec<u64>,
     files: Vec<u64>,
 }
@@ -51,7 +51,7 @@ fn mark_of(path: &str) -> u64 {
     mark(&segment::name_hash(path))
 }
 
-impl Seen {
+impl SeenNames {
     /// Notes a session and its files.
     pub(crate) fn add(&mut self, session: &Session) {
         self.sessions.push(mark(&session.hash.0));
@@ -73,8 +73,8 @@ fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
 
 impl Upkeep {
     /// Unlinks the strays that a whole round of the scrubber did not see named.
-    pub(crate) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
-        let lost = !self.recovery.damage.is_empty() || self.ground.frozen.load(Ordering::Acquire);
+    pub(crate) fn unlink_strays(&self, mut seen: SeenNames) -> io::Result<u64> {
+        let lost = !self.recovery.damage.is_empty() || self.context.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy is in such a file.
         let needed = self.sessions.recyclable().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.is_held() {
@@ -87,13 +87,13 @@ impl Upkeep {
         let sessions = self.of_hashes(&known.collect());
         let mut gone = 0;
         for stray in strays {
-            let _settling = self.segments.settling.lock();
+            let _flushing = self.segments.flushing.lock();
             let free = match sessions.get(&stray.session) {
                 None => stray.nobodys,
                 Some(session) => self.is_free(session, &stray),
             };
-            if free && !self.ground.closed.load(Ordering::Acquire) {
-                self.ground.env.storage.remove(&stray.path)?;
+            if free && !self.context.closed.load(Ordering::Acquire) {
+                self.context.env.storage.remove(&stray.path)?;
                 tracing::info!(path = stray.path, "a file that a crash left is unlinked");
                 gone += 1;
             }
@@ -102,16 +102,16 @@ impl Upkeep {
     }
 
     /// Files of earlier starts that no entry names.
-    fn strays(&self, seen: &Seen) -> io::Result<Vec<Stray>> {
-        let (storage, start) = (&self.ground.env.storage, self.sessions.journal.start());
+    fn strays(&self, seen: &SeenNames) -> io::Result<Vec<Stray>> {
+        let (storage, start) = (&self.context.env.storage, self.sessions.journal.start());
         let mut strays = Vec::new();
         for directory in storage.list(SEGMENTS)? {
             let directory = format!("{SEGMENTS}/{}", directory.name);
             for file in storage.list(&directory)? {
                 let path = format!("{directory}/{}", file.name);
                 let Some((session, of_start)) = segment::of_name(&file.name) else { continue };
-                if of_start < start && !Seen::contains(&seen.files, mark_of(&path)) {
-                    let nobodys = !Seen::contains(&seen.sessions, mark(&session.0));
+                if of_start < start && !SeenNames::contains(&seen.files, mark_of(&path)) {
+                    let nobodys = !SeenNames::contains(&seen.sessions, mark(&session.0));
                     strays.push(Stray { session, path, nobodys });
                 }
                 if strays.len() >= STRAYS_MAX {
@@ -122,13 +122,13 @@ impl Upkeep {
         Ok(strays)
     }
 
-    /// The sessions of these hashes; one that comes to rest meanwhile may be missed.
+    /// The sessions of these hashes; one that is evicted meanwhile may be missed.
     fn of_hashes(&self, hashes: &BTreeSet<SessionHash>) -> BTreeMap<SessionHash, Arc<Session>> {
-        let mut found: Vec<_> = self.sessions.catalogue().awake_all();
+        let mut found: Vec<_> = self.sessions.catalogue().all_loaded();
         let wanted = |entry: Entry| hash_of(&entry).is_some_and(|hash| hashes.contains(&hash));
         let mut after = None;
         while !hashes.is_empty() {
-            let (keys, stopped) = self.sessions.catalogue().find_resting(
+            let (keys, stopped) = self.sessions.catalogue().find_evicted(
                 after.as_ref(),
                 LOOKS_AT_ONCE,
                 usize::MAX,
@@ -150,7 +150,7 @@ impl Upkeep {
             let state = session.state();
             let mut names = state.entry.segments.iter();
             let named = names.any(|one| path_of(session.hash, one) == stray.path);
-            (named, state.is_settled() && !state.is_busy() && state.entry.damage.is_empty())
+            (named, state.is_flushed() && !state.is_busy() && state.entry.damage.is_empty())
         };
         let backlog = &self.sessions.backlog;
         let waits = backlog.names(session.hash) || backlog.is_retired(&stray.path);

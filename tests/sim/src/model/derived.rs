@@ -16,7 +16,7 @@ use super::{Model, Session, forks::survival};
 use sessionlog::{
     event::{Incarnation, SessionHash, SessionKey},
     store::{
-        Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since, StoreError,
+        Derived, DerivedFile, DerivedName, HeldEvents, Mapped, Moved, Moves, Since, StoreError,
         StoreResult, derived::check_size,
     },
 };
@@ -24,7 +24,7 @@ use sessionlog::{
 type Files = BTreeMap<DerivedName, (DerivedFile, Arc<Vec<u8>>)>;
 
 /// The derived files, and how the sessions were when they were compared last.
-pub(super) struct Shelf {
+pub(super) struct DerivedFiles {
     files: Mutex<Files>,
     names: AtomicU64,
     lives: AtomicU64,
@@ -33,7 +33,7 @@ pub(super) struct Shelf {
     watch: watch::Sender<u64>,
 }
 
-impl Default for Shelf {
+impl Default for DerivedFiles {
     fn default() -> Self {
         Self {
             files: Mutex::default(),
@@ -45,7 +45,7 @@ impl Default for Shelf {
     }
 }
 
-impl Shelf {
+impl DerivedFiles {
     fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +53,7 @@ impl Shelf {
     /// The hash of a session that begins.
     pub(super) fn begin(&self, key: &SessionKey) -> SessionHash {
         let life = u128::from(self.lives.fetch_add(1, Ordering::Relaxed));
-        SessionHash::of(key, Incarnation(life.to_le_bytes()))
+        SessionHash::new(key, Incarnation(life.to_le_bytes()))
     }
 
     /// Tells those who follow that a session may have changed.
@@ -63,7 +63,7 @@ impl Shelf {
 
     /// Forgets the files that hold events of a session, or those at these positions.
     pub(super) fn take_away(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) {
-        let is_of = |held: &Held| held.is_of(session, positions);
+        let is_of = |held: &HeldEvents| held.is_of(session, positions);
         self.files().retain(|_, (file, _)| !file.holds.iter().any(is_of));
         self.tell();
     }
@@ -88,7 +88,7 @@ impl Session {
 }
 
 impl Model {
-    fn check_current(&self, held: &Held) -> StoreResult<()> {
+    fn check_current(&self, held: &HeldEvents) -> StoreResult<()> {
         let sessions = self.sessions();
         let current = sessions.get(&held.key).is_some_and(|session| {
             !session.erased
@@ -103,22 +103,22 @@ impl Model {
 
 impl Derived for Model {
     fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        Ok(self.shelf.files().values().map(|(file, _)| file.clone()).collect())
+        Ok(self.derived_files.files().values().map(|(file, _)| file.clone()).collect())
     }
 
     fn put_derived<'a>(
         &'a self,
         label: &'a [u8],
-        holds: Vec<Held>,
+        holds: Vec<HeldEvents>,
         bytes: &'a [u8],
     ) -> BoxFuture<'a, StoreResult<DerivedName>> {
         async move {
             check_size(label, &holds, bytes)?;
             holds.iter().try_for_each(|held| self.check_current(held))?;
-            let name = DerivedName(self.shelf.names.fetch_add(1, Ordering::Relaxed));
+            let name = DerivedName(self.derived_files.names.fetch_add(1, Ordering::Relaxed));
             let (label, holds) = (label.into(), holds.into());
             let file = DerivedFile { name, label, holds, bytes: bytes.len() as u64 };
-            self.shelf.files().insert(name, (file, Arc::new(bytes.to_vec())));
+            self.derived_files.files().insert(name, (file, Arc::new(bytes.to_vec())));
             Ok(name)
         }
         .boxed()
@@ -126,13 +126,13 @@ impl Derived for Model {
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         let lost = || StoreError::DerivedLost { reason: "it is not there".to_owned() };
-        let (_, bytes) = self.shelf.files().get(&name).cloned().ok_or_else(lost)?;
+        let (_, bytes) = self.derived_files.files().get(&name).cloned().ok_or_else(lost)?;
         Ok(bytes)
     }
 
     fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
         async move {
-            self.shelf.files().remove(&name);
+            self.derived_files.files().remove(&name);
             Ok(())
         }
         .boxed()
@@ -140,7 +140,7 @@ impl Derived for Model {
 
     fn moved(&self, since: Since, limit: usize) -> BoxFuture<'_, StoreResult<Moves>> {
         async move {
-            let mut seen = self.shelf.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.derived_files.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let mut number = seen.values().map(|(number, _)| *number).max().unwrap_or(0);
             for session in self.sessions().values() {
                 let now = session.moved();
@@ -162,6 +162,6 @@ impl Derived for Model {
     }
 
     fn moved_watch(&self) -> watch::Receiver<u64> {
-        self.shelf.watch.subscribe()
+        self.derived_files.watch.subscribe()
     }
 }

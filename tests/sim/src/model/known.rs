@@ -3,7 +3,7 @@
 use super::{Session, gone};
 use sessionlog::{
     event::{Batch, BatchKey, Event, NewEvent},
-    store::{Appended, ForkPoint, NewSession, Placed, SessionInfo, StoreError, StoreResult},
+    store::{Appended, ForkPoint, NewSession, PlacedEvent, SessionInfo, StoreError, StoreResult},
 };
 
 /// The answer given before to a creation with the same key, when its content is the same.
@@ -34,7 +34,7 @@ pub(super) fn created_before(
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         return Err(StoreError::IdempotencyConflict { what, position: None });
     };
-    let placed = |event: &Event| Placed {
+    let placed = |event: &Event| PlacedEvent {
         id: event.id.clone(),
         position: event.position,
         processed_at: event.processed_at,
@@ -69,7 +69,7 @@ pub(super) fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<
             let position = Some(old.position);
             return Err(StoreError::IdempotencyConflict { what: id.to_string(), position });
         }
-        known.push(Placed {
+        known.push(PlacedEvent {
             id: id.clone(),
             position: old.position,
             processed_at: old.processed_at,

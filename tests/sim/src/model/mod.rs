@@ -16,15 +16,16 @@ use std::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
-use derived::Shelf;
+use derived::DerivedFiles;
 use forks::{Ancestor, Lent, check_readers, family, is_needed, lend, lose, spread};
 use known::{created_before, known_ids, same_batch};
 use work::check_notes;
 
 use sessionlog::store::{
     Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, Lease, LeaseCall,
-    Lifetimes, Listed, Listing, NewSession, Notes, Placed, Read, Receipt, SessionInfo, Slice,
-    Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work, lifetime::Count,
+    Lifetimes, Listed, Listing, NewSession, Notes, PlacedEvent, Read, Receipt, SessionInfo, Slice,
+    Stage, Store, StoreError, StoreFuture, StoreResult, Swept, TenantUsage, Verified, Watch, Work,
+    lifetime::Count,
 };
 use sessionlog::{
     env::{Clock, Entropy},
@@ -68,7 +69,7 @@ pub struct Model {
     lifetimes: Lifetimes,
     numbers: AtomicU64,
     sessions: Mutex<BTreeMap<SessionKey, Session>>,
-    shelf: Shelf,
+    derived_files: DerivedFiles,
 }
 
 impl Model {
@@ -77,8 +78,8 @@ impl Model {
     pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let (count, lifetimes) = (Count::begin(&*clock), Lifetimes::default());
         let (numbers, sessions) = (AtomicU64::new(0), Mutex::default());
-        let shelf = Shelf::default();
-        Self { clock, entropy, count, lifetimes, numbers, sessions, shelf }
+        let derived_files = DerivedFiles::default();
+        Self { clock, entropy, count, lifetimes, numbers, sessions, derived_files }
     }
 
     fn counted(&self) -> Timestamp {
@@ -194,7 +195,7 @@ impl Model {
             session.info.receipt =
                 Receipt { position: session.info.tail, chain: *chain.as_bytes() };
             session.chains.push(session.info.receipt.chain);
-            placed.push(Placed { id: id.clone(), position, processed_at: now });
+            placed.push(PlacedEvent { id: id.clone(), position, processed_at: now });
             session.events.push(Event {
                 position,
                 id,
@@ -243,7 +244,7 @@ impl Store for Model {
         &'a self,
         scope: &'a Scope,
         new: NewSession,
-    ) -> BoxFuture<'a, StoreResult<(SessionInfo, Appended)>> {
+    ) -> StoreFuture<'a, (SessionInfo, Appended)> {
         async move {
             let now = self.clock.now();
             let live = self.count.earliest(&*self.clock, limits::BATCH_KEY_MICROS);
@@ -292,7 +293,7 @@ impl Store for Model {
                     work: Work::default(),
                     forked_from: new.parent,
                 },
-                hash: self.shelf.begin(&key),
+                hash: self.derived_files.begin(&key),
                 key: new.key,
                 deleted: false,
                 expired: false,
@@ -309,30 +310,22 @@ impl Store for Model {
             let appended = self.emit(&mut session, new.events)?;
             let info = session.info.clone();
             sessions.insert(key, session);
-            self.shelf.tell();
+            self.derived_files.tell();
             Ok((info, appended))
         }
         .boxed()
     }
 
-    fn append<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        batch: Batch,
-    ) -> BoxFuture<'a, StoreResult<Appended>> {
+    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended> {
         async move {
             let appended = self.with(key, |session| self.emit(session, batch));
-            self.shelf.tell();
+            self.derived_files.tell();
             appended
         }
         .boxed()
     }
 
-    fn change<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        change: Change,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo> {
         async move {
             let (now, counted) = (self.clock.now(), self.counted());
             // What is deleted and expired can be restored as what expired can.
@@ -341,7 +334,7 @@ impl Store for Model {
             {
                 (session.expired, session.deleted) = (false, false);
             }
-            self.shelf.tell();
+            self.derived_files.tell();
             self.with(key, |session| {
                 if (change.delete || change.discard) && session.info.held_at.is_some() {
                     let session = key.session.clone();
@@ -377,7 +370,7 @@ impl Store for Model {
         &'a self,
         key: &'a SessionKey,
         expected: Receipt,
-    ) -> BoxFuture<'a, StoreResult<(Verified, Head)>> {
+    ) -> StoreFuture<'a, (Verified, Head)> {
         async move {
             let verified = self.verify(&key.scope, Some(&key.session)).await?;
             self.with(key, |session| {
@@ -399,7 +392,7 @@ impl Store for Model {
         .boxed()
     }
 
-    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()> {
         async move {
             let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
             let mut sessions = self.sessions();
@@ -414,7 +407,7 @@ impl Store for Model {
             session.expired = false;
             session.erased = true;
             session.info.rewritten = u64::MAX;
-            self.shelf.take_away(session.hash, None);
+            self.derived_files.take_away(session.hash, None);
             lose(&mut sessions, key);
             Ok(())
         }
@@ -425,7 +418,7 @@ impl Store for Model {
         &'a self,
         key: &'a SessionKey,
         event: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+    ) -> StoreFuture<'a, Option<Position>> {
         async move {
             let now = self.clock.now();
             let found = self.with(key, |session| {
@@ -443,7 +436,7 @@ impl Store for Model {
             if let Some(found) = session.events.get_mut(at.0 as usize) {
                 found.body = Bytes::from_static(REDACTED);
             }
-            self.shelf.take_away(session.hash, Some(&BTreeSet::from([at.0])));
+            self.derived_files.take_away(session.hash, Some(&BTreeSet::from([at.0])));
             if session.redacted.insert(at) {
                 session.info.rewritten += 1;
                 session.info.updated_at = now.max(session.info.updated_at);
@@ -459,11 +452,11 @@ impl Store for Model {
         .boxed()
     }
 
-    fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    fn info<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
         async move { self.with(key, |session| Ok(session.info.clone())) }.boxed()
     }
 
-    fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>> {
+    fn workspace<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Option<String>> {
         async move {
             let sessions = self.sessions();
             let found = sessions.get(key).filter(|session| !session.erased);
@@ -472,7 +465,7 @@ impl Store for Model {
         .boxed()
     }
 
-    fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
         async move {
             let counted = self.counted();
             self.with(key, |session| {
@@ -483,19 +476,11 @@ impl Store for Model {
         .boxed()
     }
 
-    fn family<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Family>> {
+    fn family<'a>(&'a self, key: &'a SessionKey, limit: usize) -> StoreFuture<'a, Family> {
         async move { family(&self.sessions(), key, limit) }.boxed()
     }
 
-    fn list<'a>(
-        &'a self,
-        scope: &'a Scope,
-        listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Listed>> {
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed> {
         async move {
             let sessions = self.sessions();
             let mut found: Vec<&SessionInfo> = sessions
@@ -523,15 +508,11 @@ impl Store for Model {
         key: &'a SessionKey,
         fence: Option<Fence>,
         note: NewNote,
-    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+    ) -> StoreFuture<'a, SessionInfo> {
         async move { self.note_of(key, fence, note) }.boxed()
     }
 
-    fn notes<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        wanted: Notes,
-    ) -> BoxFuture<'a, StoreResult<Vec<Note>>> {
+    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>> {
         async move { self.notes_of(key, wanted) }.boxed()
     }
 
@@ -539,7 +520,7 @@ impl Store for Model {
         &'a self,
         key: &'a SessionKey,
         call: LeaseCall,
-    ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>> {
+    ) -> StoreFuture<'a, (Lease, SessionInfo)> {
         async move { self.lease_of(key, call) }.boxed()
     }
 
@@ -548,19 +529,15 @@ impl Store for Model {
         scope: &'a Scope,
         workspace: Option<&'a str>,
         limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+    ) -> StoreFuture<'a, Vec<SessionInfo>> {
         async move { Ok(self.unfinished_of(scope, workspace, limit)) }.boxed()
     }
 
-    fn unmarked(
-        &self,
-        since: Timestamp,
-        limit: usize,
-    ) -> BoxFuture<'_, StoreResult<Vec<SessionKey>>> {
+    fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>> {
         async move { Ok(self.unmarked_since(since, limit)) }.boxed()
     }
 
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice> {
         async move {
             self.with(key, |session| {
                 let tail = session.info.tail;
@@ -610,7 +587,7 @@ impl Store for Model {
         &'a self,
         key: &'a SessionKey,
         id: &'a EventId,
-    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+    ) -> StoreFuture<'a, Option<Position>> {
         async move {
             self.with(key, |session| {
                 let found = session.whole().find(|event| event.id == *id);
@@ -620,11 +597,7 @@ impl Store for Model {
         .boxed()
     }
 
-    fn find_time<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        time: Timestamp,
-    ) -> BoxFuture<'a, StoreResult<Position>> {
+    fn find_time<'a>(&'a self, key: &'a SessionKey, time: Timestamp) -> StoreFuture<'a, Position> {
         async move {
             self.with(key, |session| {
                 let before = session.events.partition_point(|event| event.processed_at < time);
@@ -634,7 +607,7 @@ impl Store for Model {
         .boxed()
     }
 
-    fn watch<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Watch>> {
+    fn watch<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Watch> {
         async move { self.with(key, |session| Ok(session.tail.subscribe())) }.boxed()
     }
 
@@ -642,7 +615,7 @@ impl Store for Model {
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, StoreResult<Verified>> {
+    ) -> StoreFuture<'a, Verified> {
         async move {
             let sessions = self.sessions();
             let mut verified = Verified::default();
@@ -671,7 +644,7 @@ impl Store for Model {
         Self::counted(self)
     }
 
-    fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
+    fn sweep(&self) -> StoreFuture<'_, Swept> {
         async {
             let (counted, mut swept) = (self.counted(), Swept::default());
             let mut sessions = self.sessions();
@@ -685,12 +658,12 @@ impl Store for Model {
                     if needed.contains(key) {
                         return true;
                     }
-                    self.shelf.take_away(session.hash, None);
+                    self.derived_files.take_away(session.hash, None);
                     swept.reclaimed.push(key.clone());
                     return false;
                 }
                 session.expired = true;
-                self.shelf.tell();
+                self.derived_files.tell();
                 session.info.used_at = counted;
                 swept.expired.push(key.clone());
                 true
@@ -700,11 +673,7 @@ impl Store for Model {
         .boxed()
     }
 
-    fn aging<'a>(
-        &'a self,
-        scope: &'a Scope,
-        limit: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
+    fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>> {
         async move {
             let sessions = self.sessions();
             let mut found: Vec<Aging> = Vec::new();
@@ -735,18 +704,14 @@ impl Store for Model {
         .boxed()
     }
 
-    fn usage<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        but: &'a UserId,
-    ) -> BoxFuture<'a, StoreResult<Usage>> {
+    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> StoreFuture<'a, TenantUsage> {
         async move {
             let sessions = self.sessions();
             let theirs = sessions.values().filter(|one| {
                 let scope = &one.info.key.scope;
                 scope.tenant == *tenant && scope.user != *but
             });
-            Ok(theirs.fold(Usage::default(), |usage, one| Usage {
+            Ok(theirs.fold(TenantUsage::default(), |usage, one| TenantUsage {
                 sessions: usage.sessions + u64::from(!one.deleted && !one.expired),
                 bytes: usage.bytes + if one.deleted && !one.expired { 0 } else { one.info.bytes },
             }))

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Model, Session, gone};
 use sessionlog::{
     event::{Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey, Timestamp},
-    store::{Lease, LeaseCall, Mark, Notes, SessionInfo, StoreError, StoreResult},
+    store::{LastCheckpoint, Lease, LeaseCall, Notes, SessionInfo, StoreError, StoreResult},
 };
 
 impl Model {
@@ -19,7 +19,7 @@ impl Model {
         if kind.is_checkpoint() {
             let before = info.work.checkpoint.is_some_and(|mark| mark.open);
             let open = if note.idle { before } else { kind != NoteKind::Final };
-            info.work.checkpoint = Some(Mark { number, position, open });
+            info.work.checkpoint = Some(LastCheckpoint { number, position, open });
         }
         if !note.idle {
             info.used_at = self.counted();

@@ -13,9 +13,9 @@ const TEXTS_MAX: usize = 64;
 /// Files that the texts of an input named when it was looked at, in their order: the state of a
 /// file, or `None` where nothing has that name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Named(Vec<Option<files::State>>);
+pub(super) struct NamedFiles(Vec<Option<files::FileStamp>>);
 
-impl Named {
+impl NamedFiles {
     /// Looks at what an input names; `None` when a change of it could not be seen: it names a
     /// directory, a place in a home directory, or too much.
     pub(super) fn from_input(input: &Value) -> Option<Self> {

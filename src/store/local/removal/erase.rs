@@ -7,9 +7,9 @@
 use std::{collections::BTreeSet, io};
 
 use super::{
-    super::{catalogue::backlog::Erasing, session::State},
-    Clearing,
-    steps::{Failed, SETTLING, Step},
+    super::{catalogue::backlog::Erasing, session::SessionState},
+    Removal,
+    steps::{FLUSHING, Failed, RemovalStep},
 };
 use crate::{
     env::planted::{Defect, planted},
@@ -17,31 +17,34 @@ use crate::{
 };
 
 /// First steps, one session after the other: remove its key, copies, names and files.
-const OWN: [Step<Erasing>; 7] = [
-    Step { doing: "destroying its key", run: Clearing::destroy_key },
-    Step { doing: "ending backups", run: Clearing::end_backups },
-    Step { doing: "dropping it from memory", run: Clearing::forget_erased },
-    Step {
+const OWN: [RemovalStep<Erasing>; 7] = [
+    RemovalStep { doing: "destroying its key", run: Removal::destroy_key },
+    RemovalStep { doing: "ending backups", run: Removal::end_backups },
+    RemovalStep { doing: "dropping it from memory", run: Removal::forget_erased },
+    RemovalStep {
         doing: "taking away what is derived from it",
-        run: |clearing, one| clearing.take_derived(&one.session, None),
+        run: |removal, one| removal.take_derived(&one.session, None),
     },
-    Step {
+    RemovalStep {
         doing: "removing its copies from quarantine",
-        run: |clearing, one| Ok(clearing.clear_quarantine(one.session.hash)?),
+        run: |removal, one| Ok(removal.clear_quarantine(one.session.hash)?),
     },
-    Step { doing: "writing the settled files without it", run: Clearing::settle_without },
-    Step { doing: "unlinking its files", run: Clearing::unlink_erased },
+    RemovalStep { doing: "writing the settled files without it", run: Removal::flush_without },
+    RemovalStep { doing: "unlinking its files", run: Removal::unlink_erased },
 ];
 
 /// Last steps, once no start needs the journal: remove its frames from the journal.
-const SHARED: [Step<Erasing>; 2] = [
-    Step { doing: "writing zeros over its frames in the journal", run: Clearing::zero_erased },
-    Step { doing: "noting that it is erased", run: Clearing::note_erased },
+const SHARED: [RemovalStep<Erasing>; 2] = [
+    RemovalStep {
+        doing: "writing zeros over its frames in the journal",
+        run: Removal::zero_erased,
+    },
+    RemovalStep { doing: "noting that it is erased", run: Removal::note_erased },
 ];
 
-impl Clearing {
+impl Removal {
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a
-    /// later settling.
+    /// later flush.
     pub(crate) fn finish_erasures(&self) -> Result<(), Failed> {
         // A caller may find its own erasure taken by another thread, and must wait for it.
         let _turn = self.turn.lock();
@@ -64,12 +67,12 @@ impl Clearing {
         // Where zeros are to be written no start needs to read, of any session. What went made
         // room.
         let zeroes = self.writes_zeros() && !taken.is_empty();
-        let settled = if zeroes { self.settle_to_zero() } else { Ok(()) };
+        let settled = if zeroes { self.flush_to_zero() } else { Ok(()) };
         for mut one in taken {
             let finished = match &settled {
                 Ok(()) => self.take_shared(&mut one),
                 Err(error) => Err(Failed::from(io::Error::new(error.kind(), error.to_string()))
-                    .with_step(SETTLING)),
+                    .with_step(FLUSHING)),
             };
             if let Err(failed) = finished {
                 put_back(one, failed);
@@ -80,24 +83,24 @@ impl Clearing {
 
     /// True if an erasure writes zeros because there is no key to destroy.
     pub(crate) fn writes_zeros(&self) -> bool {
-        self.ground.keys.own().is_none()
+        self.context.keys.own().is_none()
     }
 
     fn take_own(&self, one: &mut Erasing) -> Result<(), Failed> {
-        let _settling = self.segments.settling.lock();
+        let _flushing = self.segments.flushing.lock();
         self.ask_writable()?;
         self.take_steps(&OWN, one)
     }
 
     fn take_shared(&self, one: &mut Erasing) -> Result<(), Failed> {
-        let _settling = self.segments.settling.lock();
+        let _flushing = self.segments.flushing.lock();
         self.take_steps(&SHARED, one)
     }
 
     fn destroy_key(&self, one: &mut Erasing) -> Result<(), Failed> {
         let number = KeyNumber(one.session.state().entry.key);
         if !planted(Defect::KeepErasedKey) {
-            self.ground.keys.destroy(&[number])?;
+            self.context.keys.destroy(&[number])?;
         }
         Ok(())
     }
@@ -112,13 +115,13 @@ impl Clearing {
     fn forget_erased(&self, one: &mut Erasing) -> Result<(), Failed> {
         self.sessions.forget_frames(&one.session);
         let mut state = one.session.state();
-        let State { opened, cipher, .. } = &mut *state;
+        let SessionState { opened, cipher, .. } = &mut *state;
         (*opened, *cipher) = (None, None);
         Ok(())
     }
 
     /// Titles and metadata are in both settled files: they are written anew without them.
-    fn settle_without(&self, _: &mut Erasing) -> Result<(), Failed> {
+    fn flush_without(&self, _: &mut Erasing) -> Result<(), Failed> {
         self.sessions.spoil_settled();
         self.sessions.touch_settled();
         (0..2).try_for_each(|_| self.sessions.write_settled())?;

@@ -12,7 +12,7 @@ use crate::{event::SessionId, log::Packed};
 
 /// Resting sessions. Both orders share the bytes of an entry.
 #[derive(Default)]
-pub(super) struct Resting {
+pub(super) struct Evicted {
     by_name: BTreeSet<PackedByName>,
     /// Those that have a workspace, by that.
     by_workspace: BTreeMap<Box<str>, BTreeSet<PackedByName>>,
@@ -48,7 +48,7 @@ impl Ord for PackedByName {
     }
 }
 
-impl Resting {
+impl Evicted {
     /// All sessions of a scope, read at once; of two of the same name the later counts.
     pub(super) fn from_entries(entries: Vec<Packed>) -> Self {
         let by_name: BTreeSet<PackedByName> = entries.into_iter().map(PackedByName).collect();
@@ -148,9 +148,9 @@ mod tests {
         Packed::of(&entry, &entry.encode())
     }
 
-    fn names(resting: &Resting, after: Option<&str>, workspace: Option<&str>) -> Vec<String> {
+    fn names(evicted: &Evicted, after: Option<&str>, workspace: Option<&str>) -> Vec<String> {
         let after = after.map(|after| SessionId::new(after).unwrap());
-        let found = resting.behind(after.as_ref(), workspace);
+        let found = evicted.behind(after.as_ref(), workspace);
         found.map(|packed| packed.session().to_owned()).collect()
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let others = (0..1_000).map(|n| packed(&format!("s{n:04}"), Some("/other")));
         let own = ["s0500b", "s0900b"].map(|name| packed(name, Some("/w")));
         let without = [packed("s0000b", None)];
-        let read = Resting::from_entries(others.chain(own).chain(without).collect());
+        let read = Evicted::from_entries(others.chain(own).chain(without).collect());
         assert_eq!(names(&read, None, Some("/w")), ["s0500b", "s0900b"]);
         assert_eq!(names(&read, Some("s0500b"), Some("/w")), ["s0900b"]);
         assert_eq!(names(&read, None, Some("/none")), [""; 0]);
@@ -169,22 +169,22 @@ mod tests {
 
     #[test]
     fn a_session_that_is_taken_out_or_comes_back_elsewhere_leaves_its_workspace() {
-        let mut resting = Resting::default();
-        resting.insert(packed("a", Some("/w")));
-        resting.insert(packed("b", Some("/w")));
-        resting.insert(packed("b", Some("/x")));
-        assert_eq!(names(&resting, None, Some("/w")), ["a"]);
-        assert_eq!(names(&resting, None, Some("/x")), ["b"]);
-        assert_eq!(resting.take("a").as_ref().map(Packed::session), Some("a"));
-        assert_eq!(names(&resting, None, Some("/w")), [""; 0]);
-        assert_eq!(resting.by_workspace.len(), 1, "an empty workspace keeps no bytes");
-        assert_eq!(resting.take("a"), None);
+        let mut evicted = Evicted::default();
+        evicted.insert(packed("a", Some("/w")));
+        evicted.insert(packed("b", Some("/w")));
+        evicted.insert(packed("b", Some("/x")));
+        assert_eq!(names(&evicted, None, Some("/w")), ["a"]);
+        assert_eq!(names(&evicted, None, Some("/x")), ["b"]);
+        assert_eq!(evicted.take("a").as_ref().map(Packed::session), Some("a"));
+        assert_eq!(names(&evicted, None, Some("/w")), [""; 0]);
+        assert_eq!(evicted.by_workspace.len(), 1, "an empty workspace keeps no bytes");
+        assert_eq!(evicted.take("a"), None);
     }
 
     #[test]
     fn of_two_entries_of_one_session_the_later_counts() {
         let entries = vec![packed("a", Some("/w")), packed("a", Some("/x"))];
-        let read = Resting::from_entries(entries);
+        let read = Evicted::from_entries(entries);
         assert_eq!((names(&read, None, Some("/w")), read.len()), (vec![], 1));
         assert_eq!(names(&read, None, Some("/x")), ["a"]);
     }

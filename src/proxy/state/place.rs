@@ -6,7 +6,7 @@ use std::{num::NonZeroUsize, time::Duration};
 use lru::LruCache;
 use serde_json::Value;
 
-use super::Desk;
+use super::ProxyState;
 use crate::{
     event::{SessionId, Timestamp},
     proxy::recorder::{Home, TEMPORARY_SECONDS},
@@ -97,7 +97,7 @@ impl ClientPlaces {
     }
 }
 
-impl Desk {
+impl ProxyState {
     /// The session of a call, and its origin: the session named in its `_meta`, by an argument of
     /// its tool, by its transport, or that of the proxy; else a temporary one of the client.
     pub(super) fn home(
@@ -106,10 +106,10 @@ impl Desk {
         argument: Option<&str>,
         from: &Whence<'_>,
     ) -> (Home, CallSite) {
-        let place = self.state().places.used(from, self.options.clock.now());
+        let place = self.tables().places.used(from, self.options.clock.now());
         let tag = if place.number == 0 { String::new() } else { format!("-{}", place.number) };
         let named = of_meta(meta).or(argument).or(from.session).and_then(|text| self.named(text));
-        let usual = self.state().usual.clone();
+        let usual = self.tables().usual.clone();
         let is_usual = named.is_none() && usual.is_some();
         let home = match named.or(usual) {
             Some(session) => Home { session, temporary: false },
@@ -130,7 +130,7 @@ impl Desk {
 
     /// Ends the client's use of its temporary session.
     pub(super) fn begin_afresh(&self, site: &CallSite) {
-        self.state().places.begin_afresh(&site.key);
+        self.tables().places.begin_afresh(&site.key);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Settling: what the journal acknowledged is written to the sessions' own segments, made durable
+//! Flushing: what the journal acknowledged is written to the sessions' own segments, made durable
 //! there, named in `settled/`, and only then are journal files free again. Also sealing of full
 //! segments. It must not be on the path of an append.
 
@@ -27,16 +27,16 @@ use crate::{
 const WRITE_BYTES: usize = 256 << 10;
 /// Bytes of frames that are encoded while their session is locked.
 const PART_BYTES: usize = 32 << 10;
-/// While others write, so many times as many bytes are settled as they write...
+/// Bytes that a flush may write for each byte that others write meanwhile, ...
 const PACE: u64 = 2;
-/// ...and so many more: a few writes.
+/// ... and the bytes that it may write beyond that: a few writes.
 const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
 /// Poll interval while throttled to the pace of writers; the throttle ends once no append arrives
 /// within it.
 const PACE_LOOK: Duration = Duration::from_millis(1);
 
-/// Segments that one settling wrote of a session, not yet synced.
-struct Written {
+/// Segments that one flush wrote of a session, not yet synced.
+struct WrittenSegments {
     session: Arc<Session>,
     /// The entry with the segments as they will be.
     entry: Entry,
@@ -46,14 +46,14 @@ struct Written {
     /// Kept open to be synced; `None` when one sync of everything follows, or it was synced.
     file: Option<Box<dyn File>>,
     synced: bool,
-    /// Frames written: what is settled of the session's waiting frames.
+    /// Frames written: what is flushed of the session's waiting frames.
     frames: usize,
     created: bool,
 }
 
-/// Writer of a settling. It keeps the pace of the appends made meanwhile: they wait for every write
-/// it has the disk do.
-struct Hand<'a> {
+/// Writer of a flush. It keeps the pace of the appends made meanwhile, since they wait for each of
+/// its writes.
+struct PacedWriter<'a> {
     segments: &'a Segments,
     /// Buffer in which a write is assembled.
     buffer: Vec<u8>,
@@ -64,7 +64,7 @@ struct Hand<'a> {
     paced: bool,
 }
 
-impl Hand<'_> {
+impl PacedWriter<'_> {
     /// Writes the buffer, and waits while that is ahead of the pace.
     fn write(&mut self, file: &dyn File, at: u64) -> io::Result<u64> {
         let bytes = self.buffer.len() as u64;
@@ -82,13 +82,13 @@ impl Hand<'_> {
         let written = self.segments.sessions.journal.written().saturating_sub(self.began);
         // Near the end of the room haste is better than a writer that must wait.
         let room = self.segments.sessions.pressure()
-            < self.segments.ground.options.journal_retained_bytes / 8 * 7;
+            < self.segments.context.options.journal_retained_bytes / 8 * 7;
         self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
     }
 
     fn wait(&mut self) {
         let before = self.segments.sessions.journal.written();
-        self.paced = match self.segments.sessions.settler.pause(PACE_LOOK) {
+        self.paced = match self.segments.sessions.flusher.pause(PACE_LOOK) {
             Waited::Stopped => false,
             Waited::Woken => true,
             Waited::Elapsed => self.segments.sessions.journal.written() > before,
@@ -97,23 +97,23 @@ impl Hand<'_> {
 }
 
 impl Segments {
-    /// Settles all that is acknowledged, without what deletions, erasures and redactions left to be
+    /// Flushes all that is acknowledged, without what deletions, erasures and redactions left to be
     /// done.
-    pub(crate) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
+    pub(crate) fn flush_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
         let backlog = &self.sessions.backlog;
         let idle = backlog.count_dirty() == 0 && !backlog.is_touched();
-        if idle && self.sessions.is_even() && !clean && !self.ground.count_is_due() {
+        if idle && self.sessions.is_even() && !clean && !self.context.count_is_due() {
             return Ok(());
         }
-        self.ground.check_writable()?;
+        self.context.check_writable()?;
         if backlog.count_dirty() > 0 {
             self.sessions.journal.begin(&*self.sessions)?;
         }
-        let _settling = self.settling.lock();
-        self.ground.check_writable()?;
+        let _flushing = self.flushing.lock();
+        self.context.check_writable()?;
         let written_before = self.sessions.journal.written();
         let place = self.sessions.journal.place();
-        if planted(Defect::RecycleBeforeSettling) {
+        if planted(Defect::RecycleBeforeFlushing) {
             self.sessions.journal.recycle(place.order);
         }
         let dirty = backlog.take_dirty();
@@ -122,7 +122,7 @@ impl Segments {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
-            self.sessions.settle_to(clean && stuck.is_empty(), place)?;
+            self.sessions.flush_to(clean && stuck.is_empty(), place)?;
             Ok((stuck, copied))
         });
         self.sessions.reserve.note(settled.as_ref().err());
@@ -133,31 +133,31 @@ impl Segments {
             }
             Err(error) => {
                 self.list_again(dirty);
-                tracing::warn!(%error, "settling failed; the journal keeps what is acknowledged");
+                tracing::warn!(%error, "a flush failed; the journal keeps what is acknowledged");
                 return Err(error);
             }
         };
-        self.sessions.note_settled(written_before + copied);
+        self.sessions.note_flushed(written_before + copied);
         self.unlink_retired();
         self.seal_when_quiet(dirty, quiet)
     }
 
-    /// Every session with frames that wait is listed for the next settling.
+    /// Every session with frames that wait is listed for the next flush.
     fn list_again(&self, sessions: Vec<Arc<Session>>) {
         let waiting: Vec<_> =
             sessions.into_iter().filter(|session| session.state().list()).collect();
         self.sessions.backlog.return_dirty(waiting);
     }
 
-    /// Writes what waits; answers also the sessions whose segment took nothing.
+    /// Writes what waits; returns also the sessions whose segment took nothing.
     fn write_sessions(
         &self,
         dirty: &[Arc<Session>],
-    ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
+    ) -> io::Result<(Vec<WrittenSegments>, Vec<Arc<Session>>)> {
         let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
-        let (began, paced) = (self.sessions.journal.written(), self.ground.options.background);
-        let mut hand = Hand { segments: self, buffer: Vec::new(), began, done: 0, paced };
+        let (began, paced) = (self.sessions.journal.written(), self.context.options.background);
+        let mut hand = PacedWriter { segments: self, buffer: Vec::new(), began, done: 0, paced };
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
             if self.sessions.forget_frames(session) {
@@ -190,21 +190,21 @@ impl Segments {
     fn write_session(
         &self,
         session: &Arc<Session>,
-        hand: &mut Hand<'_>,
-    ) -> io::Result<Option<Written>> {
+        hand: &mut PacedWriter<'_>,
+    ) -> io::Result<Option<WrittenSegments>> {
         let (mut entry, first, frames, failed, salt) = {
             let state = session.state();
-            let Some(first) = state.unsettled.front() else { return Ok(None) };
+            let Some(first) = state.unflushed.front() else { return Ok(None) };
             let last = state.entry.segments.last();
             let salt = state.opened.as_ref().zip(last).and_then(|(opened, last)| opened.salt(last));
             let failed = state.unwritable.is_some();
-            (state.entry.clone(), first.header, state.unsettled.len(), failed, salt)
+            (state.entry.clone(), first.header, state.unflushed.len(), failed, salt)
         };
         let cipher = self.cipher(session).map_err(io::Error::other)?;
         let key = cipher.as_ref().map(|cipher| cipher.number());
         let start = self.sessions.journal.start();
         let active = entry.segments.last().filter(|segment| {
-            let room = segment.bytes < self.ground.options.segment_bytes_max;
+            let room = segment.bytes < self.context.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
             let takes = room && !failed || segment.is_empty();
             segment.start == start && !segment.sealed && takes
@@ -214,7 +214,7 @@ impl Segments {
             Some(segment) => {
                 let base = Position(segment.base);
                 let path = segment::path(session.hash, base, start, false);
-                let file = self.ground.env.storage.open(&path)?;
+                let file = self.context.env.storage.open(&path)?;
                 let salt = match salt {
                     Some(salt) => salt,
                     None => SegmentHeader::read(&*file).map_err(io::Error::other)?.salt,
@@ -226,7 +226,7 @@ impl Segments {
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (new, bytes) = self.ground.keys.with_encryptor(cipher.as_ref(), |encryptor| {
+        let (new, bytes) = self.context.keys.with_encryptor(cipher.as_ref(), |encryptor| {
             write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
         assert_eq!(new.len(), frames, "every frame that waits is in the index");
@@ -238,7 +238,7 @@ impl Segments {
         let session = Arc::clone(session);
         debug_assert!(bytes > at, "a session that waits has a frame");
         let (file, synced) = (Some(file), false);
-        Ok(Some(Written { session, entry, path, salt, new, file, synced, frames, created }))
+        Ok(Some(WrittenSegments { session, entry, path, salt, new, file, synced, frames, created }))
     }
 
     /// Creates a segment file, or begins one anew that an earlier try of this start left.
@@ -249,10 +249,10 @@ impl Segments {
         start: u64,
         key: Option<KeyNumber>,
     ) -> io::Result<(String, u64, Box<dyn File>)> {
-        let storage = &self.ground.env.storage;
+        let storage = &self.context.env.storage;
         let header = SegmentHeader {
-            store: self.ground.store.id,
-            salt: u64::from_le_bytes(self.ground.env.random()),
+            store: self.context.store.id,
+            salt: u64::from_le_bytes(self.context.env.random()),
             session: session.hash,
             base: first.first_position,
             start,
@@ -297,8 +297,8 @@ impl Segments {
         let directory = segment::directory(session);
         if self.directories.lock().insert(directory.clone()) {
             let made =
-                self.ground.env.storage.create_dir(&directory).and_then(|()| {
-                    self.ground.env.storage.sync_dir(super::super::layout::SEGMENTS)
+                self.context.env.storage.create_dir(&directory).and_then(|()| {
+                    self.context.env.storage.sync_dir(super::super::layout::SEGMENTS)
                 });
             return made.inspect_err(|_| {
                 self.directories.lock().remove(&directory);
@@ -310,11 +310,11 @@ impl Segments {
     /// Makes what was written durable; whose file is not goes to `stuck`, and is written anew.
     fn sync_written(
         &self,
-        written: Vec<Written>,
+        written: Vec<WrittenSegments>,
         stuck: &mut Vec<Arc<Session>>,
-    ) -> io::Result<Vec<Written>> {
+    ) -> io::Result<Vec<WrittenSegments>> {
         if written.iter().any(|one| one.file.is_none() && !one.synced) {
-            let synced = self.ground.env.storage.sync_all();
+            let synced = self.context.env.storage.sync_all();
             self.sync_each.store(synced.is_err(), Ordering::Release);
             return synced.map(|()| written);
         }
@@ -329,7 +329,7 @@ impl Segments {
                 let directory = segment::directory(one.session.hash);
                 let sync = |error: io::Error| error.to_string();
                 let known = directories.entry(directory).or_insert_with_key(|directory| {
-                    self.ground.env.storage.sync_dir(directory).map_err(sync)
+                    self.context.env.storage.sync_dir(directory).map_err(sync)
                 });
                 known.clone().map_err(io::Error::other)
             });
@@ -345,12 +345,12 @@ impl Segments {
     }
 
     /// Records that the writes are durable: drops the frames from memory and trusts the segments.
-    fn account(&self, written: Vec<Written>) {
+    fn account(&self, written: Vec<WrittenSegments>) {
         let mut again = Vec::new();
         for one in written {
             let mut locked = one.session.state();
             let state = &mut *locked;
-            let done = state.take_settled(one.frames);
+            let done = state.take_flushed(one.frames);
             state.entry.segments.clone_from(&one.entry.segments);
             state.unwritable = None;
             if let (Some(opened), Some(file)) = (&mut state.opened, one.entry.segments.last()) {
@@ -359,7 +359,7 @@ impl Segments {
             let mut settled = one.entry;
             settled.damage.clone_from(&state.entry.damage);
             settled.use_at(state.entry.used_at());
-            if state.unsettled.is_empty() {
+            if state.unflushed.is_empty() {
                 state.durable = Durable::Settled;
             } else {
                 state.durable = Durable::Behind(Box::new(settled));
@@ -379,20 +379,20 @@ impl Segments {
 
 /// Writes the first `frames` of a session that wait to its segment, from byte `at` on, a part at a
 /// time: appends wait for its lock no longer than a part takes. Returns where they are and end.
-/// Only the settling thread takes frames away, so those that wait stay in their places.
+/// Only the flush thread takes frames away, so those that wait stay in their places.
 fn write_frames(
     session: &Session,
     frames: usize,
     file: &dyn File,
     (salt, mut at): (u64, u64),
     encryptor: Option<Encryptor<'_>>,
-    hand: &mut Hand<'_>,
+    hand: &mut PacedWriter<'_>,
 ) -> io::Result<(Vec<FrameIndex>, u64)> {
     hand.buffer.clear();
     let mut new = Vec::with_capacity(frames);
     while new.len() < frames {
         let (state, part) = (session.state(), hand.buffer.len() + PART_BYTES);
-        for held in state.unsettled.range(new.len()..frames) {
+        for held in state.unflushed.range(new.len()..frames) {
             if hand.buffer.len() >= part {
                 break;
             }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use sessionlog::{
-    env::{Entry, Env, File, Lock, Storage},
+    env::{DirEntry, Env, File, Lock, Storage},
     event::{Batch, Position, Scope},
     store::{
         Change, Listing, Maintain, NewSession, Store,
@@ -24,10 +24,10 @@ fn body(n: usize, bytes: usize) -> String {
     format!("{{\"n\":{n},\"pad\":\"{}\"}}", "the quick brown fox ".repeat(bytes / 20))
 }
 
-/// Settles until nothing waits any more, and lets all go to rest that is idle.
-fn settle(store: &Local) {
+/// Flushes until nothing waits any more, and lets all go to rest that is idle.
+fn flush(store: &Local) {
     for _ in 0..4 {
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
 }
 
@@ -36,7 +36,7 @@ fn files(sim: &Sim, end: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_session_at_rest_is_like_any_other() {
+async fn an_evicted_session_is_like_any_other() {
     let sim = Sim::new(11);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let (mut listed, mut events) = (Vec::new(), Vec::new());
@@ -76,7 +76,7 @@ async fn a_session_at_rest_is_like_any_other() {
     let names: Vec<_> = listed[1].sessions.iter().map(|info| info.key.session.as_str()).collect();
     assert_eq!(names, ["s0", "s3", "s4", "s5", "s6", "s7", "s8"], "the oldest, by creation");
     sim.clock().advance(LONG);
-    settle(&store);
+    flush(&store);
     for restart in [false, true] {
         let store = match restart {
             false => &store,
@@ -96,7 +96,7 @@ async fn a_session_at_rest_is_like_any_other() {
         assert!(store.info(&key("s2")).await.is_err(), "it was deleted");
         let verified = store.verify(&Scope::local(), None).await.unwrap();
         assert_eq!((verified.sessions, verified.damage.len()), (36, 0));
-        settle(store);
+        flush(store);
     }
 }
 
@@ -110,10 +110,10 @@ async fn an_idle_session_is_sealed_once_that_saves_room() {
             append(&store, &key(name), batch([event(&body(n, bytes))])).await.unwrap();
         }
     }
-    settle(&store);
+    flush(&store);
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (2, 0), "they are in use");
     sim.clock().advance(LONG);
-    settle(&store);
+    flush(&store);
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (1, 1), "{:?}", sim.files());
     for name in ["tiny", "small"] {
         assert_eq!(events_of(&store, &key(name)).await.len(), 5);
@@ -136,7 +136,7 @@ async fn a_session_written_now_and_then_stays_in_few_segments() {
             append(&store, &key("s"), batch([event(&body(n, 900))])).await.unwrap();
             expected += 1;
             sim.clock().advance(LONG);
-            settle(&store);
+            flush(&store);
         }
         assert_eq!(events_of(&store, &key("s")).await.len(), expected);
         assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, []);
@@ -163,7 +163,7 @@ async fn a_clean_stop_seals_what_was_left_open() {
     assert_eq!((verified.sessions, verified.events, verified.damage.len()), (50, 450, 0));
 }
 
-/// A segment settled by a change alone has the name of the next one: it is not sealed and unlinked.
+/// A segment flushed by a change alone has the name of the next one: it is not sealed and unlinked.
 #[tokio::test]
 async fn an_append_in_the_tick_of_sealing_loses_nothing() {
     let sim = Sim::new(22);
@@ -171,16 +171,16 @@ async fn an_append_in_the_tick_of_sealing_loses_nothing() {
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
-    settle(&store);
+    flush(&store);
     sim.kill();
     drop(store);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     store.change(&key("s"), change()).await.unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
     sim.clock().advance(LONG);
-    store.settle().unwrap();
+    store.flush().unwrap();
     append(&store, &key("s"), batch([event(&body(9, 900))])).await.unwrap();
-    settle(&store);
+    flush(&store);
     assert_eq!(events_of(&store, &key("s")).await.len(), 10);
     sim.power_loss();
     drop(store);
@@ -196,7 +196,7 @@ async fn a_stop_that_cannot_seal_is_clean() {
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
-    settle(&store);
+    flush(&store);
     assert_eq!(events_of(&store, &key("s")).await.len(), 9, "it is in use");
     sim.fail_next(Op::Create, Fault::Full, false);
     store.close().await;
@@ -226,13 +226,13 @@ async fn sealing_that_fails_leaves_sessions_as_they_are() {
                 let events = batch((0..9).map(|n| event(&body(n, 900))));
                 append(&store, &key(&name), events).await.unwrap();
             }
-            settle(&store);
+            flush(&store);
             sim.clock().advance(LONG);
             sim.fail_next(op, fault, false);
             // What fails is sealing, or what makes it known.
-            let _ = store.settle();
+            let _ = store.flush();
             sim.heal();
-            settle(&store);
+            flush(&store);
             let what = format!("{op:?} {count}");
             let strikes = match op {
                 Op::SyncAll => count > 1,
@@ -260,22 +260,22 @@ async fn a_session_that_cannot_be_sealed_keeps_no_other_open() {
         create(&store, &name).await;
         append(&store, &key(&name), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
     }
-    settle(&store);
+    flush(&store);
     let of_one = sim.files().into_iter().find(|path| path.ends_with(".seg")).unwrap();
     sim.fail_writing(of_one.split_once('-').unwrap().0, Fault::Io);
     sim.clock().advance(LONG);
-    settle(&store);
+    flush(&store);
     assert!(sim.struck());
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (1, 2), "{:?}", sim.files());
     sim.heal();
-    settle(&store);
+    flush(&store);
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 3), "{:?}", sim.files());
 }
 
 /// A request that changed nothing is no write: a retry, a position that was taken, a frame that
 /// failed.
 #[tokio::test]
-async fn requests_that_change_nothing_do_not_keep_a_session_awake() {
+async fn requests_that_change_nothing_do_not_keep_a_session_loaded() {
     let sim = Sim::new(24);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let names = ["retried", "refused", "failed"];
@@ -283,7 +283,7 @@ async fn requests_that_change_nothing_do_not_keep_a_session_awake() {
         create(&store, name).await;
         append(&store, &key(name), batch([named("first", &body(0, 900))])).await.unwrap();
     }
-    settle(&store);
+    flush(&store);
     append(&store, &key("retried"), batch([named("first", &body(0, 900))])).await.unwrap();
     let taken = Batch { if_position: Some(Position(0)), ..batch([event("{}")]) };
     append(&store, &key("refused"), taken).await.unwrap_err();
@@ -291,7 +291,7 @@ async fn requests_that_change_nothing_do_not_keep_a_session_awake() {
     append(&store, &key("failed"), batch([event("{}")])).await.unwrap_err();
     sim.heal();
     sim.clock().advance(LONG);
-    settle(&store);
+    flush(&store);
     for name in names {
         let opened = || {
             let trace = sim.trace();
@@ -321,7 +321,7 @@ async fn the_older_settled_file_is_enough_at_every_start() {
                 append(&store, &key(&name), batch([event(&body(n, 300))])).await.unwrap();
                 tails[at] += 1;
                 if (n + round) % 4 == 0 {
-                    store.settle().unwrap();
+                    store.flush().unwrap();
                 }
             }
             match round % 3 {
@@ -366,7 +366,7 @@ async fn a_base_of_many_parts_reads_back() {
             let change = Change { title: Some(Some(format!("{round}"))), ..Change::default() };
             store.change(&key(&format!("s{n}")), change).await.unwrap();
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
     }
     let bytes = sim.read_durable("settled/0").unwrap().len();
     assert!((5 << 20..20 << 20).contains(&bytes), "a base was written anew: {bytes}");
@@ -412,9 +412,9 @@ async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
                 assert_eq!(again.first_position, Position(n as u64), "{name}");
             }
         }
-        settle(&open);
+        flush(&open);
         sim.clock().advance(LONG);
-        settle(&open);
+        flush(&open);
         store = Some(open);
     }
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 2), "{:?}", sim.files());
@@ -444,7 +444,7 @@ async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
         for n in 0..150 {
             retitle(&store, n, &round.to_string()).await;
         }
-        store.settle().unwrap();
+        store.flush().unwrap();
         for (path, before) in ["settled/0", "settled/1"].into_iter().zip(lengths) {
             if sim.read_durable(path).unwrap().len() >= before {
                 continue;
@@ -456,7 +456,7 @@ async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
             }
             let again = Local::open_local(&copy.env(), options).unwrap();
             retitle(&again, 0, "last").await;
-            again.settle().unwrap();
+            again.flush().unwrap();
             copy.kill();
             drop(again);
             copy.remove_durable(path);
@@ -523,7 +523,7 @@ impl Storage for Gated {
         self.pass(path);
         self.inner.open_read(path)
     }
-    fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
+    fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>> {
         self.inner.list(directory)
     }
     fn create_dir(&self, directory: &str) -> io::Result<()> {

@@ -16,7 +16,7 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// A store whose last settling wrote the segments and was interrupted before it named them.
+/// A store whose last flush wrote the segments and was interrupted before it named them.
 async fn interrupted(seed: u64, words: [&str; 3], created_before: bool) -> (Sim, Vec<Event>) {
     let sim = Sim::new(seed);
     let store = open(&sim);
@@ -26,8 +26,8 @@ async fn interrupted(seed: u64, words: [&str; 3], created_before: bool) -> (Sim,
         create(&store, "hurt").await;
         append(&store, &key("hurt"), batch([event("{\"n\":0}")])).await.unwrap();
     }
-    store.settle().unwrap();
-    store.settle().unwrap();
+    store.flush().unwrap();
+    store.flush().unwrap();
     if !created_before {
         create(&store, "hurt").await;
     }
@@ -37,7 +37,7 @@ async fn interrupted(seed: u64, words: [&str; 3], created_before: bool) -> (Sim,
         append(&store, &key("other"), batch([event(&body)])).await.unwrap();
     }
     sim.fail_writing("settled/", Fault::Io);
-    store.settle().unwrap_err();
+    store.flush().unwrap_err();
     let events = events_of(&store, &key("hurt")).await;
     sim.power_loss();
     sim.heal();
@@ -55,7 +55,7 @@ fn place_of(sim: &Sim, word: &str) -> (String, u64) {
     found.unwrap()
 }
 
-/// A killed settling left the segment in the page cache alone: what is served of it must be durable
+/// A killed flush left the segment in the page cache alone: what is served of it must be durable
 /// by then, for the journal does not have it any more.
 #[tokio::test]
 async fn frames_restored_from_a_segment_survive_the_next_power_loss() {
@@ -72,7 +72,7 @@ async fn frames_restored_from_a_segment_survive_the_next_power_loss() {
         let events = events_of(&store, &key("hurt")).await;
         sim.fail_writing("settled/", Fault::Kill);
         sim.fail_next(Op::Sync, Fault::Kill, false);
-        store.settle().unwrap_err();
+        store.flush().unwrap_err();
         drop(store);
         sim.heal();
         let (path, at) = place_of(&sim, WORDS[1]);
@@ -106,8 +106,8 @@ async fn a_damaged_frame_is_made_good_from_a_segment() {
                     assert_eq!(store.health(), Health::Ready, "{told}");
                     assert_eq!(events_of(&store, &key("hurt")).await, events, "{told}");
                     if start > 0 {
-                        store.settle().unwrap();
-                        store.settle().unwrap();
+                        store.flush().unwrap();
+                        store.flush().unwrap();
                     }
                     sim.power_loss();
                 }

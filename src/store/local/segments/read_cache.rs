@@ -1,5 +1,5 @@
-//! Events that were read lately, opened, checked and decoded, so that who reads them again finds
-//! them in memory. Bounded in bytes for the whole store. A cache: dropping any of it changes
+//! Cache of decoded events that were read recently, so that a later read finds them in memory.
+//! Bounded in bytes for the whole store. A cache: dropping any of it changes
 //! nothing but time. It must not answer for a session of which something is lost.
 
 use std::{
@@ -28,7 +28,7 @@ const SALT_BYTES: usize = 16;
 /// Start of a group: the salt of its file, unique to one use of one file, and the byte offset.
 /// Those bytes are never written again, so that a group can only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct GroupPlace {
     pub(crate) salt: u64,
     pub(crate) byte_offset: u64,
 }
@@ -75,17 +75,19 @@ impl Group {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Place, Arc<Group>> for Weight {
-    fn weight(&self, _: &Place, group: &Arc<Group>) -> u64 {
+impl Weighter<GroupPlace, Arc<Group>> for Weight {
+    fn weight(&self, _: &GroupPlace, group: &Arc<Group>) -> u64 {
         (group.bytes + group.events.len() * EVENT_BYTES) as u64
     }
 }
 
-/// The groups that were read lately.
-pub(crate) struct Warm(Cache<Place, Arc<Group>, Weight, BuildHasherDefault<DefaultHasher>>);
+/// The groups that were read recently.
+pub(crate) struct ReadCache(
+    Cache<GroupPlace, Arc<Group>, Weight, BuildHasherDefault<DefaultHasher>>,
+);
 
-impl Warm {
-    /// Room for groups of so many bytes together; 0 keeps nothing.
+impl ReadCache {
+    /// An empty cache for groups of `bytes_max` bytes together; 0 keeps nothing.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let options = OptionsBuilder::new()
             .shards(SHARDS)
@@ -97,8 +99,8 @@ impl Warm {
         Self(Cache::with_options(options, Weight, hasher, lifecycle))
     }
 
-    /// The group at a place, if it is known as far as so many frames.
-    pub(crate) fn get(&self, place: Place, frames: usize) -> Option<Arc<Group>> {
+    /// The group at a place, if it has at least `frames` frames.
+    pub(crate) fn get(&self, place: GroupPlace, frames: usize) -> Option<Arc<Group>> {
         self.0.get(&place).filter(|group| group.frames >= frames)
     }
 
@@ -107,8 +109,8 @@ impl Warm {
         self.0.clear();
     }
 
-    /// Keeps a group for who comes next.
-    pub(crate) fn keep(&self, place: Place, group: &Arc<Group>) {
+    /// Inserts a group.
+    pub(crate) fn insert(&self, place: GroupPlace, group: &Arc<Group>) {
         self.0.insert(place, Arc::clone(group));
     }
 }
@@ -117,7 +119,7 @@ impl Warm {
 mod tests {
     use super::*;
 
-    impl Warm {
+    impl ReadCache {
         /// For tests of the engine.
         pub(crate) fn is_empty(&self) -> bool {
             self.0.is_empty()

@@ -10,15 +10,15 @@ use crate::{
     store::{Fill, Read, SessionInfo},
 };
 
-/// Sessions of a line that are followed.
-pub(super) const LINE_MAX: usize = 100;
+/// Sessions of a chain that are followed.
+pub(super) const LINKS_MAX: usize = 100;
 /// First events of a session among which its work is looked for, and bytes of their bodies.
 const LOOK_EVENTS: usize = 32;
 const LOOK_BYTES: usize = 1 << 20;
 
-/// A session of a line, up to where the next one has read it.
+/// A session of a chain, up to where the next one has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LineLink {
+pub(super) struct PriorSession {
     pub(super) key: SessionKey,
     pub(super) created_at: Timestamp,
     rewritten: u64,
@@ -116,18 +116,18 @@ impl Service {
 
     /// The sessions that a session continues, the first one first, each as far as the next has read
     /// it. One that is gone or of another workspace ends the line.
-    pub(super) async fn line_before(&self, key: &SessionKey) -> ServiceResult<Vec<LineLink>> {
+    pub(super) async fn links_before(&self, key: &SessionKey) -> ServiceResult<Vec<PriorSession>> {
         let mut info = self.store.info(key).await?;
         let mut seen = BTreeSet::from([key.session.clone()]);
         let mut line = Vec::new();
-        while let Some((session, to)) = read_before(&info).filter(|_| line.len() < LINE_MAX) {
+        while let Some((session, to)) = read_before(&info).filter(|_| line.len() < LINKS_MAX) {
             let before = SessionKey { scope: key.scope.clone(), session };
             let Ok(found) = self.store.info(&before).await else { break };
             if found.workspace != info.workspace || !seen.insert(before.session.clone()) {
                 break;
             }
             let (created_at, rewritten) = (found.created_at, found.rewritten);
-            line.push(LineLink { key: before, created_at, rewritten, to: to.min(found.tail) });
+            line.push(PriorSession { key: before, created_at, rewritten, to: to.min(found.tail) });
             info = found;
         }
         line.reverse();

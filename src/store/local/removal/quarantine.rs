@@ -3,18 +3,18 @@
 
 use std::io;
 
-use super::{super::layout::QUARANTINE, Clearing};
+use super::{super::layout::QUARANTINE, Removal};
 use crate::{
-    env::Entry as Listed,
+    env::DirEntry as Listed,
     event::SessionHash,
     log::{LogError, journal},
 };
 
-impl Clearing {
+impl Removal {
     /// Removes copies of refused bytes that may be the session's. Other files there stay,
     /// and a passing failure (no memory, no rights) says nothing of a copy.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
-        let storage = &self.ground.env.storage;
+        let storage = &self.context.env.storage;
         let copies = match storage.list(QUARANTINE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             copies => copies?,

@@ -3,10 +3,10 @@
 
 use std::{collections::BTreeMap, io};
 
-use super::{super::layout::JOURNAL, Clearing};
+use super::{super::layout::JOURNAL, Removal};
 use crate::{
     env::{
-        Entry as Listed, File,
+        DirEntry as Listed, File,
         planted::{Defect, planted},
     },
     event::SessionHash,
@@ -21,12 +21,12 @@ use crate::{
 /// Bytes that are looked at together for what an earlier use left.
 const BLOCK_BYTES: usize = 4096;
 
-impl Clearing {
-    /// Settles everything twice, so that no start reads what is to be zeroed. A use that failed, of
+impl Removal {
+    /// Flushes everything twice, so that no start reads what is to be zeroed. A use that failed, of
     /// this start or another, has no end that a later one names: where a start would read such a
     /// one, the journal leaves it.
-    pub(super) fn settle_to_zero(&self) -> io::Result<()> {
-        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
+    pub(super) fn flush_to_zero(&self) -> io::Result<()> {
+        (0..2).try_for_each(|_| self.segments.flush_frames(false, false))?;
         let (files, ends) = self.journal_files()?;
         let needed = self.sessions.recyclable().order;
         if files.iter().any(|file| file.is_endless(needed, &ends)) {
@@ -41,8 +41,8 @@ impl Clearing {
         let place = self.sessions.journal.place();
         let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
         let mut files = Vec::new();
-        for Listed { name, .. } in self.ground.env.storage.list(JOURNAL)? {
-            let file = self.ground.env.storage.open(&format!("{JOURNAL}/{name}"))?;
+        for Listed { name, .. } in self.context.env.storage.list(JOURNAL)? {
+            let file = self.context.env.storage.open(&format!("{JOURNAL}/{name}"))?;
             let header = match JournalHeader::read(&*file) {
                 Err(LogError::Io(error)) => return Err(error),
                 Err(LogError::Fault { fault, .. }) => Err(fault),

@@ -4,19 +4,19 @@
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
-use super::{super::session::Session, Clearing};
-use crate::store::Held;
+use super::{super::session::Session, Removal};
+use crate::store::HeldEvents;
 
 /// A step of a list; `T` is what the list takes away.
-pub(super) struct Step<T> {
+pub(super) struct RemovalStep<T> {
     /// The action, as errors name it.
     pub(super) doing: &'static str,
-    pub(super) run: fn(&Clearing, &mut T) -> Result<(), Failed>,
+    pub(super) run: fn(&Removal, &mut T) -> Result<(), Failed>,
 }
 
 /// The step that is in no list, for it is taken once for all sessions: no start needs to read the
 /// journal after it.
-pub(super) const SETTLING: &str = "settling what waits in the journal";
+pub(super) const FLUSHING: &str = "settling what waits in the journal";
 
 /// A step that failed; those behind it were not taken.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ impl Failed {
 
 /// Copies of a session's events outside its segments and the journal. An erasure and a redaction
 /// drop them before they change the files of the session.
-pub(super) const DERIVED: [Step<Holding>; 2] = [
-    Step { doing: "dropping events read lately", run: Clearing::drop_warm },
-    Step { doing: "destroying derived files", run: Clearing::destroy_derived },
+pub(super) const DERIVED: [RemovalStep<Holding>; 2] = [
+    RemovalStep { doing: "dropping events read lately", run: Removal::clear_read_cache },
+    RemovalStep { doing: "destroying derived files", run: Removal::destroy_derived },
 ];
 
 /// Whose events are not to be held any more.
@@ -53,10 +53,10 @@ pub(super) struct Holding {
     positions: Option<BTreeSet<u64>>,
 }
 
-impl Clearing {
-    /// Takes the steps of a list. The caller has `settling` locked: no thread settles or seals
+impl Removal {
+    /// Takes the steps of a list. The caller has `flushing` locked: no thread flushes or seals
     /// meanwhile.
-    pub(super) fn take_steps<T>(&self, steps: &[Step<T>], of: &mut T) -> Result<(), Failed> {
+    pub(super) fn take_steps<T>(&self, steps: &[RemovalStep<T>], of: &mut T) -> Result<(), Failed> {
         steps.iter().try_for_each(|step| {
             (step.run)(self, of).map_err(|failed| failed.with_step(step.doing))
         })
@@ -74,26 +74,27 @@ impl Clearing {
 
     /// The step before all others.
     pub(super) fn ask_writable(&self) -> Result<(), Failed> {
-        let asked = self.ground.check_writable().map_err(Failed::from);
+        let asked = self.context.check_writable().map_err(Failed::from);
         asked.map_err(|failed| failed.with_step("asking whether the store takes writes"))
     }
 
-    fn drop_warm(&self, _: &mut Holding) -> Result<(), Failed> {
-        self.segments.warm.clear();
+    fn clear_read_cache(&self, _: &mut Holding) -> Result<(), Failed> {
+        self.segments.read_cache.clear();
         Ok(())
     }
 
     fn destroy_derived(&self, of: &mut Holding) -> Result<(), Failed> {
         let (hash, positions) = (of.session.hash, of.positions.as_ref());
-        let holds = |holds: &[Held]| holds.iter().any(|held| held.is_of(hash, positions));
-        Ok(self.segments.shelf.destroy(&holds)?)
+        let holds = |holds: &[HeldEvents]| holds.iter().any(|held| held.is_of(hash, positions));
+        Ok(self.segments.derived_files.destroy(&holds)?)
     }
 
     /// Has the users of what is derived from a session, or from its events at these positions, give
     /// way. The steps wait for none of them, since other sessions wait for the steps.
     pub(crate) fn withdraw_derived(&self, session: &Session, positions: Option<&BTreeSet<u64>>) {
-        let holds = |holds: &[Held]| holds.iter().any(|held| held.is_of(session.hash, positions));
-        if let Err(error) = self.segments.shelf.withdraw(&holds) {
+        let holds =
+            |holds: &[HeldEvents]| holds.iter().any(|held| held.is_of(session.hash, positions));
+        if let Err(error) = self.segments.derived_files.withdraw(&holds) {
             tracing::warn!(session = %session.hash, %error, "what is derived from it stays in use");
         }
     }

@@ -1,4 +1,4 @@
-//! The settling of everything acknowledged, and with it of what was erased and redacted: bytes that
+//! The flush of everything acknowledged, and with it of what was erased and redacted: bytes that
 //! must go are taken away here. It must not decide that they go.
 
 mod erase;
@@ -14,26 +14,26 @@ use std::{io, sync::Arc, time::Duration};
 use self::steps::Failed;
 use super::{
     catalogue::{reserve::is_full, sessions::Sessions},
-    ground::Ground,
+    context::EngineContext,
     segments::Segments,
 };
 use crate::env::sync::{Mutex, atomic::Ordering};
 
 /// Shortest pause before a failed step is retried; it doubles with each failure that is not a lack
-/// of space, up to...
+/// of space, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_secs(5);
-/// ...so long.
+/// Longest pause before a failed step is retried.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
 /// Time for which a failed step is not retried.
 #[derive(Default)]
-pub(super) struct Pause {
+pub(super) struct RetryPause {
     /// By the monotonic clock.
     until: Duration,
     length: Duration,
 }
 
-impl Pause {
+impl RetryPause {
     /// Runs what is due, and retries at growing intervals while it fails.
     pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> Result<(), Failed>) {
         if now < self.until {
@@ -49,37 +49,38 @@ impl Pause {
 }
 
 /// Removal of bytes: erasures, redactions and expired sessions.
-pub(super) struct Clearing {
-    pub(super) ground: Arc<Ground>,
+pub(super) struct Removal {
+    pub(super) context: Arc<EngineContext>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
-    /// Held while bytes are taken away that were erased or redacted; locked before `settling`.
+    /// Held while bytes are taken away that were erased or redacted; locked before `flushing`.
     pub(super) turn: Mutex<()>,
     /// When a step that failed is tried again.
-    pub(super) pause: Mutex<Pause>,
+    pub(super) pause: Mutex<RetryPause>,
 }
 
-impl Clearing {
-    /// Settles everything acknowledged so far, and seals what is full when nothing presses.
-    pub(crate) fn settle(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.ground.options.background && self.sessions.is_pressed());
-        self.settle_and(clean, quiet)
+impl Removal {
+    /// Flushes everything acknowledged so far, and seals what is full when nothing presses.
+    pub(crate) fn flush(&self, clean: bool) -> io::Result<()> {
+        let quiet = !(self.context.options.background && self.sessions.is_pressed());
+        self.flush_and(clean, quiet)
     }
 
-    /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
-    pub(crate) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+    /// Flushes everything acknowledged so far; seals what is full when it is `quiet`.
+    pub(crate) fn flush_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
+        if self.context.frozen.load(Ordering::Acquire)
+            || self.context.closed.load(Ordering::Acquire)
         {
             return Ok(());
         }
         self.leave_room()?;
-        // A failed step stops nothing: a later settling, or a start, takes it again.
-        self.pause.lock().run(self.ground.env.clock.monotonic(), || {
+        // A failed step stops nothing: a later flush, or a start, takes it again.
+        self.pause.lock().run(self.context.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             let redacted = self.finish_redactions();
-            let swept = self.segments.shelf.sweep().map_err(Failed::from);
+            let swept = self.segments.derived_files.sweep().map_err(Failed::from);
             erased.and(redacted).and(swept)
         });
-        self.segments.settle_frames(clean, quiet)
+        self.segments.flush_frames(clean, quiet)
     }
 }

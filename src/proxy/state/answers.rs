@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Call, Desk};
+use super::{ProxyCall, ProxyState};
 use crate::{
     api::tool_cache::LookupRequest,
     client::{ClientError, Request},
@@ -21,9 +21,13 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// In an answer's `_meta`: the source of a reused result.
 const META_CACHE: &str = "sessionlog/cache";
 
-impl Desk {
+impl ProxyState {
     /// The answer of a remembered call, recorded as one more.
-    pub(super) async fn remembered_answer(&self, call: &Call, age_max: Duration) -> Option<Value> {
+    pub(super) async fn remembered_answer(
+        &self,
+        call: &ProxyCall,
+        age_max: Duration,
+    ) -> Option<Value> {
         if !self.is_unchanged(call) {
             return None;
         }
@@ -34,7 +38,7 @@ impl Desk {
         let content = event.get("content")?.clone();
         if call.site.caller().is_some() {
             // Another's answer to the same call may be newer.
-            let own = self.state().answered.peek(call.open.same.as_ref()?)?.call_id.clone();
+            let own = self.tables().answered.peek(call.open.same.as_ref()?)?.call_id.clone();
             event.get("call_id").filter(|id| **id == own)?;
         }
         let age_ms = found.age_ms?;
@@ -65,13 +69,13 @@ impl Desk {
 
     /// True if the files that a call names are as they were at the call whose answer it would get.
     /// Not checked for a tool that the user named: `--cache` says how long its answers hold.
-    fn is_unchanged(&self, call: &Call) -> bool {
+    fn is_unchanged(&self, call: &ProxyCall) -> bool {
         if self.is_named_by_user(&call.open.name) {
             return true;
         }
         let Some(now) = &call.open.named else { return false };
-        let state = self.state();
-        match call.open.same.as_ref().and_then(|same| state.answered.peek(same)) {
+        let tables = self.tables();
+        match call.open.same.as_ref().and_then(|same| tables.answered.peek(same)) {
             Some(before) => before.named.as_ref() == Some(now),
             // Another life of the proxy got the answer: which files it saw is not known.
             None => now.is_empty(),
@@ -84,35 +88,35 @@ impl Desk {
         ask: impl Future<Output = Result<T, ClientError>>,
     ) -> Option<T> {
         let clock = &self.options.clock;
-        if clock.monotonic() < self.state().silent_until {
+        if clock.monotonic() < self.tables().silent_until {
             return None;
         }
         match tokio::time::timeout(self.options.patience, ask).await {
             Ok(Ok(said)) => return Some(said),
             Ok(Err(ClientError::Refused(refusal))) if refusal.status < 500 => {}
-            Ok(Err(_)) | Err(_) => self.state().silent_until = clock.monotonic() + SILENCE,
+            Ok(Err(_)) | Err(_) => self.tables().silent_until = clock.monotonic() + SILENCE,
         }
         None
     }
 
     /// Waits for what of the call's session was queued so far, for a moment.
-    pub(super) async fn settled(&self, call: &Call) {
+    pub(super) async fn settled(&self, call: &ProxyCall) {
         self.recorder.settled(&call.open.home.session, self.options.patience).await;
     }
 
     async fn look_up(
         &self,
-        call: &Call,
+        call: &ProxyCall,
         age_max: Duration,
     ) -> Result<Option<LookupAnswer>, ClientError> {
         let (server, recorded, changed) = {
-            let state = self.state();
+            let tables = self.tables();
             let same = call.open.same.as_ref();
             let recorded =
-                same.and_then(|same| state.answered.peek(same)).map(|one| one.record.clone());
-            (self.server(&state).to_owned(), recorded, state.changed)
+                same.and_then(|same| tables.answered.peek(same)).map(|one| one.record.clone());
+            (self.server(&tables).to_owned(), recorded, tables.changed)
         };
-        // The log may not contain the latest changes yet; the desk knows them. Records become
+        // The log may not contain the latest changes yet; the proxy knows them. Records become
         // durable in order: once an answer is durable, so is everything before it.
         match recorded.filter(|record| record.number > changed) {
             // Longer than any caller waits; a slower store counts as no answer.
@@ -135,18 +139,18 @@ impl Desk {
     }
 
     /// True if this client got earlier outputs of the call's session.
-    pub(super) fn was_given(&self, call: &Call) -> bool {
-        self.state().given.contains(&given_key(call))
+    pub(super) fn was_given(&self, call: &ProxyCall) -> bool {
+        self.tables().given.contains(&given_key(call))
     }
 
     /// Records that it did; whether it is the first time.
-    pub(super) fn give(&self, call: &Call) -> bool {
-        self.state().given.put(given_key(call), ()).is_none()
+    pub(super) fn give(&self, call: &ProxyCall) -> bool {
+        self.tables().given.put(given_key(call), ()).is_none()
     }
 
     /// Earlier results of the session as text for a model: those that this client did not get yet,
     /// or, when it asks because it lost them, as many as the budget takes.
-    pub(super) async fn earlier(&self, call: &Call, unseen: bool) -> Option<String> {
+    pub(super) async fn earlier(&self, call: &ProxyCall, unseen: bool) -> Option<String> {
         if !self.give(call) && unseen {
             return None;
         }
@@ -155,7 +159,7 @@ impl Desk {
         let query = views::OutputsQuery { tokens_max, ..views::OutputsQuery::default() };
         let answer = self.client.call::<views::Outputs>(&place, &query, &());
         let Some(answer) = self.asked(answer).await else {
-            self.state().given.pop(&given_key(call));
+            self.tables().given.pop(&given_key(call));
             return None;
         };
         let here = format!("{}{}-", self.options.name, call.site.tag);
@@ -178,7 +182,7 @@ fn from_log(age_ms: u64) -> String {
     format!("[sessionlog: from the log, {seconds} s old; the server was not asked again]")
 }
 
-fn given_key(call: &Call) -> (String, SessionId) {
+fn given_key(call: &ProxyCall) -> (String, SessionId) {
     (call.site.tag.clone(), call.open.home.session.clone())
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 pub(super) use self::{decide::Decision, place::Whence};
 use self::{
-    named::Named,
+    named::NamedFiles,
     place::{CallSite, ClientPlaces},
     tools::Tools,
 };
@@ -44,7 +44,7 @@ type Same = (SessionId, u64, Option<u64>);
 
 /// A call of a tool.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct ProxyCall {
     key: String,
     id: String,
     input: Value,
@@ -57,7 +57,7 @@ pub(super) struct Call {
     open: Open,
 }
 
-impl Call {
+impl ProxyCall {
     /// Records it in another session.
     fn move_to(&mut self, session: SessionId) {
         if let Some(same) = &mut self.open.same {
@@ -78,7 +78,7 @@ struct Open {
     /// The call that its answer may be reused for.
     same: Option<Same>,
     /// The files that its arguments name, as they were before it was forwarded.
-    named: Option<Named>,
+    named: Option<NamedFiles>,
     /// True if it names a path that the user excludes.
     is_withheld: bool,
     /// Earlier outputs that go with the answer.
@@ -96,13 +96,13 @@ enum Pending {
 
 /// An answer that the proxy forwarded.
 #[derive(Clone, Debug)]
-struct Answered {
+struct AnsweredCall {
     record: QueuedRecord,
     call_id: String,
-    named: Option<Named>,
+    named: Option<NamedFiles>,
 }
 
-struct State {
+struct Tables {
     pending: LruCache<String, Pending>,
     /// Calls whose answerer is not decided yet. Each has a task that decides it.
     deciding: HashSet<String>,
@@ -112,7 +112,7 @@ struct State {
     calls: u64,
     /// The number of the last record that may have made earlier answers stale.
     changed: u64,
-    answered: LruCache<Same, Answered>,
+    answered: LruCache<Same, AnsweredCall>,
     /// Sessions whose earlier outputs were given to a client.
     given: LruCache<(String, SessionId), ()>,
     /// The store is not asked before this time, because it did not answer.
@@ -125,7 +125,7 @@ struct State {
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     /// The call that must be decided; without one, the message is forwarded as it is.
-    pub(super) decide: Option<Box<Call>>,
+    pub(super) decide: Option<Box<ProxyCall>>,
     /// Keys of the answers that are expected because of it.
     pub(super) keys: Vec<String>,
 }
@@ -142,17 +142,17 @@ pub(super) struct Back {
 }
 
 /// The proxy's state for the connections of one server.
-pub(super) struct Desk {
+pub(super) struct ProxyState {
     options: Options,
     client: Client,
     pub(super) recorder: Recorder,
-    state: Mutex<State>,
+    tables: Mutex<Tables>,
 }
 
-impl Desk {
+impl ProxyState {
     pub(super) fn new(client: Client, options: Options) -> Self {
         let recorder = Recorder::new(client.clone(), &options);
-        let state = Mutex::from(State {
+        let tables = Mutex::from(Tables {
             pending: LruCache::sparse(PENDING_MAX),
             deciding: HashSet::new(),
             tools: Tools::default(),
@@ -165,12 +165,12 @@ impl Desk {
             silent_until: Duration::ZERO,
             usual: options.session.clone(),
         });
-        Self { options, client, recorder, state }
+        Self { options, client, recorder, tables }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
         // Every change leaves the tables whole.
-        self.state.lock()
+        self.tables.lock()
     }
 
     /// Inspects a message of a client.
@@ -182,7 +182,7 @@ impl Desk {
             let Some(call) = self.note(from, message, &mut noted.keys) else { continue };
             noted.keys.push(call.key.clone());
             if alone && self.is_ours_perhaps(&call) {
-                self.state().deciding.insert(call.key.clone());
+                self.tables().deciding.insert(call.key.clone());
                 noted.decide = Some(Box::new(call));
             } else {
                 self.forward(call);
@@ -197,7 +197,7 @@ impl Desk {
         from: &Whence<'_>,
         message: &Message<'_>,
         keys: &mut Vec<String>,
-    ) -> Option<Call> {
+    ) -> Option<ProxyCall> {
         let key = |id: &str| format!("{} {id}", from.channel);
         match (&*message.method()?, message.key()) {
             ("tools/list", Some(id)) => {
@@ -221,7 +221,13 @@ impl Desk {
         None
     }
 
-    fn call(&self, key: String, id: String, from: &Whence<'_>, params: CallParams<'_>) -> Call {
+    fn call(
+        &self,
+        key: String,
+        id: String,
+        from: &Whence<'_>,
+        params: CallParams<'_>,
+    ) -> ProxyCall {
         let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
         // What is too much for a tree is passed on as text, and no earlier call is found for it.
         let input = json::tree(&input_text).map(serde_json::from_str);
@@ -235,13 +241,13 @@ impl Desk {
         let input = input.unwrap_or_default();
         // The disk is asked before the lock is taken, and only where its answer counts.
         let rests_on_files = age_max.is_some() && !self.is_named_by_user(&params.name);
-        let named = if rests_on_files { Named::from_input(&input) } else { None };
-        let mut state = self.state();
-        state.calls += 1;
-        let digest = digest(Some(self.server(&state)), &params.name, &input);
+        let named = if rests_on_files { NamedFiles::from_input(&input) } else { None };
+        let mut tables = self.tables();
+        tables.calls += 1;
+        let digest = digest(Some(self.server(&tables)), &params.name, &input);
         let same = (home.session.clone(), digest, site.caller());
         let open = Open {
-            call_id: format!("{}{}-{}", self.options.name, site.tag, state.calls),
+            call_id: format!("{}{}-{}", self.options.name, site.tag, tables.calls),
             name: params.name,
             home,
             began: self.options.clock.monotonic(),
@@ -250,12 +256,12 @@ impl Desk {
             is_withheld,
             more: None,
         };
-        Call { key, id, input, input_text, meta: params.meta, site, follows, age_max, open }
+        ProxyCall { key, id, input, input_text, meta: params.meta, site, follows, age_max, open }
     }
 
     /// The session that a call names by an argument that its tool has.
     fn session_named(&self, tool: &str, input: &Value) -> Option<String> {
-        self.state().tools.session(tool, input).map(str::to_owned)
+        self.tables().tools.session(tool, input).map(str::to_owned)
     }
 
     /// True if the user said how long the answers of a tool hold.
@@ -265,18 +271,18 @@ impl Desk {
 
     fn age_max(&self, name: &str) -> Option<Duration> {
         let repeats = &self.options.repeats;
-        let state = self.state();
-        let usual = repeats.age_max.filter(|_| state.tools.is_closed(name));
+        let tables = self.tables();
+        let usual = repeats.age_max.filter(|_| tables.tools.is_closed(name));
         let age_max = repeats.tools.get(name).copied().unwrap_or(usual);
-        age_max.filter(|_| state.tools.is_read_only(name))
+        age_max.filter(|_| tables.tools.is_read_only(name))
     }
 
-    fn server<'a>(&'a self, state: &'a State) -> &'a str {
-        state.server.as_deref().unwrap_or(&self.options.server)
+    fn server<'a>(&'a self, tables: &'a Tables) -> &'a str {
+        tables.server.as_deref().unwrap_or(&self.options.server)
     }
 
     fn add_pending(&self, key: String, pending: Pending) {
-        let displaced = self.state().pending.push(key, pending);
+        let displaced = self.tables().pending.push(key, pending);
         self.unanswered(displaced.map(|(_, displaced)| displaced));
     }
 
@@ -286,10 +292,10 @@ impl Desk {
         let mut insertions = Vec::new();
         for message in message::read(text) {
             if message.method().as_deref() == Some("notifications/tools/list_changed") {
-                self.state().tools.forget();
+                self.tables().tools.forget();
             }
             let Some(id) = message.key().filter(|_| message.method().is_none()) else { continue };
-            let pending = self.state().pending.pop(&format!("{channel} {id}"));
+            let pending = self.tables().pending.pop(&format!("{channel} {id}"));
             match pending {
                 Some(Pending::List(cursor)) => {
                     insertions.extend(self.listed(text, &message, cursor.as_deref()));
@@ -316,7 +322,7 @@ impl Desk {
     /// its record, if it answers a call.
     pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<QueuedRecord> {
         let id = outline.id.as_ref().filter(|_| outline.is_whole && !outline.has_method)?;
-        let pending = self.state().pending.pop(&format!("{channel} {id}"));
+        let pending = self.tables().pending.pop(&format!("{channel} {id}"));
         match pending {
             Some(Pending::Call(open)) => Some(self.record_passed(&open, outline)),
             // Tools that are not known are forwarded like any other.
@@ -327,7 +333,7 @@ impl Desk {
     /// Records the server's name, from its answer to `initialize` or `server/discover`.
     fn learn_name(&self, message: &Message<'_>) {
         #[derive(serde::Deserialize)]
-        struct Named {
+        struct NamedFiles {
             #[serde(rename = "serverInfo")]
             info: Info,
         }
@@ -336,16 +342,16 @@ impl Desk {
             name: String,
         }
         let named =
-            message.result.and_then(|result| serde_json::from_str::<Named>(result.get()).ok());
+            message.result.and_then(|result| serde_json::from_str::<NamedFiles>(result.get()).ok());
         if let Some(named) = named {
-            self.state().server.get_or_insert(named.info.name);
+            self.tables().server.get_or_insert(named.info.name);
         }
     }
 
     /// Records the tools of a page; returns the cursor of the next one.
     fn learned(&self, message: &Message<'_>, cursor: Option<&str>) -> Option<Option<String>> {
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
-        self.state().tools.read_page(cursor, &page)
+        self.tables().tools.read_page(cursor, &page)
     }
 
     /// Records the tools of a page, and adds the proxy's own after the last one.
@@ -354,19 +360,19 @@ impl Desk {
             return None;
         }
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
-        message::at_end_of(text, page.tools, &self.state().tools.own_elements())
+        message::at_end_of(text, page.tools, &self.tables().tools.own_elements())
     }
 
     fn cancelled(&self, key: &str, reason: Option<&str>) {
-        let mut state = self.state();
+        let mut tables = self.tables();
         // The search for an answer ends too.
-        state.deciding.remove(key);
-        match state.pending.pop(key) {
+        tables.deciding.remove(key);
+        match tables.pending.pop(key) {
             Some(Pending::Call(open)) => {
-                drop(state);
+                drop(tables);
                 self.record_end(&open, reason.unwrap_or("the client cancelled it"), true);
             }
-            Some(other) => drop(state.pending.put(key.to_owned(), other)),
+            Some(other) => drop(tables.pending.put(key.to_owned(), other)),
             None => {}
         }
     }
@@ -374,9 +380,9 @@ impl Desk {
     /// The client no longer waits for the answers to these.
     pub(super) fn given_up(&self, keys: &[String]) {
         let pending: Vec<Pending> = {
-            let mut state = self.state();
-            state.deciding.retain(|key| !keys.contains(key));
-            keys.iter().filter_map(|key| state.pending.pop(key)).collect()
+            let mut tables = self.tables();
+            tables.deciding.retain(|key| !keys.contains(key));
+            keys.iter().filter_map(|key| tables.pending.pop(key)).collect()
         };
         self.unanswered(pending);
     }
@@ -384,7 +390,7 @@ impl Desk {
     /// The proxy ends: calls without an answer are recorded as such.
     pub(super) fn end(&self) {
         let none = LruCache::sparse(PENDING_MAX);
-        let pending = mem::replace(&mut self.state().pending, none);
+        let pending = mem::replace(&mut self.tables().pending, none);
         self.unanswered(pending.into_iter().map(|(_, pending)| pending));
     }
 
@@ -392,8 +398,8 @@ impl Desk {
     pub(super) fn end_channel(&self, channel: &str) {
         let prefix = format!("{channel} ");
         let keys: Vec<String> = {
-            let state = self.state();
-            let keys = state.pending.iter().rev().map(|(key, _)| key);
+            let tables = self.tables();
+            let keys = tables.pending.iter().rev().map(|(key, _)| key);
             keys.filter(|key| key.starts_with(&prefix)).cloned().collect()
         };
         self.given_up(&keys);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Answered, Call, Desk, Open, Pending};
+use super::{AnsweredCall, Open, Pending, ProxyCall, ProxyState};
 use crate::{
     event::{json, kinds},
     proxy::{
@@ -18,18 +18,18 @@ use crate::{
 /// Members recorded of a call whose input and result are not.
 const OF_A_CALL: [&str; 6] = ["name", "server", "call_id", "read_only", "is_error", "duration_ms"];
 
-impl Desk {
+impl ProxyState {
     /// Records that a call goes to the server, and keeps it until it is answered.
-    pub(super) fn forward(&self, call: Call) {
+    pub(super) fn forward(&self, call: ProxyCall) {
         self.record_call(&call, None);
         self.add_pending(call.key, Pending::Call(Box::new(call.open)));
     }
 
-    pub(super) fn record_call(&self, call: &Call, cached: Option<&Value>) {
+    pub(super) fn record_call(&self, call: &ProxyCall, cached: Option<&Value>) {
         let text = |text: &str| Value::from(text).to_string();
         let (server, reads) = {
-            let state = self.state();
-            (self.server(&state).to_owned(), state.tools.is_read_only(&call.open.name))
+            let tables = self.tables();
+            (self.server(&tables).to_owned(), tables.tools.is_read_only(&call.open.name))
         };
         let mut members = vec![
             ("name", text(&call.open.name)),
@@ -45,8 +45,8 @@ impl Desk {
 
     /// Notes a record that may make earlier results stale.
     pub(super) fn note_change(&self, changes: bool, record: &QueuedRecord) {
-        let mut state = self.state();
-        state.changed = if changes { state.changed.max(record.number) } else { state.changed };
+        let mut tables = self.tables();
+        tables.changed = if changes { tables.changed.max(record.number) } else { tables.changed };
     }
 
     pub(super) fn record(
@@ -87,7 +87,7 @@ impl Desk {
         members.extend(rest.map(|rest| ("result", rest)));
         members.extend(more);
         let record = self.record(open, kinds::AGENT_TOOL_RESULT, "result", members);
-        let reads = self.state().tools.is_read_only(&open.name);
+        let reads = self.tables().tools.is_read_only(&open.name);
         self.note_change(!reads, &record);
         record
     }
@@ -130,12 +130,12 @@ impl Desk {
         let said = content.map_or("[]", RawValue::get);
         let record = self.record_result(open, said, rest, is_error, None);
         if let Some(same) = &open.same {
-            let answered = Answered {
+            let answered = AnsweredCall {
                 record: record.clone(),
                 call_id: open.call_id.clone(),
                 named: open.named.clone(),
             };
-            self.state().answered.put(same.clone(), answered);
+            self.tables().answered.put(same.clone(), answered);
         }
         let block =
             open.more.as_ref().map(|more| json!({ "type": "text", "text": more }).to_string());

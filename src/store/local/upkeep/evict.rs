@@ -10,31 +10,31 @@ use crate::{
     log::{Entry, SegmentEntry},
 };
 
-/// A session is idle when it was not written to, and its files are closed when they were not
-/// opened, for so long.
+/// Time without a write after which a session is idle, and without an opening after which its
+/// files are closed.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
-/// So many sessions keep their files and names in memory, beside those with frames in flight.
+/// Maximum number of sessions with files and names in memory, beside those with frames in flight.
 const OPEN_SESSIONS_MAX: usize = 10_000;
-/// Sessions that go to rest while the catalogue is locked once.
-const REST_AT_ONCE: usize = 256;
-/// Sessions at rest that are looked at in one round of sealing.
+/// Sessions that are evicted while the catalogue is locked once.
+const EVICTED_AT_ONCE: usize = 256;
+/// Evicted sessions that are looked at in one round of sealing.
 const LOOKED_AT_MAX: usize = 2_000;
-/// Sessions sealed in one round, and bytes: what a settling may have to wait for.
+/// Sessions sealed in one round, and bytes: what a flush may have to wait for.
 const SEALED_MAX: usize = 256;
 const SEALED_BYTES_MAX: u64 = 32 << 20;
 
 impl Upkeep {
-    /// Brings to rest what is idle, and tries a disk again that failed.
-    pub(crate) fn rest(&self) {
+    /// Evicts what is idle, and tries a disk again that failed.
+    pub(crate) fn evict(&self) {
         self.sessions.journal.probe();
-        self.clearing.keep_reserve();
+        self.removal.keep_reserve();
         if !self.sessions.reserve.is_given() {
             self.sessions.journal.look_for_room();
         }
         self.close_unused();
-        self.rest_unused();
-        let quiet = self.sessions.pressure() <= self.ground.options.journal_retained_bytes / 16;
-        if quiet && let Err(error) = self.seal_resting() {
+        self.evict_unused();
+        let quiet = self.sessions.pressure() <= self.context.options.journal_retained_bytes / 16;
+        if quiet && let Err(error) = self.seal_evicted() {
             tracing::warn!(%error, "idle sessions are not sealed");
         }
     }
@@ -42,13 +42,13 @@ impl Upkeep {
     /// Forgets the files and names of sessions that were not used for long, or that were opened
     /// longest ago when they are too many; the next caller opens them again.
     fn close_unused(&self) {
-        let since = self.ground.env.clock.monotonic().saturating_sub(IDLE_AFTER);
+        let since = self.context.env.clock.monotonic().saturating_sub(IDLE_AFTER);
         let mut closed = 0;
         self.sessions.retain_opened(&mut |session, open| {
             let over = open.saturating_sub(OPEN_SESSIONS_MAX + closed);
             let mut state = session.state();
             let used = state.opened.as_ref().is_some_and(|opened| opened.used_at > since);
-            let waits = state.is_in_flight() || !state.unsettled.is_empty();
+            let waits = state.is_in_flight() || !state.unflushed.is_empty();
             let close = (over > 0 || !used) && !waits;
             if close {
                 closed += 1;
@@ -59,28 +59,29 @@ impl Upkeep {
     }
 
     /// Packs the entries of sessions of which nothing else is known.
-    fn rest_unused(&self) {
+    fn evict_unused(&self) {
         if self.sessions.moving.is_walking() {
             return;
         }
-        let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
+        let live = keys_live_from(&self.context.count, &*self.context.env.clock);
         let mut before = None;
         loop {
-            before = self.sessions.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);
+            before = self.sessions.catalogue_mut().evict(before.as_ref(), EVICTED_AT_ONCE, live);
             if before.is_none() {
                 return;
             }
         }
     }
 
-    /// Seals what sessions at rest left open, some of them in each round.
-    fn seal_resting(&self) -> io::Result<()> {
-        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+    /// Seals what evicted sessions left open, some of them in each round.
+    fn seal_evicted(&self) -> io::Result<()> {
+        if self.context.frozen.load(Ordering::Acquire)
+            || self.context.closed.load(Ordering::Acquire)
         {
             return Ok(());
         }
         let idle_micros = i64::try_from(IDLE_AFTER.as_micros()).unwrap_or(i64::MAX);
-        let before = self.ground.env.clock.now().plus_micros(-idle_micros);
+        let before = self.context.env.clock.now().plus_micros(-idle_micros);
         let policy = self.segments.policy(true);
         let wanted = |entry: Entry| {
             entry.updated_at < before.0 && policy.run(&entry.segments, &entry.damage).is_some()
@@ -89,7 +90,7 @@ impl Upkeep {
             let mut after = self.looked_to.lock();
             let catalogue = self.sessions.catalogue();
             let (found, stopped) =
-                catalogue.find_resting(after.as_ref(), LOOKED_AT_MAX, SEALED_MAX, &wanted);
+                catalogue.find_evicted(after.as_ref(), LOOKED_AT_MAX, SEALED_MAX, &wanted);
             *after = stopped;
             found
         };
@@ -99,17 +100,17 @@ impl Upkeep {
     /// Seals what the sessions in use left open, before the owner leaves: as much as one round
     /// takes, so that a stop stays short. A stop is clean without it.
     pub(crate) fn seal_leaving(&self) {
-        if self.ground.frozen.load(Ordering::Acquire) {
+        if self.context.frozen.load(Ordering::Acquire) {
             return;
         }
-        let awake = self.sessions.catalogue().awake_all();
-        if let Err(error) = self.seal_idle(awake) {
+        let loaded = self.sessions.catalogue().all_loaded();
+        if let Err(error) = self.seal_idle(loaded) {
             tracing::warn!(%error, "what was left open is not sealed");
         }
     }
 
     fn seal_idle(&self, sessions: Vec<Arc<Session>>) -> io::Result<()> {
-        let _settling = self.segments.settling.lock();
+        let _flushing = self.segments.flushing.lock();
         let mut bytes = 0;
         let mut runs = Vec::new();
         for session in sessions {
@@ -123,10 +124,10 @@ impl Upkeep {
         self.segments.seal_runs(runs)
     }
 
-    /// Segments of a settled session that are worth sealing together.
+    /// Segments of a flushed session that are worth sealing together.
     fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        if !state.unsettled.is_empty()
+        if !state.unflushed.is_empty()
             || state.entry.stage.is_discarded()
             || state.entry.stage.is_reclaimed()
         {

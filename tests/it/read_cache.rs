@@ -14,7 +14,7 @@ use crate::engines::{append, batch, create, event, events_of, everything, key, s
 
 const EVENTS: u64 = 120;
 
-/// A store with a session whose events are settled, the older half of them sealed.
+/// A store with a session whose events are flushed, the older half of them sealed.
 async fn store(sim: &Sim, warm_bytes_max: usize) -> Local {
     let options = Options { warm_bytes_max, segment_bytes_max: 24 << 10, ..small() };
     let store = Local::open_local(&sim.env(), options).unwrap();
@@ -28,10 +28,10 @@ async fn fill(store: &Local, numbers: std::ops::Range<u64>) {
         let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(20));
         append(store, &key("s"), batch([event(&body)])).await.unwrap();
         if n % 30 == 29 {
-            store.settle().unwrap();
+            store.flush().unwrap();
         }
     }
-    store.settle().unwrap();
+    store.flush().unwrap();
 }
 
 async fn slice(store: &Local, from: u64, to: u64, fill: Fill) -> Vec<Event> {

@@ -8,8 +8,8 @@ use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
     super::session::{Session, opened::whole_frames},
-    Clearing,
-    steps::{Failed, SETTLING, Step},
+    Removal,
+    steps::{FLUSHING, Failed, RemovalStep},
 };
 use crate::{
     event::{Lsn, Position},
@@ -30,7 +30,7 @@ struct Redacting {
 
 /// Records and segments of events whose bodies must go.
 #[derive(Default)]
-struct Found {
+struct RedactTargets {
     /// Log sequence numbers of their records.
     numbers: BTreeSet<u64>,
     /// Segments with a body that must go.
@@ -38,9 +38,9 @@ struct Found {
 }
 
 /// Steps, one session after the other, once no start needs the journal.
-const STEPS: [Step<Redacting>; 10] = [
-    Step { doing: "sealing its segments without the bodies", run: Clearing::seal_without },
-    Step {
+const STEPS: [RemovalStep<Redacting>; 10] = [
+    RemovalStep { doing: "sealing its segments without the bodies", run: Removal::seal_without },
+    RemovalStep {
         doing: "dropping it from memory",
         run: |_, one| {
             // What was read of it before names what is gone.
@@ -48,30 +48,33 @@ const STEPS: [Step<Redacting>; 10] = [
             Ok(())
         },
     },
-    Step {
+    RemovalStep {
         doing: "taking away what is derived from it",
-        run: |clearing, one| clearing.take_derived(&one.session, Some(&one.wanted)),
+        run: |removal, one| removal.take_derived(&one.session, Some(&one.wanted)),
     },
-    Step { doing: "writing the settled files", run: Clearing::settle_sealed },
-    Step {
+    RemovalStep { doing: "writing the settled files", run: Removal::flush_sealed },
+    RemovalStep {
         doing: "ending backups",
-        run: |clearing, _| {
-            clearing.segments.pins.take_away();
+        run: |removal, _| {
+            removal.segments.pins.take_away();
             Ok(())
         },
     },
-    Step { doing: "unlinking replaced files", run: Clearing::unlink_unnamed },
-    Step { doing: "writing zeros behind the ends of its files", run: Clearing::blank_tails },
-    Step { doing: "writing zeros over its frames in the journal", run: Clearing::zero_redacted },
-    Step {
-        doing: "removing its copies from quarantine",
-        run: |clearing, one| Ok(clearing.clear_quarantine(one.session.hash)?),
+    RemovalStep { doing: "unlinking replaced files", run: Removal::unlink_unnamed },
+    RemovalStep { doing: "writing zeros behind the ends of its files", run: Removal::blank_tails },
+    RemovalStep {
+        doing: "writing zeros over its frames in the journal",
+        run: Removal::zero_redacted,
     },
-    Step { doing: "noting that no file has the bodies", run: Clearing::note_cleared },
+    RemovalStep {
+        doing: "removing its copies from quarantine",
+        run: |removal, one| Ok(removal.clear_quarantine(one.session.hash)?),
+    },
+    RemovalStep { doing: "noting that no file has the bodies", run: Removal::note_cleared },
 ];
 
-impl Clearing {
-    /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.
+impl Removal {
+    /// Takes away what is left of redacted bodies; what fails is taken up by a later flush.
     pub(crate) fn finish_redactions(&self) -> Result<(), Failed> {
         // A caller may find its own redaction taken by another thread, and must wait for it.
         let _turn = self.turn.lock();
@@ -82,9 +85,9 @@ impl Clearing {
             return Ok(());
         }
         // The frames leave memory, and no start reads the journal before what is behind them.
-        if let Err(error) = self.settle_to_zero() {
+        if let Err(error) = self.flush_to_zero() {
             begun.into_iter().for_each(|session| backlog.add_redacting(session));
-            return Err(Failed::from(error).with_step(SETTLING));
+            return Err(Failed::from(error).with_step(FLUSHING));
         }
         let mut done = Ok(());
         for session in begun {
@@ -99,7 +102,7 @@ impl Clearing {
     }
 
     fn finish_redaction(&self, session: &Arc<Session>) -> Result<(), Failed> {
-        let _settling = self.segments.settling.lock();
+        let _flushing = self.segments.flushing.lock();
         self.ask_writable()?;
         let wanted: BTreeSet<u64> = {
             let state = session.state();
@@ -117,7 +120,7 @@ impl Clearing {
     }
 
     fn seal_without(&self, one: &mut Redacting) -> Result<(), Failed> {
-        let Found { numbers, whole } = self.look_for(one)?;
+        let RedactTargets { numbers, whole } = self.look_for(one)?;
         one.numbers = numbers;
         if !whole.is_empty() {
             let runs = whole.into_iter().map(|segment| (Arc::clone(&one.session), vec![segment]));
@@ -130,17 +133,17 @@ impl Clearing {
     }
 
     /// Reads the segments that have these events.
-    fn look_for(&self, one: &Redacting) -> io::Result<Found> {
+    fn look_for(&self, one: &Redacting) -> io::Result<RedactTargets> {
         let Redacting { session, wanted, .. } = one;
         let segments = session.state().entry.segments.clone();
         let cipher = self.segments.cipher(session)?;
-        let mut found = Found::default();
+        let mut found = RedactTargets::default();
         for one in segments {
             if wanted.range(one.base..one.end).next().is_none() {
                 continue;
             }
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
-            let file = self.ground.env.storage.open_read(&path)?;
+            let file = self.context.env.storage.open_read(&path)?;
             let header = SegmentHeader::read(&*file)?;
             let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
@@ -164,7 +167,7 @@ impl Clearing {
         Ok(found)
     }
 
-    fn settle_sealed(&self, _: &mut Redacting) -> Result<(), Failed> {
+    fn flush_sealed(&self, _: &mut Redacting) -> Result<(), Failed> {
         self.sessions.touch_settled();
         (0..2).try_for_each(|_| self.sessions.write_settled())?;
         Ok(())
@@ -190,7 +193,7 @@ impl Clearing {
         let segments = session.state().entry.segments.clone();
         for one in segments {
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
-            let file = self.ground.env.storage.open(&path)?;
+            let file = self.context.env.storage.open(&path)?;
             let tail = file.len()?.saturating_sub(one.bytes);
             if tail > 0 {
                 // Be they zeros: the cache may have what a sync that failed did not.

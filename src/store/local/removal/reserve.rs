@@ -8,7 +8,7 @@ use std::io;
 
 use super::{
     super::{catalogue::reserve::is_full, layout::RESERVE},
-    Clearing,
+    Removal,
 };
 use crate::env::sync::atomic::Ordering;
 
@@ -25,13 +25,13 @@ fn pieces() -> impl DoubleEndedIterator<Item = String> {
     (0..PIECES).map(path)
 }
 
-impl Clearing {
+impl Removal {
     /// Makes what is missing of the reserve. Where there is no room the store does without.
     pub(crate) fn keep_reserve(&self) {
         let reserve = &self.sessions.reserve;
         let _turn = reserve.turn();
-        let stopped = self.ground.closed.load(Ordering::Acquire)
-            || self.ground.frozen.load(Ordering::Acquire);
+        let stopped = self.context.closed.load(Ordering::Acquire)
+            || self.context.frozen.load(Ordering::Acquire);
         if stopped || reserve.is_kept() {
             return;
         }
@@ -48,20 +48,20 @@ impl Clearing {
 
     /// Makes the missing files; those made before an error stay.
     fn make_reserve(&self) -> io::Result<()> {
-        let bytes = RESERVE_BYTES.min(self.ground.options.journal_file_bytes).div_ceil(PIECES);
+        let bytes = RESERVE_BYTES.min(self.context.options.journal_file_bytes).div_ceil(PIECES);
         let mut new = false;
         let made = pieces().try_for_each(|path| {
             new |= self.make_piece(&path, bytes)?;
             Ok(())
         });
         // Else a power loss on a full disk could take the names, and the room with them.
-        let synced = if new { self.ground.env.storage.sync_dir("") } else { Ok(()) };
+        let synced = if new { self.context.env.storage.sync_dir("") } else { Ok(()) };
         made.and(synced)
     }
 
-    /// Makes a file of the reserve unless it is there; answers whether it was not.
+    /// Makes a file of the reserve unless it is there; returns whether it was not.
     fn make_piece(&self, path: &str, bytes: u64) -> io::Result<bool> {
-        let storage = &self.ground.env.storage;
+        let storage = &self.context.env.storage;
         let there = storage.open_read(path).and_then(|file| file.len());
         match there {
             Ok(length) if length >= bytes => return Ok(false),
@@ -73,16 +73,16 @@ impl Clearing {
         let file = storage.create(path)?;
         // What does not compress takes its room on any file system.
         let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        self.ground.env.entropy.fill(&mut noise);
+        self.context.env.entropy.fill(&mut noise);
         let made = file.write_at(0, &noise).and_then(|()| file.sync());
         made.map(|()| true).inspect_err(|_| {
             let _ = storage.remove(path);
         })
     }
 
-    /// Removes one file of the reserve; answers whether it was there.
+    /// Removes one file of the reserve; returns whether it was there.
     fn give_piece(&self, path: &str) -> bool {
-        let removed = self.ground.env.storage.remove(path);
+        let removed = self.context.env.storage.remove(path);
         self.sessions.reserve.lose_a_file();
         if let Err(error) = &removed {
             tracing::debug!(path, %error, "a part of the reserve is not given away");
@@ -122,7 +122,7 @@ impl Clearing {
         made
     }
 
-    /// Lets nothing be settled but deletions while the room kept back is theirs: segments would
+    /// Lets nothing be flushed but deletions while the room kept back is theirs: segments would
     /// take what is left of it.
     ///
     /// # Errors
@@ -135,10 +135,10 @@ impl Clearing {
         if given { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    /// Frees what deleted sessions had, although nothing else can be settled for want of room.
+    /// Frees what deleted sessions had, although nothing else can be flushed for want of room.
     pub(crate) fn make_room(&self) {
-        let settled = match self.settle_deleted() {
-            Err(error) if is_full(&error) && self.give_reserve() => self.settle_deleted(),
+        let settled = match self.flush_deleted() {
+            Err(error) if is_full(&error) && self.give_reserve() => self.flush_deleted(),
             other => other,
         };
         if let Err(error) = settled {
@@ -147,11 +147,11 @@ impl Clearing {
         self.keep_reserve();
     }
 
-    /// Settles the sessions that were deleted, and no other, into both files: what the others wait
+    /// Flushes the sessions that were deleted, and no other, into both files: what the others wait
     /// for may need room that only these have.
-    fn settle_deleted(&self) -> io::Result<()> {
-        let _settling = self.segments.settling.lock();
-        self.ground.check_writable()?;
+    fn flush_deleted(&self) -> io::Result<()> {
+        let _flushing = self.segments.flushing.lock();
+        self.context.check_writable()?;
         let mut dirty = self.sessions.backlog.take_dirty();
         dirty.retain(|session| !self.sessions.forget_frames(session));
         self.sessions.backlog.return_dirty(dirty);

@@ -1,4 +1,4 @@
-//! Makes good what the journal lost: a settling that was interrupted may have written the same
+//! Makes good what the journal lost: a flush that was interrupted may have written the same
 //! frames to segments. The only use of segment bytes beyond `settled/`; a frame there counts when
 //! its numbers are among those lost and it fits what stands around it. It must not write.
 
@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::{
     catalogue::ByHash,
-    journal::recover::{Lost, Named, Recovered},
-    keys::Keys,
+    journal::recover::{Lost, NamedFrame, Recovered},
+    keys::EngineKeys,
     layout::SEGMENTS,
     session::Session,
 };
@@ -19,7 +19,7 @@ use crate::{
     log::{
         Chain, Control, Frame, FrameKind,
         frame::payload_fits,
-        scan::{Piece, walk_file},
+        scan::{ScanPiece, walk_file},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
 };
@@ -28,9 +28,9 @@ use crate::{
 type Stand = (Position, Chain, Chain);
 
 /// Puts frames found in segments in the place of those lost, and forgets the losses they end.
-pub(super) fn make_good(
+pub(super) fn recover_lost(
     env: &Env,
-    (store, keys): ([u8; 16], &Keys),
+    (store, keys): ([u8; 16], &EngineKeys),
     known: &ByHash,
     recovered: &mut Recovered,
 ) {
@@ -55,7 +55,7 @@ pub(super) fn make_good(
         let (from, to) = (frame.header.first_lsn, frame.header.end_lsn());
         let session = known.get(&frame.header.session);
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
-            // Settling was ahead of the place it named: nothing is lost.
+            // Flushing was ahead of the place it named: nothing is lost.
             recovered.add_whole(from, to);
         } else if fits(known, keys, recovered, &frame) {
             recovered.add_whole(from, to);
@@ -99,7 +99,7 @@ fn copies_in(
             && lost.iter().any(|lost| replaces(lost, frame))
     };
     let take = &mut |piece| {
-        if let Piece::Frame { frame, .. } = piece
+        if let ScanPiece::Frame { frame, .. } = piece
             && wanted(&frame)
         {
             let payload = Bytes::copy_from_slice(&frame.payload);
@@ -116,7 +116,7 @@ fn replaces(lost: &Lost, frame: &Frame) -> bool {
     let header = &frame.header;
     match &lost.named {
         None => lost.from <= header.first_lsn && header.end_lsn() <= lost.to,
-        Some(Named { header: was, salt, checksum }) => {
+        Some(NamedFrame { header: was, salt, checksum }) => {
             let place = (header.session, header.first_lsn, header.count, header.first_position);
             place == (was.session, was.first_lsn, was.count, was.first_position)
                 && (header.chain, header.control_chain) == (was.chain, was.control_chain)
@@ -127,13 +127,13 @@ fn replaces(lost: &Lost, frame: &Frame) -> bool {
 }
 
 /// True if a frame continues the known frames before it and leads to those behind it.
-fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bool {
+fn fits(known: &ByHash, keys: &EngineKeys, recovered: &Recovered, frame: &Frame) -> bool {
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
     let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
     let stand = match (before, known.get(&session)) {
         (Some(before), _) => end_of(keys, before),
-        (None, Some(known)) => Some(settled_end(known)),
+        (None, Some(known)) => Some(flushed_end(known)),
         (None, None) => birth(keys, frame),
     };
     let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
@@ -142,14 +142,14 @@ fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bo
     stand == Some(begin_of(frame)) && end.is_some() && leads
 }
 
-/// State of a session at its last settling.
-fn settled_end(session: &Session) -> Stand {
+/// State of a session at its last flush.
+fn flushed_end(session: &Session) -> Stand {
     let entry = &session.state().entry;
     (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
 }
 
 /// State of a session before its creation, by the frame that creates it.
-fn birth(keys: &Keys, frame: &Frame) -> Option<Stand> {
+fn birth(keys: &EngineKeys, frame: &Frame) -> Option<Stand> {
     let session = frame.header.session;
     let records = keys.decrypted(frame).ok()?.records().ok()?;
     let Control::Create(create) = records.first()?.1.to_control()? else { return None };
@@ -161,7 +161,7 @@ fn begin_of(frame: &Frame) -> Stand {
     (frame.header.first_position, frame.header.chain, frame.header.control_chain)
 }
 
-fn end_of(keys: &Keys, frame: &Frame) -> Option<Stand> {
+fn end_of(keys: &EngineKeys, frame: &Frame) -> Option<Stand> {
     let (mut position, mut chain, mut control_chain) = begin_of(frame);
     for (lsn, record) in keys.decrypted(frame).ok()?.records().ok()? {
         if record.is_event() {
@@ -181,7 +181,7 @@ mod tests {
 
     const PAYLOAD: [u8; 4000] = [b'x'; 4000];
 
-    /// An open segment with a frame of one event for each of these numbers; answers its path.
+    /// An open segment with a frame of one event for each of these numbers; returns its path.
     fn segment_of(env: &Env, numbers: u64) -> String {
         let session = SessionHash([7; 32]);
         let (chain, control_chain) = (Chain::events_of(session), Chain::controls_of(session));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_segment_only_what_was_lost_is_kept_in_memory() {
+    fn recovery_keeps_only_lost_frames_of_a_segment_in_memory() {
         let home = tempfile::tempdir().unwrap();
         let env = Env::real(home.path()).unwrap();
         let path = segment_of(&env, 1_000);

@@ -4,14 +4,14 @@
 
 use std::io;
 
-use super::{Item, Journal, Outcome, lead::ENDLESS, queue::Lead, writer::Writer};
+use super::{Journal, Outcome, QueuedFrame, lead::ENDLESS, queue::Lead, writer::JournalWriter};
 use crate::event::Lsn;
 
 impl<S> Journal<S> {
     /// Writes frames that are durable already once more, behind everything queued, so that the
     /// files before them can be recycled. Each takes a number of its own. Returns when they are
     /// written, or void; `outcome` tells which.
-    pub(crate) fn copy_forward(&self, copies: Vec<Item<S>>, outcome: Outcome<'_, S>) {
+    pub(crate) fn copy_forward(&self, copies: Vec<QueuedFrame<S>>, outcome: Outcome<'_, S>) {
         self.wait_for_lead(outcome);
         let mut queue = self.queue.lock();
         if queue.refuse.is_none() {
@@ -30,7 +30,7 @@ impl<S> Journal<S> {
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
     /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
     pub(super) fn watermark(&self) {
-        if let Err(error) = self.write_apart(Writer::watermark) {
+        if let Err(error) = self.write_alone(JournalWriter::watermark) {
             tracing::warn!(%error, "a watermark could not be written");
             self.note(Some(&error));
         }
@@ -68,25 +68,28 @@ impl<S> Journal<S> {
 
     /// Continues in another file: a place of this one is damaged.
     pub(crate) fn switch_file(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
-        self.write_outside_rounds(Writer::switch_file, outcome)
+        self.write_outside_rounds(JournalWriter::switch_file, outcome)
     }
 
     /// Writes what is no round; `write` gets the number of the next record.
     fn write_outside_rounds(
         &self,
-        write: impl FnOnce(&mut Writer, Lsn) -> io::Result<()>,
+        write: impl FnOnce(&mut JournalWriter, Lsn) -> io::Result<()>,
         outcome: Outcome<'_, S>,
     ) -> io::Result<()> {
         self.wait_for_lead(outcome);
         let next = self.next_number();
-        let result = self.write_apart(|writer| write(writer, next));
+        let result = self.write_alone(|writer| write(writer, next));
         self.note(result.as_ref().err());
         self.lead(0, outcome);
         result
     }
 
     /// Writes what is no round, and lets readers of the place see it. The caller leads.
-    fn write_apart(&self, write: impl FnOnce(&mut Writer) -> io::Result<()>) -> io::Result<()> {
+    fn write_alone(
+        &self,
+        write: impl FnOnce(&mut JournalWriter) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.busy(|| {
             let mut writer = self.writer.lock();
             let result = write(&mut writer);

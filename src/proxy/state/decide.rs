@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use super::{Call, Desk, Pending, place::of_meta};
+use super::{Pending, ProxyCall, ProxyState, place::of_meta};
 use crate::{
     api::error::ErrorBody,
     client::{ClientError, Request},
@@ -38,24 +38,27 @@ pub(in crate::proxy) enum Decision {
     Nobody,
 }
 
-impl Desk {
-    pub(super) fn is_ours_perhaps(&self, call: &Call) -> bool {
+impl ProxyState {
+    pub(super) fn is_ours_perhaps(&self, call: &ProxyCall) -> bool {
         let wants_context = self.wants_context(call);
-        let state = self.state();
-        let own = if state.tools.listed() {
-            state.tools.own(&call.open.name).is_some()
+        let tables = self.tables();
+        let own = if tables.tools.listed() {
+            tables.tools.own(&call.open.name).is_some()
         } else {
             Own::may_be_own(&call.open.name)
         };
         let repeats = call.open.same.as_ref().is_some_and(|same| {
             // Only results that this proxy recorded, or that this caller may see, are used.
             let others = !call.open.home.temporary && call.site.caller().is_none();
-            others || state.answered.contains(same)
+            others || tables.answered.contains(same)
         });
-        own || wants_context || repeats || call.follows || state.tools.may_name_session(&call.input)
+        own || wants_context
+            || repeats
+            || call.follows
+            || tables.tools.may_name_session(&call.input)
     }
 
-    fn wants_context(&self, call: &Call) -> bool {
+    fn wants_context(&self, call: &ProxyCall) -> bool {
         let asked = call.meta.as_ref().and_then(|meta| meta.get(META_CONTEXT)?.as_bool());
         let first = || {
             self.options.context == Context::Append
@@ -69,10 +72,10 @@ impl Desk {
     /// line of the proxy's own to the server, whose answer comes back like any other.
     pub(in crate::proxy) async fn decide<F: Future<Output = ()>>(
         &self,
-        mut call: Box<Call>,
+        mut call: Box<ProxyCall>,
         ask: impl Fn(String) -> F,
     ) -> Decision {
-        let may_name = self.state().tools.may_name_session(&call.input);
+        let may_name = self.tables().tools.may_name_session(&call.input);
         if may_name || Own::may_be_own(&call.open.name) {
             self.list(&call, ask).await;
         }
@@ -82,7 +85,7 @@ impl Desk {
         if may_name {
             self.move_to_named(&mut call);
         }
-        let own = self.state().tools.own(&call.open.name);
+        let own = self.tables().tools.own(&call.open.name);
         let answer = match own {
             Some(own) => Some(self.own_answer(own, &call).await),
             None => {
@@ -95,7 +98,7 @@ impl Desk {
                 }
             }
         };
-        let still = self.state().deciding.remove(&call.key);
+        let still = self.tables().deciding.remove(&call.key);
         match answer {
             _ if !still => Decision::Nobody,
             Some(result) => {
@@ -111,7 +114,7 @@ impl Desk {
     }
 
     /// Moves a call to the session that its arguments name, now that its tool is known.
-    fn move_to_named(&self, call: &mut Call) {
+    fn move_to_named(&self, call: &mut ProxyCall) {
         let named = self.session_named(&call.open.name, &call.input);
         let named = named.filter(|_| of_meta(call.meta.as_ref()).is_none());
         if let Some(session) = named.and_then(|text| self.named(&text)) {
@@ -121,7 +124,7 @@ impl Desk {
 
     /// Moves a call to the session that the agent works in now, which may be another one than the
     /// proxy was started for. Where the store does not say it in time, the one known last is meant.
-    async fn move_to_agents(&self, call: &mut Call) {
+    async fn move_to_agents(&self, call: &mut ProxyCall) {
         let first = json!({ "limit": 1 });
         let request = Request::post("/v1/tools/get_events").that_only_reads().json(&first);
         let (session, process) = (self.options.session.clone(), self.options.process.clone());
@@ -131,10 +134,10 @@ impl Desk {
             answer.filter(|answer| answer.get("boundBy").is_some_and(|by| by == "started"));
         let live =
             started.and_then(|answer| SessionId::new(answer.get("sessionId")?.as_str()?).ok());
-        let mut state = self.state();
-        state.usual = live.or_else(|| state.usual.take());
-        let usual = state.usual.clone();
-        drop(state);
+        let mut tables = self.tables();
+        tables.usual = live.or_else(|| tables.usual.take());
+        let usual = tables.usual.clone();
+        drop(tables);
         usual.into_iter().for_each(|session| call.move_to(session));
     }
 
@@ -154,10 +157,10 @@ impl Desk {
 
     /// Lists all tools of the server, so that none of its tools is taken for one of the proxy's.
     /// Without an answer it has none.
-    async fn list<F: Future<Output = ()>>(&self, call: &Call, ask: impl Fn(String) -> F) {
+    async fn list<F: Future<Output = ()>>(&self, call: &ProxyCall, ask: impl Fn(String) -> F) {
         let mut cursor = None;
         for page in 0..PAGES_MAX {
-            if self.state().tools.listed() {
+            if self.tables().tools.listed() {
                 return;
             }
             let id = json!(format!("sessionlog-{}-{page}", call.open.call_id));
@@ -182,10 +185,10 @@ impl Desk {
                 break;
             }
         }
-        self.state().tools.set_complete();
+        self.tables().tools.set_complete();
     }
 
-    async fn own_answer(&self, own: Own, call: &Call) -> Value {
+    async fn own_answer(&self, own: Own, call: &ProxyCall) -> Value {
         let modern = call.meta.as_ref().is_some_and(|meta| meta.get(META_REVISION).is_some());
         let asked = tokio::time::timeout(OWN_PATIENCE, async {
             match own {
@@ -207,8 +210,8 @@ impl Desk {
                     Ok(body) => Failure::of_body(&body),
                     Err(_) => Failure::plain(error.code(), &error.to_string(), error.retryable()),
                 };
-                let state = self.state();
-                let offered = |name: &str| tool(name).is_none() || state.tools.own(name).is_some();
+                let tables = self.tables();
+                let offered = |name: &str| tool(name).is_none() || tables.tools.own(name).is_some();
                 let said = failure.offering(offered).text();
                 own::result(&json!(said), None, true, modern)
             }
@@ -217,12 +220,12 @@ impl Desk {
     }
 
     /// A fresh start: earlier results are not reused any more, what was recorded stays.
-    fn clear(&self, call: &Call) -> Value {
+    fn clear(&self, call: &ProxyCall) -> Value {
         let home = &call.open.home;
         let by = ("by", json!("clear_session").to_string());
         let record = self.record(&call.open, kinds::CONTEXT_CLEARED, "cleared", vec![by]);
         self.note_change(true, &record);
-        self.state().answered.retain(|(session, ..), _| *session != home.session);
+        self.tables().answered.retain(|(session, ..), _| *session != home.session);
         self.give(call);
         if home.temporary {
             self.begin_afresh(&call.site);
@@ -233,7 +236,7 @@ impl Desk {
         })
     }
 
-    async fn recover(&self, call: &Call) -> Result<Value, ClientError> {
+    async fn recover(&self, call: &ProxyCall) -> Result<Value, ClientError> {
         // The queued events belong to the session, too.
         self.settled(call).await;
         let request =

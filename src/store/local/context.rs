@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{keys::Keys, options::Options};
+use super::{keys::EngineKeys, options::Options};
 use crate::{
     env::{
         Env,
@@ -17,12 +17,12 @@ use crate::{
 /// The count of time that a crash may lose.
 const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
 
-/// The ground of the engine.
-pub(super) struct Ground {
+/// State that every part of the engine shares.
+pub(super) struct EngineContext {
     pub(super) env: Env,
     pub(super) options: Options,
     pub(super) store: StoreFile,
-    pub(super) keys: Keys,
+    pub(super) keys: EngineKeys,
     /// The time that idleness is measured by.
     pub(super) count: Count,
     /// The lock of the data directory is released: nothing may be written any more.
@@ -31,7 +31,7 @@ pub(super) struct Ground {
     pub(super) frozen: AtomicBool,
 }
 
-impl Ground {
+impl EngineContext {
     /// Fails once the store takes no writes: the lock is given back, or losses wait for a person.
     pub(super) fn check_writable(&self) -> io::Result<()> {
         let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);
@@ -43,7 +43,7 @@ impl Ground {
         self.count.now(&*self.env.clock)
     }
 
-    /// State of the count that a settling stores.
+    /// State of the count that a flush stores.
     pub(super) fn count_state(&self) -> CountState {
         self.count.state(&*self.env.clock)
     }
