@@ -94,6 +94,17 @@ pub struct EmitRequest {
     pub events: Vec<Box<RawValue>>,
 }
 
+/// One event to append.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EmitOne {
+    /// The event
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub event: Box<RawValue>,
+    /// The event must get this position
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_position: Option<u64>,
+}
+
 /// Answer to an append; the events are durable.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EmitAnswer {

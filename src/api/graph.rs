@@ -46,6 +46,17 @@ pub struct Written {
     pub position: Position,
 }
 
+/// An entity or a relation to remove.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveRequest {
+    /// Type of the entity; left out: a relation is removed
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Id of the entity, or of the relation
+    pub id: String,
+}
+
 /// A condition on a member or a property.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -313,6 +313,44 @@ pub struct PagedInAnswer {
     pub trust: String,
 }
 
+/// Direction in which a model pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Into the context.
+    In,
+    /// Out of it.
+    Out,
+}
+
+/// Blocks that a model pages in, or a context that it pages out.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PageRequest {
+    /// `in`: the blocks that are wanted come back; `out`: what the context holds is stored
+    #[schemars(with = "String")]
+    pub direction: Direction,
+    /// Of `out`: what the context held
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Of `in`: the blocks that are wanted
+    #[serde(flatten)]
+    pub wanted: PageInRequest,
+}
+
+/// Blocks that came back, or the positions that were stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PagedAnswer {
+    /// What came back.
+    #[serde(flatten)]
+    pub paged_in: PagedInAnswer,
+    /// Of `out`: the positions that were stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paged_out: Option<Range>,
+    /// Of `out`: the checkpoint after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+}
+
 /// A mark to set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,10 @@
-//! A window as it is asked for, and parts of its answer: its form, what it leaves out and why, what
-//! it recalls. `wire` writes the messages, in the formats of two model APIs. It must not choose,
+//! A window as it is asked for, and its answer: its form, what it leaves out and why, what it
+//! recalls. `wire` writes the messages, in the formats of two model APIs. It must not choose,
 //! cut or count anything: harness does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::scalar::{Word, schema_of};
 use crate::event::{Position, SessionId};
@@ -189,4 +190,44 @@ pub struct RecalledPassage {
     pub position: Position,
     /// How well it fits, beside others of the same session or of other ones.
     pub score: f64,
+}
+
+/// The window view of a session.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WindowAnswer {
+    /// `events`, `anthropic` or `openai`.
+    pub format: Shape,
+    /// It is of everything before this position.
+    pub position: Position,
+    /// The events; with format `events`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<super::events::Event>>")]
+    pub events: Option<Vec<Box<RawValue>>>,
+    /// The system prompt; with format `anthropic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
+    pub system: Option<Vec<Value>>,
+    /// The conversation, in the format of that API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
+    pub messages: Option<Vec<Value>>,
+    /// What it costs at most.
+    pub tokens: usize,
+    /// The budget.
+    pub tokens_max: usize,
+    /// By whose count: `o200k_base` or `claude`.
+    pub tokenizer: String,
+    /// Every position before `position` that is not shown, in order.
+    pub dropped: Vec<DroppedRange>,
+    /// Positions that are shown in part.
+    pub shortened: Vec<Position>,
+    /// Why there is no message, where the session has events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty: Option<EmptyWindow>,
+    /// What it shows of the rest of the log, where it leaves something out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall: Option<WindowRecall>,
+    /// The passages in that, in the order of the log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recalled: Vec<RecalledPassage>,
 }

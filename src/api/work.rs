@@ -166,6 +166,23 @@ pub struct WakeRequest {
     pub ttl_seconds: Option<u64>,
 }
 
+/// Checkpoint that a model resumes from, and its wish for the lease.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TakeUpRequest {
+    /// Id or label of the checkpoint; the last one when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// Take the lease, or with its token extend it.
+    pub wake: bool,
+    /// With `wake`: take the lease from its holder.
+    pub steal: bool,
+    /// With `wake`: lifetime of the lease unless it is renewed: 300 s by default, a day at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub ttl_seconds: Option<u64>,
+}
+
 /// How long a lease is to hold from now on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

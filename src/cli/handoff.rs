@@ -4,8 +4,6 @@
 
 use std::{io::Read as _, path::PathBuf};
 
-use serde::Deserialize as _;
-
 use super::{
     args::{self, HandoffVerb},
     config::Config,
@@ -86,10 +84,8 @@ async fn save(
     let files = files.map(|path| NewFile { path, ..NewFile::default() });
     asked.file_references.extend(files);
     let local = connect::local(settings.0, settings.1)?;
-    let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
-    local.hash(&place.workspace, is_own, &mut tree, false);
-    let said = saved_texts(&tree, false);
-    let asked: SaveRequest = SaveRequest::deserialize(&tree).map_err(std::io::Error::from)?;
+    local.hash(&place.workspace, is_own, &mut asked.file_references);
+    let said = saved_texts(&asked);
     let mut saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
     saved.notices.extend(local.extract(client, &place.workspace, &said).await);
     screen.show(&saved, |screen| {
@@ -121,11 +117,8 @@ async fn restore(
         explain: wanted.explain,
     };
     let local = connect::local(settings.0, settings.1)?;
-    let found = client.call::<RestoreWork>(&place, &FormatQuery::default(), &asked).await?;
-    let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
-    let is_own = is_own(&place.workspace, settings.1);
-    local.look(client, is_own, &mut tree, false).await?;
-    let found: RestoredAnswer = serde_json::from_value(tree).map_err(std::io::Error::from)?;
+    let mut found = client.call::<RestoreWork>(&place, &FormatQuery::default(), &asked).await?;
+    local.look(client, is_own(&place.workspace, settings.1), &mut found).await?;
     screen.show(&found, |screen| {
         Paper::print(screen, |paper| print_restored(&found, paper))?;
         found.notices.iter().for_each(|notice| screen.note(printable(notice)));

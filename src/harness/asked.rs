@@ -2,9 +2,9 @@
 //! the agent. It must not judge what is asked.
 
 use super::budget::{Budget, Cut};
-use crate::projection::{
-    sentences::sentences,
-    text::{ELLIPSIS, clip},
+use crate::{
+    event::text::{ELLIPSIS, clip},
+    projection::sentences::sentences,
 };
 
 /// Bytes in which the end of a sentence is looked for, and of a sentence that can bind: a longer

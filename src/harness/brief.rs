@@ -18,8 +18,8 @@ use super::{
     tokens::{Counter, Tokenizer},
 };
 use crate::{
-    event::Position,
-    projection::{Effect, Facts, FileFact, FileState, FoundIn, is_done, text::one_line},
+    event::{Position, text::one_line},
+    projection::{Effect, Facts, FileFact, FileState, FoundIn, is_done},
 };
 
 /// Attempts to come close to the budget, and the share of it that is close, in percent.

@@ -2,7 +2,7 @@
 //! bytes. It must not count tokens: that needs a model's tokenizer; here they are estimated.
 
 pub(super) use crate::event::text::TOKEN_BYTES;
-use crate::projection::text::{ELLIPSIS, shortened, whole_graphemes};
+use crate::event::text::{ELLIPSIS, shortened, whole_graphemes};
 
 /// Bytes of a token in a text of words, at least: tokens asked of a view are so many bytes.
 pub const TOKEN_BYTES_LEAST: usize = 3;

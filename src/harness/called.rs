@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    projection::text::{ELLIPSIS, one_line},
+    event::text::{ELLIPSIS, one_line},
     traces::LINES,
 };
 

@@ -18,12 +18,12 @@ use crate::{
         research::{PatternOut, ProviderOut},
         views::PlanStepOut,
     },
-    event::{Position, pace},
-    projection::{
-        CommandFact, Effect, Facts, Finding, FoundIn, ResearchStep,
-        body::StepBody,
-        is_done,
+    event::{
+        Position, pace,
         text::{ELLIPSIS, one_line, whole_graphemes},
+    },
+    projection::{
+        CommandFact, Effect, Facts, Finding, FoundIn, ResearchStep, body::StepBody, is_done,
     },
 };
 

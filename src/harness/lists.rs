@@ -14,7 +14,8 @@ use crate::{
         scalar::Word,
         step::StepLine,
     },
-    projection::{Branch, KnowledgeGap, Research, ResearchSource, text::one_line},
+    event::text::one_line,
+    projection::{Branch, KnowledgeGap, Research, ResearchSource},
 };
 
 /// Characters of the title of a source in its shortest form.

@@ -6,7 +6,7 @@ use super::{
     said::{ContentBlock, Speech, ToolResult, ToolUse},
     unit::Unit,
 };
-use crate::projection::text::ELLIPSIS;
+use crate::event::text::ELLIPSIS;
 
 /// The first message of a conversation whose beginning is left out.
 const OPENING: &str = "(What came before is not shown.)";

@@ -19,10 +19,8 @@ use crate::{
         step::StepOfView,
         views::{PlanOut, ResultOut, WhyOut, WordOut},
     },
-    event::Position,
-    projection::{
-        CommandFact, Effect, FileFact, FileState, FoundIn, Output, is_done, text::one_line,
-    },
+    event::{Position, text::one_line},
+    projection::{CommandFact, Effect, FileFact, FileState, FoundIn, Output, is_done},
 };
 
 /// Bytes of a step that is shown whole at most.

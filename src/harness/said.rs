@@ -8,8 +8,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    event::{Event, EventType, Position, Range, Timestamp, json, kinds},
-    projection::{body, text::one_line},
+    event::{Event, EventType, Position, Range, Timestamp, json, kinds, text::one_line},
+    projection::body,
 };
 
 /// Characters of a foreign block that are shown as they are.

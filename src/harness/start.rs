@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     api::memory::MemoryKind,
-    event::Timestamp,
-    projection::{Facts, MemoryItem, text::one_line},
+    event::{Timestamp, text::one_line},
+    projection::{Facts, MemoryItem},
 };
 
 /// Requests of a person after which a session counts as work although nothing else came of it.

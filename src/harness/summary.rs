@@ -11,7 +11,7 @@ use super::{
     render::list,
     select::{Class, Form, Item, Price, Recipe, Selection, row, select, shape},
 };
-use crate::projection::{Facts, text::one_line};
+use crate::{event::text::one_line, projection::Facts};
 
 /// Characters of the latest step's line.
 const LATEST_CHARS_MAX: usize = 100;

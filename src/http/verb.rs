@@ -10,7 +10,7 @@ use super::{
     params::QueryParams,
     refuse::Refusal,
 };
-use crate::verbs::{Asks, Method, PathParams as _, Serve, VerbCall, keyed};
+use crate::verbs::{AnswerReader, Asks, Method, PathParams as _, Serve, VerbCall, keyed};
 use axum::{
     body::Bytes,
     extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State},
@@ -60,7 +60,8 @@ async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Res
         None => None,
     };
     let (service, owner) = (&server.app.service, &server.app.owner);
-    let call = VerbCall::<V> { service, owner, caller, who: &who, key, params, query, body };
+    let (who, reader) = (&who, AnswerReader::Program);
+    let call = VerbCall::<V> { service, owner, caller, who, reader, key, params, query, body };
     let refused = |error| Refusal::from(error).of_invalid(V::INVALID_STATUS);
     let answer = V::serve(call).await.map_err(refused)?;
     let (text, media) = match V::text(&answer) {

@@ -3,29 +3,26 @@
 
 use std::sync::Arc;
 
-use futures_util::{FutureExt as _, future::BoxFuture};
-use serde_json::{Value, json};
-
 use super::local::Local;
 use crate::{
     access::Principal,
-    api::error::ErrorBody,
+    api::{
+        error::ErrorBody,
+        handoff::{RestoredAnswer, SaveRequest, SavedAnswer},
+    },
     client::{Client, ClientError, Request},
     event::Origin,
     service::{Caller, Code, Service, ServiceError, Via},
     verbs::{
         OwnerInfo,
-        tools::{self, ToolCall},
+        tools::{self, AtFront, Tool, ToolCall},
     },
     wire::{
         handoff::saved_texts,
         tools::{Failure, via},
     },
 };
-
-/// The tools whose answers a front end completes.
-const SAVE: &str = "save_session";
-const RESTORE: &str = "restore_session";
+use futures_util::{FutureExt as _, future::BoxFuture};
 
 /// A tool call on its way.
 #[derive(Clone, Debug)]
@@ -81,63 +78,64 @@ pub(super) struct Forwarded {
 }
 
 impl Forwarded {
-    /// Adds to the answer of a call that saves or restores what can only be known here.
-    async fn completed(&self, asked: &ToolRequest, text: String) -> String {
-        let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
-        let Some(workspace) = answer.get("workspace").and_then(Value::as_str) else { return text };
-        if asked.name == SAVE {
-            let arguments = serde_json::from_str(&asked.arguments).unwrap_or_default();
-            let said = saved_texts(&arguments, true);
-            let notices = self.local.extract(&self.client, workspace, &said).await;
-            if notices.is_empty() {
-                return text;
-            }
-            let members = answer.as_object_mut();
-            let all = members.map(|members| members.entry("notices").or_insert_with(|| json!([])));
-            all.and_then(Value::as_array_mut)
-                .into_iter()
-                .for_each(|all| all.extend(notices.iter().map(|said| json!(said))));
-        } else {
-            let is_own = asked.via.workspaces().iter().any(|own| own == workspace);
-            let looked = self.local.look(&self.client, is_own, &mut answer, true).await;
-            if let Err(error) = looked {
+    async fn forwarded(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
+        let mut request = Request::post(format!("/v1/tools/{}", tool.name));
+        if tool.is_read_only() {
+            request = request.that_only_reads();
+        }
+        for (name, text) in via::write(&asked.via) {
+            request = request.header(name, text);
+        }
+        let request = request.body(asked.arguments.clone(), "application/json");
+        self.client.text(request).await.map_err(|error| failed(&error))
+    }
+
+    /// Saves with the hashes of the files; what extractors found is in the answer.
+    async fn saved(&self, tool: &Tool, mut asked: ToolRequest) -> Result<String, Failure> {
+        let request = tool.request::<SaveRequest>(&asked.arguments).ok();
+        let (named, mut request) = request.unwrap_or_default();
+        if let Some(workspace) = named.or_else(|| asked.via.workspace())
+            && !request.file_references.is_empty()
+        {
+            let is_own = asked.via.workspaces().contains(&workspace);
+            self.local.hash(&workspace, is_own, &mut request.file_references);
+            let files = ("file_references", &request.file_references);
+            asked.arguments = tool.with_argument(asked.arguments, files);
+        }
+        let text = self.forwarded(tool, &asked).await?;
+        let Some(mut saved) = tool.answer_as::<SavedAnswer>(&text) else { return Ok(text) };
+        let said = saved_texts(&request);
+        let notices = self.local.extract(&self.client, &saved.workspace, &said).await;
+        if notices.is_empty() {
+            return Ok(text);
+        }
+        saved.notices.extend(notices);
+        Ok(tool.with_answer(text, ("notices", &saved.notices)))
+    }
+
+    /// Restores, and looks at the files of the answer.
+    async fn restored(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
+        let text = self.forwarded(tool, asked).await?;
+        let Some(mut found) = tool.answer_as::<RestoredAnswer>(&text) else { return Ok(text) };
+        let is_own = asked.via.workspaces().contains(&found.workspace);
+        match self.local.look(&self.client, is_own, &mut found).await {
+            Ok(()) => Ok(tool.with_answer(text, ("file_references", &found.file_references))),
+            Err(error) => {
                 tracing::warn!(%error, "the looks at files were not recorded");
+                Ok(text)
             }
         }
-        answer.to_string()
     }
 }
 
 impl Backend for Forwarded {
     fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
-            let mut asked = asked;
-            if asked.name == SAVE {
-                let arguments = serde_json::from_str::<Value>(&asked.arguments);
-                let mut arguments = arguments.unwrap_or_default();
-                let named = arguments.get("workspaceId").and_then(Value::as_str);
-                if let Some(workspace) = named.map(str::to_owned).or_else(|| asked.via.workspace())
-                    && arguments.is_object()
-                {
-                    let is_own = asked.via.workspaces().contains(&workspace);
-                    self.local.hash(&workspace, is_own, &mut arguments, true);
-                    asked.arguments = arguments.to_string();
-                }
-            }
-            let mut request = Request::post(format!("/v1/tools/{}", asked.name));
-            if tools::tool(asked.name).is_some_and(tools::Tool::is_read_only) {
-                request = request.that_only_reads();
-            }
-            for (name, text) in via::write(&asked.via) {
-                request = request.header(name, text);
-            }
-            match self.client.text(request.body(asked.arguments.clone(), "application/json")).await
-            {
-                Ok(text) if [SAVE, RESTORE].contains(&asked.name) => {
-                    Ok(self.completed(&asked, text).await)
-                }
-                Ok(text) => Ok(text),
-                Err(error) => Err(failed(&error)),
+            let tool = tools::tool(asked.name).expect("a tool that is offered is known");
+            match tool.at_front {
+                AtFront::Nothing => self.forwarded(tool, &asked).await,
+                AtFront::Save => self.saved(tool, asked).await,
+                AtFront::Restore => self.restored(tool, &asked).await,
             }
         }
         .boxed()

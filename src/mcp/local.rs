@@ -10,11 +10,10 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 
 use super::extract::{Extractor, Found};
 use crate::{
-    api::handoff::LooksRequest,
+    api::handoff::{LooksRequest, NewFile, RestoredAnswer},
     client::{Client, ClientError},
     env::look::{Roots, Seen},
     secrets::Recogniser,
@@ -56,24 +55,23 @@ impl fmt::Debug for Local {
 
 impl Local {
     /// Gives each file of a call that saves its hash. Nothing is looked at when the workspace is
-    /// not the front end's own. `camel`: the call is that of a tool.
-    pub fn hash(&self, workspace: &str, is_own: bool, asked: &mut Value, camel: bool) {
+    /// not the front end's own.
+    pub fn hash(&self, workspace: &str, is_own: bool, files: &mut [NewFile]) {
         if is_own {
             let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
             let roots = Roots::new(place, &self.files_roots);
-            self.place_files(asked, if camel { "fileReferences" } else { "file_references" });
-            hash_files(asked, camel, &mut |path| seen_file(&roots, path));
+            self.place_files(files);
+            hash_files(files, &mut |path| seen_file(&roots, path));
         }
     }
 
     /// Names the files of its worktree as those of the workspace, of which they are.
-    fn place_files(&self, asked: &mut Value, list: &str) {
+    fn place_files(&self, files: &mut [NewFile]) {
         let Some(worktree) = &self.worktree else { return };
-        let files = asked.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-        for path in files.filter_map(|file| file.get_mut("path")) {
-            let inside = path.as_str().and_then(|path| Path::new(path).strip_prefix(worktree).ok());
+        for file in files {
+            let inside = Path::new(&file.path).strip_prefix(worktree).ok();
             if let Some(inside) = inside.map(|inside| inside.display().to_string()) {
-                *path = json!(inside);
+                file.path = inside;
             }
         }
     }
@@ -88,22 +86,22 @@ impl Local {
         &self,
         client: &Client,
         is_own: bool,
-        answer: &mut Value,
-        camel: bool,
+        answer: &mut RestoredAnswer,
     ) -> Result<(), ClientError> {
-        let workspace = answer.get("workspace").and_then(Value::as_str).filter(|_| is_own);
-        let Some(workspace) = workspace.map(str::to_owned) else { return Ok(()) };
-        let session = answer.get(if camel { "sessionId" } else { "session_id" });
-        let session_id = session.and_then(Value::as_str).map(str::to_owned);
+        if !is_own {
+            return Ok(());
+        }
+        let workspace = answer.workspace.clone();
+        let session_id = answer.session_id.as_ref().map(ToString::to_string);
         let place = self.worktree.as_deref().unwrap_or(Path::new(&workspace));
         let roots = Roots::new(place, &self.files_roots);
-        let mut looked_at = answer.clone();
-        let looks = look_at(&mut looked_at, camel, &mut |path| seen_file(&roots, path));
+        let mut files = answer.file_references.clone();
+        let looks = look_at(&mut files, &mut |path| seen_file(&roots, path));
         if !looks.is_empty() {
             let (place, asked) = (InWorkspace { workspace }, LooksRequest { session_id, looks });
             client.call::<RecordLooks>(&place, &NoQuery {}, &asked).await?;
         }
-        *answer = looked_at;
+        answer.file_references = files;
         Ok(())
     }
 

@@ -58,7 +58,6 @@ pub use sources::{ResearchSource, Sources, normalised};
 pub use usage::{Level, ReportedUsage};
 pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 
-pub use crate::event::text;
 use crate::{
     event::{Event, Position, Timestamp, kinds, pace},
     traces::Calls,

@@ -1,7 +1,7 @@
 //! A text cut into pieces that are each found and shown alone: sentences of what people and models
 //! wrote, groups of lines of what programs printed. It must not lose a character but white space.
 
-use crate::projection::{sentences::end_of_sentence, text::whole_graphemes};
+use crate::{event::text::whole_graphemes, projection::sentences::end_of_sentence};
 
 /// Bytes of the longest piece: a longer sentence or line is cut.
 pub(super) const PIECE_BYTES_MAX: usize = 1_000;

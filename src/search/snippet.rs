@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use super::{query::Query, terms::terms};
-use crate::projection::{
-    sentences::end_of_sentence,
-    text::{ELLIPSIS, whole_graphemes},
+use crate::{
+    event::text::{ELLIPSIS, whole_graphemes},
+    projection::sentences::end_of_sentence,
 };
 
 /// Different words that are named as found, and bytes of the longest.

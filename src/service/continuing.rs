@@ -9,13 +9,15 @@ use super::{
 };
 use crate::{
     api::views::ContinuationAnswer,
-    event::{Batch, BatchKey, NewNote, Origin, Position, Range, SessionId, kinds},
+    event::{
+        Batch, BatchKey, NewNote, Origin, Position, Range, SessionId, kinds,
+        text::{clip, one_line},
+    },
     harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Tokenizer},
     projection::{
         Facts,
         body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody},
         checkpoints::Trigger,
-        text::{clip, one_line},
     },
 };
 

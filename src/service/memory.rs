@@ -4,11 +4,12 @@
 use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
 use crate::{
     api::memory::{MemoryKind, RememberRequest, Remembered, SimilarItem, SkillRequest},
-    event::{Batch, BatchKey, EventId, Position, SessionId, SessionKey, kinds, limits},
+    event::{
+        Batch, BatchKey, EventId, Position, SessionId, SessionKey, kinds, limits, text::one_line,
+    },
     projection::{
         self, Facts, MemoryState,
         body::{self, MemoryBody, PlaceBody},
-        text::one_line,
     },
     store::SessionInfo,
 };

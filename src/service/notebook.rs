@@ -7,8 +7,7 @@ use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::unwritten,
 };
 use crate::{
-    event::{SessionId, limits},
-    projection::text::clip,
+    event::{SessionId, limits, text::clip},
     store::{Criterion, NewSession, SessionInfo, StoreError},
 };
 

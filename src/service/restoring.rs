@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     api::handoff::{BudgetShare, Look, LooksAnswer, LooksRequest, RestoreRequest, RestoredAnswer},
-    event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
+    event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits, text::clip},
     harness::{
         self, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
         RESTORE_TOKENS_MIN, RestoreParameters, Tokenizer,
@@ -24,7 +24,6 @@ use crate::{
     projection::{
         Facts,
         body::{self, GivenBody, PlaceBody, RestoredBody},
-        text::clip,
     },
     search::{Rarity, Vector},
     store::{NewSession, SessionInfo, StoreError},

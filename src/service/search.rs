@@ -22,9 +22,9 @@ use crate::{
     },
     event::{
         EventType, Origin, Position, Range, SessionHash, SessionId, TenantId, Timestamp, kinds,
+        text::TOKEN_BYTES,
     },
     harness::{Budget, TOKEN_BYTES_LEAST, TRUST, quote, speaks_of_it},
-    projection::text::TOKEN_BYTES,
     search::{self, HitOrder, Near, Part, Ranked, SearchQuery, SessionRef, rank},
 };
 

@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    event::{Event, kinds},
-    projection::{body, text::one_line},
+    event::{Event, kinds, text::one_line},
+    projection::body,
     search::{EventText, Query, Snippet, snippet},
 };
 

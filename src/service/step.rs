@@ -4,12 +4,11 @@
 use super::{Code, ServiceError, ServiceResult, added::event};
 use crate::{
     api::overview::OpenGap,
-    event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId, kinds},
+    event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId, kinds, text::one_line},
     harness::whole_gap,
     projection::{
         Facts, Research,
         body::{self, GapBody, GoalBody, StepBody, SummaryBody},
-        text::one_line,
     },
 };
 

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::{RESERVED_METADATA, Service, SessionInfo};
 use crate::{
     env::sync::Mutex,
-    event::{Event, Position, Scope, SessionId, SessionKey, kinds},
-    projection::{body, text::one_line, typed_by_person},
+    event::{Event, Position, Scope, SessionId, SessionKey, kinds, text::one_line},
+    projection::{body, typed_by_person},
     traces::texts_of,
 };
 

@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Fencing, InSession, Media, Need, Nowhere, RequestHeader, Route, Verb, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument},
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, bounded},
 };
 use crate::{
     api::{append, events},
-    event::{Batch, EventType, Position, limits},
+    event::{Batch, Position, limits},
     service::{
         Around, EventQuery, ServiceError, ServiceResult,
         values::{self, Times, point},
     },
     wire::{
         NDJSON, PROTOBUF, SSE, json,
-        tools::events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
+        tools::events::{EventEmitted, SliceShown},
     },
 };
 
@@ -62,44 +62,48 @@ impl Verb for Emit {
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The events as they are kept";
     const GIVES: &'static [Media] = Self::TAKES;
-    const TOOL: Option<Tool> = Some(Tool {
-        carries: true,
-        plain_key: true,
-        ..Tool::own::<EmitEvent>(
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<events::EmitOne>(
             "emit_event",
             "Append an event",
-            "Append one event to a session, durable before the answer.",
             Toolset::Events,
             Self::ROUTE.need,
+            &[
+                Argument::session("Default: your own."),
+                Argument::new("event", r#"{"type": "domain.action", "id"?: "...", ...body}"#),
+                Argument::new("ifPosition", "Append only if the event gets this position."),
+                Argument::FENCE,
+            ],
         )
-    });
+        .about("Append one event to a session, durable before the answer.")
+        .in_session()
+        .unmarked()
+        .carrying()
+        .with_plain_key(),
+    );
     type Params = InSession;
     type Query = EmitQuery;
     type Body = events::EmitRequest;
     type Answer = events::EmitAnswer;
 }
 
-impl ServeTool for EmitEvent {
-    type Answer = EmitAnswer;
+impl ServeTool for events::EmitOne {
+    type Answer = EventEmitted;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<EmitAnswer> {
-        let ToolCall { service, via, key, .. } = call;
-        let named = call.named(self.session_id.as_deref())?;
-        let caller = &call.holding(self.fencing_token);
-        // A model may send the object as text.
-        let text = serde_json::from_str::<String>(self.event.get());
-        let text = text.as_deref().unwrap_or(self.event.get());
-        let event = json::event(text, caller.origin)?;
-        let (session, by) = service.bound(caller, via, named.as_ref()).await?;
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<EventEmitted> {
+        let event = json::event(self.event.get(), meant.caller.origin)?;
         let batch = Batch {
             events: [event].into(),
             if_position: self.if_position.map(Position),
-            key: key.cloned(),
+            key: call.key.cloned(),
             ..Batch::default()
         };
-        let emitted = service.emit(caller, &session, batch, false).await.map_err(of_the_event)?;
-        service.bind(caller, via, &session);
-        Ok(EmitAnswer::of(&session, by, &emitted))
+        let emitted = call.service.emit(&meant.caller, meant.in_session(), batch, false).await;
+        Ok(EventEmitted::new(&emitted.map_err(of_the_event)?))
     }
 }
 
@@ -204,15 +208,32 @@ impl Verb for Get {
     const ABOUT: &'static str = "A slice of a session, by position, point, time or type.";
     const ANSWERS: &'static str = "The events, the next page, and the tail";
     const GIVES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
-    const TOOL: Option<Tool> = Some(Tool::own::<GetEvents>(
-        "get_events",
-        "Read events",
-        "When you need what was recorded word for word: a slice of a session. Points: 17, end, \
-         -5, event:<id>, time:<RFC 3339>, step:<n>, action:<type>, checkpoint:<id or label>, \
-         cursor:<name>.",
-        Toolset::Events,
-        Self::ROUTE.need,
-    ));
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<SliceRequest>(
+            "get_events",
+            "Read events",
+            Toolset::Events,
+            Self::ROUTE.need,
+            &[
+                Argument::session("Default: your own."),
+                Argument::new("from", "Default 0.").point(),
+                Argument::new("to", "Where it ends; default end.").point(),
+                Argument::new("around", "Instead: a point and what surrounds it.").point(),
+                Argument::new("before", "Default 5."),
+                Argument::new("after", "Default 5."),
+                Argument::new("limit", "Default 100.").at_most(SLICE_MAX),
+                Argument::new("order", "Order of a slice.").one_of(&["asc", "desc"]),
+                Argument::new("types", ""),
+                Argument::new("maxBytes", "Default 10000."),
+            ],
+        )
+        .about(
+            "When you need what was recorded word for word: a slice of a session. Points: 17, end, \
+             -5, event:<id>, time:<RFC 3339>, step:<n>, action:<type>, checkpoint:<id or label>, \
+             cursor:<name>.",
+        )
+        .in_session(),
+    );
     type Params = InSession;
     type Query = EventsQuery;
     type Body = ();
@@ -223,35 +244,24 @@ impl Verb for Get {
 const SLICE_DEFAULT: usize = 100;
 const SLICE_MAX: usize = 1_000;
 
-impl ServeTool for GetEvents {
-    type Answer = EventsAnswer;
+/// A slice that a model reads, within a number of bytes.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SliceRequest {
+    #[serde(flatten)]
+    query: EventsQuery,
+    /// Bytes of the answer at most
+    #[schemars(range(min = 2000, max = 1_000_000))]
+    max_bytes: Option<usize>,
+}
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<EventsAnswer> {
-        let ToolCall { service, caller, via, .. } = call;
-        let named = call.named(self.session_id.as_deref())?;
-        let limit = bounded("limit", self.limit, SLICE_DEFAULT, SLICE_MAX)?;
-        let wrong = |error| ServiceError::invalid("types", error);
-        let types = self.types.iter().map(|name| EventType::domain(name).map_err(wrong));
-        let types = types.collect::<ServiceResult<_>>()?;
-        let around = argument("around", self.around.as_deref())?.map(|point| Around {
-            point,
-            before: self.before.unwrap_or(AROUND_DEFAULT),
-            after: self.after.unwrap_or(AROUND_DEFAULT),
-        });
-        let descending = self.order == Some(Order::Desc);
-        let query = EventQuery {
-            from: argument("from", self.from.as_deref())?,
-            to: argument("to", self.to.as_deref())?,
-            around,
-            limit: Some(limit),
-            descending,
-            types,
-            ..EventQuery::default()
-        };
-        let (session, by) = service.bound(caller, via, named.as_ref()).await?;
-        let slice = service.get_events(caller, &session, &query).await?;
-        service.bind(caller, via, &session);
-        Ok(EventsAnswer::of(&session, by, &slice, descending, self.bytes_max()))
+impl ServeTool for SliceRequest {
+    type Answer = SliceShown;
+
+    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<SliceShown> {
+        let limit = Some(bounded("limit", self.query.limit, SLICE_DEFAULT, SLICE_MAX)?);
+        let query = EventsQuery { limit, ..self.query }.read()?;
+        let slice = call.service.get_events(&meant.caller, meant.in_session(), &query).await?;
+        Ok(SliceShown::new(&slice, query.descending, self.max_bytes))
     }
 }
 

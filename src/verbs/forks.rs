@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset},
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
     api::{
@@ -16,9 +16,8 @@ use crate::{
         sessions,
         window::WindowQuery,
     },
-    event::Point,
+    event::{BatchKey, Point, SessionId},
     service::{ForkCall, ServiceError, ServiceResult, WindowCall, session_id, values::point},
-    wire::tools::fork::{ForkAnswer, ForkSession},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -40,14 +39,25 @@ impl Verb for Fork {
         Some("A retry with the same key within 24 h returns the same fork");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The fork, durable";
-    const TOOL: Option<Tool> = Some(Tool::own::<ForkSession>(
-        "fork_session",
-        "Fork a session",
-        "Start a new session that continues from a point of this one: to try something else from \
-         there, nothing of either is lost. No event is copied.",
-        Toolset::Events,
-        Self::ROUTE.need,
-    ));
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<ForkRequest>(
+            "fork_session",
+            "Fork a session",
+            Toolset::Events,
+            Self::ROUTE.need,
+            &[
+                Argument::session("Default: your own."),
+                Argument::new("at", "Point to continue from, such as step:3, -5, end."),
+                Argument::new("title", "A line for people."),
+                Argument::FENCE,
+            ],
+        )
+        .about(
+            "Start a new session that continues from a point of this one: to try something else \
+             from there, nothing of either is lost. No event is copied.",
+        )
+        .in_session(),
+    );
     type Params = InSession;
     type Query = NoQuery;
     type Body = ForkRequest;
@@ -56,31 +66,45 @@ impl Verb for Fork {
 
 impl Serve for Fork {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<sessions::Session> {
-        let asked = call.body;
-        let fork = ForkCall {
-            at: Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?,
-            id: asked.id.as_deref().map(session_id).transpose()?,
-            title: asked.title,
-            key: call.key,
-        };
+        let fork = wanted(call.body, call.key)?;
         call.service.fork_session(&call.caller, &call.params.session, fork).await
     }
 }
 
-impl ServeTool for ForkSession {
-    type Answer = ForkAnswer;
+fn wanted(asked: ForkRequest, key: Option<BatchKey>) -> ServiceResult<ForkCall> {
+    let at = Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?;
+    let id = asked.id.as_deref().map(session_id).transpose()?;
+    Ok(ForkCall { at, id, title: asked.title, key })
+}
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ForkAnswer> {
-        let ToolCall { service, via, key, .. } = call;
-        let named = call.named(self.session_id.as_deref())?;
-        let at = Point::parse(&self.at).map_err(|error| ServiceError::invalid("at", error))?;
-        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
-        let caller = &call.holding(self.fencing_token);
-        let asked = ForkCall { at, id: None, title: self.title, key: key.cloned() };
-        let fork = service.fork_session(caller, &session, asked).await?;
-        service.bind(caller, via, &session);
-        Ok(ForkAnswer::of(&session, by, fork))
+impl ServeTool for ForkRequest {
+    type Answer = ForkMade;
+
+    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<ForkMade> {
+        let (parent, fork) = (meant.in_session(), wanted(self, call.key.cloned())?);
+        let fork = call.service.fork_session(&meant.caller, parent, fork).await?;
+        Ok(ForkMade {
+            session_id: fork.id,
+            parent_session_id: parent.clone(),
+            position: fork.tail,
+            title: fork.title,
+            message: "this connection stays with the parent; send sessionId to continue in the fork",
+        })
     }
+}
+
+/// A fork, for a model.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ForkMade {
+    /// The fork: name it to continue there.
+    session_id: String,
+    /// The session it continues.
+    parent_session_id: SessionId,
+    /// Events below it are common to both.
+    position: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    message: &'static str,
 }
 
 pub struct Family;

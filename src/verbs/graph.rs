@@ -9,81 +9,53 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, AtEntity, AtRelation, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset},
+    AnswerReader, Asks, AtEntity, AtRelation, InWorkspace, Need, NoQuery, Route, Serve, Verb,
+    VerbCall, Visit,
+    tools::{Argument, CallContext, MODEL_WAIT_MS, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
     api::graph::{
         AnalyticsAnswer, EntityList, EntityQueryRequest, RelateRequest, RelationQueryRequest,
-        RelationshipList, UpsertRequest, Written,
+        RelationshipList, RemoveRequest, UpsertRequest, Written,
     },
-    service::{Code, ServiceError, ServiceResult, values::time},
-    wire::tools::graph::{
-        CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
-        RelationshipsFound, RemoveFromGraph, UpsertEntity,
-    },
+    service::{ServiceResult, values::time},
+    wire::tools::names::NameChange,
 };
 
 /// Bytes that an answer may take in memory: a page of properties, as values.
 const ANSWER_BYTES: usize = 16 << 20;
+
 /// Bytes of properties on a page, about; fewer where a model reads them.
-const PAGE_BYTES: usize = 4 << 20;
-const TOOL_BYTES: usize = 32 << 10;
+fn page_bytes(reader: AnswerReader) -> usize {
+    match reader {
+        AnswerReader::Program => 4 << 20,
+        AnswerReader::Model => 32 << 10,
+    }
+}
 
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<PutEntity>();
     visit.verb::<Relate>();
     visit.verb::<RemoveEntity>();
     visit.verb::<Unrelate>();
+    visit.tool(written(REMOVE));
     visit.verb::<FindEntities>();
     visit.verb::<FindRelationships>();
     visit.verb::<Analyse>();
-    visit.tool(written(Tool::own::<UpsertEntity>(
-        "upsert_entity",
-        "Create or change an entity",
-        "Keep a thing of this workspace with its properties: a file, a decision, a task, a person. \
-         The same type and id again change the properties that are sent.",
-        Toolset::Graph,
-        Need::WRITE,
-    )));
-    visit.tool(written(Tool::own::<CreateRelationship>(
-        "create_relationship",
-        "Connect two entities",
-        "Keep how two entities of this workspace are related. The same again changes nothing.",
-        Toolset::Graph,
-        Need::WRITE,
-    )));
-    visit.tool(written(Tool::own::<RemoveFromGraph>(
-        "remove_from_graph",
-        "Remove an entity or a relation",
-        "End what holds no more or was written by mistake: an entity by type and id, with its \
-         relations, or a relation by its id. Queries show it no more; the log keeps it.",
-        Toolset::Graph,
-        Need::WRITE,
-    )));
-    visit.tool(Tool::own::<QueryEntities>(
-        "query_entities",
-        "Find entities",
-        "Entities of this workspace by type, properties and time, with paging: what was written, \
-         and the files, errors, commands and other things that its sessions name.",
-        Toolset::Graph,
-        Need::READ,
-    ));
-    visit.tool(Tool::own::<QueryRelationships>(
-        "query_relationships",
-        "Find relations",
-        "Relations of this workspace: entity_id alone gives all edges of an entity. Sessions that \
-         continue another are related by SESSION_CONTINUES.",
-        Toolset::Graph,
-        Need::READ,
-    ));
 }
 
 /// The same call again changes nothing more, and its key is that of its event, whose content is
 /// compared.
 const fn written(tool: Tool) -> Tool {
-    Tool { plain_key: true, repeatable: true, ..tool }
+    let tool = tool.naming(&[("session", NameChange::Named("sessionId"))]).unmarked();
+    tool.repeatable().with_plain_key()
 }
+
+/// The workspace of each of these tools.
+const WORKSPACE: Argument = Argument::workspace(
+    "workspace",
+    "Left out: the workspace of the bound session, else of your directory.",
+);
 
 pub struct PutEntity;
 
@@ -96,6 +68,27 @@ impl Verb for PutEntity {
     const ASKS: Asks = Asks::Maybe("What changes of its properties");
     const KEY: Option<&'static str> = Some("A retry with the same key writes it once");
     const ANSWERS: &'static str = "Where it was written, durable";
+    const TOOL: Option<Tool> = Some(written(
+        Tool::of::<Self>("upsert_entity", "Create or change an entity", Toolset::Graph)
+            .about(
+                "Keep a thing of this workspace with its properties: a file, a decision, a task, a \
+                 person. The same type and id again change the properties that are sent.",
+            )
+            .takes(&[
+                Argument::new(
+                    "type",
+                    "session, conversation, context_item, file_reference, workspace_state or any \
+                     other name.",
+                ),
+                Argument::new("id", "Its id, one of its type."),
+                Argument::new(
+                    "properties",
+                    "What changes: a merge patch; null removes a property.",
+                ),
+                WORKSPACE,
+                Argument::FENCE,
+            ]),
+    ));
     type Params = AtEntity;
     type Query = NoQuery;
     type Body = UpsertRequest;
@@ -127,6 +120,25 @@ impl Verb for Relate {
     const ASKS: Asks = Asks::Body("The relation");
     const KEY: Option<&'static str> = Some("A retry with the same key writes it once");
     const ANSWERS: &'static str = "Where it was written, durable";
+    const TOOL: Option<Tool> = Some(written(
+        Tool::of::<Self>("create_relationship", "Connect two entities", Toolset::Graph)
+            .about(
+                "Keep how two entities of this workspace are related. The same again changes \
+                 nothing.",
+            )
+            .takes(&[
+                Argument::new(
+                    "from_id",
+                    "Id of the entity it begins at; sessions and the workspace are there without \
+                     being written.",
+                ),
+                Argument::new("to_id", "Id of the entity it leads to."),
+                Argument::new("type", "Such as SESSION_CONTINUES or CONVERSATION_REFERENCES_FILE."),
+                Argument::new("properties", ""),
+                WORKSPACE,
+                Argument::FENCE,
+            ]),
+    ));
     type Params = InWorkspace;
     type Query = NoQuery;
     type Body = RelateRequest;
@@ -209,6 +221,32 @@ impl Verb for FindEntities {
                                  commands, persons and packages that its sessions name.";
     const ASKS: Asks = Asks::Maybe("Which entities, in which order");
     const ANSWERS: &'static str = "The entities, and how many there are";
+    const TOOL: Option<Tool> = Some(
+        Tool::of::<Self>("query_entities", "Find entities", Toolset::Graph)
+            .about(
+                "Entities of this workspace by type, properties and time, with paging: what was \
+                 written, and the files, errors, commands and other things that its sessions name.",
+            )
+            .takes(&[
+                Argument::new("types", "Left out: all types."),
+                Argument::new(
+                    "filters",
+                    "All of them hold. A field is type, id, created_at, sessions, count, last_at \
+                     or a property.",
+                ),
+                Argument::new("sort", ""),
+                Argument::new("limit", "Default 100."),
+                Argument::new("offset", ""),
+                Argument::new(
+                    "source",
+                    "What callers wrote, what sessions name (file, url, symbol, error, command, \
+                     person, package), or all.",
+                ),
+                Argument::new("includeSessions", "Name the sessions that name an entity."),
+                WORKSPACE,
+            ])
+            .naming(&[("entities", NameChange::Kept), ("complete", NameChange::Kept)]),
+    );
     type Params = InWorkspace;
     type Query = NoQuery;
     type Body = EntityQueryRequest;
@@ -221,9 +259,12 @@ impl Verb for FindEntities {
 
 impl Serve for FindEntities {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EntityList> {
-        let workspace = &call.params.workspace;
-        let asked = call.body;
-        call.service.query_entities(&call.caller, workspace, asked, PAGE_BYTES).await
+        let (workspace, mut asked) = (&call.params.workspace, call.body);
+        if call.reader == AnswerReader::Model {
+            asked.wait_ms = MODEL_WAIT_MS;
+        }
+        let bytes = page_bytes(call.reader);
+        call.service.query_entities(&call.caller, workspace, asked, bytes).await
     }
 }
 
@@ -242,6 +283,29 @@ impl Verb for FindRelationships {
                                  `SESSION_CONTINUES`.";
     const ASKS: Asks = Asks::Maybe("Which relations, in which order");
     const ANSWERS: &'static str = "The relations, and how many there are";
+    const TOOL: Option<Tool> = Some(
+        Tool::of::<Self>("query_relationships", "Find relations", Toolset::Graph)
+            .about(
+                "Relations of this workspace: entity_id alone gives all edges of an entity. \
+                 Sessions that continue another are related by SESSION_CONTINUES.",
+            )
+            .takes(&[
+                Argument::new("entity_id", "Edges of this entity in either direction."),
+                Argument::new("from_id", "Only edges that begin here."),
+                Argument::new("to_id", "Only edges that lead here."),
+                Argument::new("types", "Left out: all types."),
+                Argument::new(
+                    "filters",
+                    "All of them hold. A field is type, id, from_id, to_id, created_at or a \
+                     property.",
+                ),
+                Argument::new("sort", ""),
+                Argument::new("limit", "Default 100."),
+                Argument::new("offset", ""),
+                WORKSPACE,
+            ])
+            .naming(&[("relationships", NameChange::Kept)]),
+    );
     type Params = InWorkspace;
     type Query = NoQuery;
     type Body = RelationQueryRequest;
@@ -254,8 +318,9 @@ impl Verb for FindRelationships {
 
 impl Serve for FindRelationships {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RelationshipList> {
-        let (workspace, asked) = (&call.params.workspace, call.body);
-        call.service.query_relationships(&call.caller, workspace, asked, PAGE_BYTES).await
+        let (workspace, asked, bytes) =
+            (&call.params.workspace, call.body, page_bytes(call.reader));
+        call.service.query_relationships(&call.caller, workspace, asked, bytes).await
     }
 }
 
@@ -293,77 +358,33 @@ impl Serve for Analyse {
     }
 }
 
-/// The workspace of a call: the one it names, that of the bound session, that of the caller's
-/// directory.
-async fn workspace_of(call: &ToolCall<'_>, named: Option<String>) -> ServiceResult<String> {
-    if let Some(workspace) = named {
-        return Ok(workspace);
-    }
-    let bound = match call.service.bound(call.caller, call.via, None).await {
-        Ok((session, _)) => call.service.get_session(call.caller, &session).await?.workspace,
-        Err(error) if error.code == Code::SessionRequired => None,
-        Err(error) => return Err(error),
-    };
-    bound.or_else(|| call.via.workspace()).ok_or_else(|| {
-        ServiceError::invalid("workspace", "no session with a workspace is bound")
-            .action("name the workspace, for example the root of the repository")
-    })
-}
+/// A tool of two verbs: one for each kind of thing.
+const REMOVE: Tool = Tool::asking::<RemoveRequest>(
+    "remove_from_graph",
+    "Remove an entity or a relation",
+    Toolset::Graph,
+    Need::WRITE,
+    &[
+        Argument::new("type", "Type of the entity; left out: a relation is removed."),
+        Argument::new("id", "Id of the entity, or of the relation."),
+        WORKSPACE,
+        Argument::FENCE,
+    ],
+)
+.about(
+    "End what holds no more or was written by mistake: an entity by type and id, with its \
+     relations, or a relation by its id. Queries show it no more; the log keeps it.",
+)
+.in_workspace();
 
-impl ServeTool for UpsertEntity {
-    type Answer = GraphKept;
+impl ServeTool for RemoveRequest {
+    type Answer = Written;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
-        let Self { kind, id, properties, workspace, fencing_token } = self;
-        let workspace = workspace_of(&call, workspace).await?;
-        let caller = &call.holding(fencing_token);
-        let (asked, key) = (UpsertRequest { properties }, call.key.cloned());
-        Ok(call.service.upsert_entity(caller, &workspace, (&kind, &id), asked, key).await?.into())
-    }
-}
-
-impl ServeTool for CreateRelationship {
-    type Answer = GraphKept;
-
-    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
-        let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let caller = &call.holding(self.fencing_token);
-        let (asked, key) = (self.into_request(), call.key.cloned());
-        Ok(call.service.create_relationship(caller, &workspace, asked, key).await?.into())
-    }
-}
-
-impl ServeTool for RemoveFromGraph {
-    type Answer = GraphKept;
-
-    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
-        let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let caller = &call.holding(self.fencing_token);
-        let removed = match &self.kind {
-            Some(kind) => call.service.remove_entity(caller, &workspace, (kind, &self.id)).await,
-            None => call.service.remove_relationship(caller, &workspace, &self.id).await,
-        };
-        Ok(removed?.into())
-    }
-}
-
-impl ServeTool for QueryEntities {
-    type Answer = EntitiesFound;
-
-    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<EntitiesFound> {
-        let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let asked = self.into_request();
-        Ok(call.service.query_entities(call.caller, &workspace, asked, TOOL_BYTES).await?.into())
-    }
-}
-
-impl ServeTool for QueryRelationships {
-    type Answer = RelationshipsFound;
-
-    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<RelationshipsFound> {
-        let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let asked = self.into_request();
-        let found = call.service.query_relationships(call.caller, &workspace, asked, TOOL_BYTES);
-        Ok(found.await?.into())
+    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<Written> {
+        let (caller, workspace) = (&meant.caller, meant.in_workspace());
+        match &self.kind {
+            Some(kind) => call.service.remove_entity(caller, workspace, (kind, &self.id)).await,
+            None => call.service.remove_relationship(caller, workspace, &self.id).await,
+        }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
-    tools::{Camel, ServeTool, Tool, ToolCall, Toolset, renamed},
+    tools::{Argument, AtFront, CallContext, ServeTool, Tool, ToolCall, Toolset},
     views::{FormatQuery, TEXT_TOO, is_text},
 };
 use crate::{
@@ -17,10 +17,8 @@ use crate::{
         SaveRequest, SavedAnswer, StartRequest, StartedAnswer,
     },
     event::SessionId,
-    service::{BoundBy, Code, ServiceError, ServiceResult, values},
-    wire::tools::handoff::{
-        DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
-    },
+    service::{BoundBy, ServiceError, ServiceResult, values},
+    wire::tools::handoff::{SessionDeleted, SessionDetails},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -30,47 +28,86 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<StartWork>();
     visit.verb::<MoveWorkspace>();
     visit.verb::<GetChain>();
-    visit.tool(Tool {
-        repeatable: false,
-        ..Tool::own::<SaveSession>(
-            "save_session",
-            "Save the session",
-            "Save what the next session needs, before the context is full or the work pauses. \
-             Everything recorded is kept anyway: a call without content is enough. Say in \
-             conversationContext where the work stands, and in contextItems what must not be lost.",
-            Toolset::Workspace,
-            Need::WRITE,
-        )
-    });
-    visit.tool(Tool {
-        repeatable: true,
-        ..Tool::own::<RestoreSession>(
-            "restore_session",
-            "Restore a session",
-            "Continue earlier work of a workspace: its task, instructions, plan, open questions, \
-             failures, changes, files, within tokenBudget. Record in the sessionId that it \
-             answers. leftOut names what did not fit.",
-            Toolset::Workspace,
-            Need::WRITE,
-        )
-    });
-    visit.tool(Tool::own::<GetSession>(
-        "get_session",
-        "Look at a session",
-        "A session: title, workspace, size, state in a text, the session that it continues and \
-         those that continue it.",
-        Toolset::Workspace,
-        Need::READ,
-    ));
-    visit.tool(Tool::own::<DeleteSession>(
-        "delete_session",
-        "Delete a session",
-        "Delete a session: hidden at once, and removed when its grace ends. Only when the user \
-         asks for it.",
-        Toolset::Workspace,
-        Need::DELETE,
-    ));
+    visit.tool(SAVE);
+    visit.tool(RESTORE);
+    visit.tool(GET);
+    visit.tool(DELETE);
 }
+
+const SAVE: Tool = Tool::asking::<SaveRequest>(
+    "save_session",
+    "Save the session",
+    Toolset::Workspace,
+    Need::WRITE,
+    &[
+        Argument::workspace("workspaceId", "Left out: the workspace of your directory."),
+        Argument::session("Left out: the bound session, else a new one."),
+        Argument::new("conversationContext", "Where the work stands, in your words."),
+        Argument::new("tokenCount", "Tokens of your context."),
+        Argument::new("contextItems", "What must not be lost."),
+        Argument::new("fileReferences", "Files that matter."),
+        Argument::new("workspaceState", "Any object."),
+        Argument::FENCE,
+    ],
+)
+.about(
+    "Save what the next session needs, before the context is full or the work pauses. Everything \
+     recorded is kept anyway: a call without content is enough. Say in conversationContext where \
+     the work stands, and in contextItems what must not be lost.",
+)
+.with_front(AtFront::Save);
+
+const RESTORE: Tool = Tool::asking::<RestoreRequest>(
+    "restore_session",
+    "Restore a session",
+    Toolset::Workspace,
+    Need::WRITE,
+    &[
+        Argument::workspace("workspaceId", "Left out: the workspace of your directory."),
+        Argument::session("Left out: the one saved last, else the latest with work."),
+        Argument::new("tokenBudget", "Tokens of the answer; default 4000.")
+            .for_member("tokens_max"),
+        Argument::new("priorityThreshold", "Least importance of a context item; default 3."),
+        Argument::new("maxContextItems", "Context items at most; default 50."),
+        Argument::new("summarize", "false: texts whole or not at all."),
+        Argument::new("algorithm", "hybrid, recency, importance or vector."),
+        Argument::new("create", "false: only look, begin no session."),
+        Argument::new("explain", "Say why each item was chosen."),
+        Argument::FENCE,
+    ],
+)
+.about(
+    "Continue earlier work of a workspace: its task, instructions, plan, open questions, \
+     failures, changes, files, within tokenBudget. Record in the sessionId that it answers. \
+     leftOut names what did not fit.",
+)
+.with_front(AtFront::Restore)
+.repeatable();
+
+const GET: Tool = Tool::asking::<DetailsRequest>(
+    "get_session",
+    "Look at a session",
+    Toolset::Workspace,
+    Need::READ,
+    &[Argument::session("Default: your own.")],
+)
+.about(
+    "A session: title, workspace, size, state in a text, the session that it continues and those \
+     that continue it.",
+);
+
+const DELETE: Tool = Tool::asking::<DeleteRequest>(
+    "delete_session",
+    "Delete a session",
+    Toolset::Workspace,
+    Need::DELETE,
+    &[Argument::session("").required()],
+)
+.about(
+    "Delete a session: hidden at once, and removed when its grace ends. Only when the user asks \
+     for it.",
+)
+.unmarked();
 
 pub struct Save;
 
@@ -188,8 +225,14 @@ impl Verb for MoveWorkspace {
                                  moves what is left.";
     const ASKS: Asks = Asks::Body("The new name");
     const ANSWERS: &'static str = "What was moved, durable";
-    const TOOL: Option<Tool> =
-        Some(Tool::of::<Self>("move_workspace", "Move a workspace", Toolset::Workspace));
+    const TOOL: Option<Tool> = Some(
+        Tool::of::<Self>("move_workspace", "Move a workspace", Toolset::Workspace).takes(&[
+            Argument::workspace("workspace", "The workspace: a directory or another name.")
+                .required(),
+            Argument::new("to", "Its new name: the whole path of the directory, or another name"),
+            Argument::FENCE,
+        ]),
+    );
     type Params = InWorkspace;
     type Query = NoQuery;
     type Body = MoveRequest;
@@ -233,23 +276,13 @@ impl Serve for GetChain {
     }
 }
 
-/// The session in which the caller is at work, if any, and how it was found.
-async fn at_work(call: &ToolCall<'_>) -> ServiceResult<Option<(SessionId, BoundBy)>> {
-    match call.service.bound(call.caller, call.via, None).await {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.code == Code::SessionRequired => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// The workspace that an argument names; else that of the session in which the caller is at work,
 /// or of its directory.
 async fn workspace_of(
     call: &ToolCall<'_>,
-    named: Option<&str>,
+    mut workspace: Option<String>,
     bound: Option<&SessionId>,
 ) -> ServiceResult<String> {
-    let mut workspace = named.map(str::to_owned);
     if let (None, Some(bound)) = (&workspace, bound) {
         let info = call.service.get_session(call.caller, bound).await;
         workspace = info.ok().and_then(|info| info.workspace);
@@ -260,91 +293,99 @@ async fn workspace_of(
     })
 }
 
-impl ServeTool for SaveSession {
-    type Answer = Camel<SavedAnswer>;
+impl ServeTool for SaveRequest {
+    type Answer = SavedAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
-        let caller = &call.holding(self.fencing_token);
-        let bound = at_work(&call).await?.map(|(bound, _)| bound);
-        let mut session = call.named(self.session_id.as_deref())?;
+    async fn serve_tool(
+        mut self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<SavedAnswer> {
+        let CallContext { caller, mut session, workspace, .. } = meant;
+        let bound = call.at_work().await?.map(|(bound, _)| bound);
         let known = session.as_ref().or(bound.as_ref());
-        let workspace = workspace_of(&call, self.workspace_id.as_deref(), known).await?;
+        let workspace = workspace_of(&call, workspace, known).await?;
         if session.is_none()
             && let Some(bound) = bound
-            && call.service.is_in_workspace(caller, &workspace, &bound).await
+            && call.service.is_in_workspace(&caller, &workspace, &bound).await
         {
             session = Some(bound);
         }
-        let asked = self.into_request(session.as_ref());
-        let saved = call.service.save_session(caller, &workspace, asked, call.key.cloned()).await;
-        let saved = saved.map_err(renamed)?;
+        self.session_id = session.map(|session| session.to_string());
+        let saved = call.service.save_session(&caller, &workspace, self, call.key.cloned()).await?;
         call.service.bind(call.caller, call.via, &saved.session_id);
-        Ok(Camel(saved))
+        Ok(saved)
     }
 }
 
-impl ServeTool for RestoreSession {
-    type Answer = Camel<RestoredAnswer>;
+impl ServeTool for RestoreRequest {
+    type Answer = RestoredAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
-        let caller = &call.holding(self.fencing_token);
-        let session = call.named(self.session_id.as_deref())?;
-        let bound = at_work(&call).await?;
+    async fn serve_tool(
+        mut self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<RestoredAnswer> {
+        let CallContext { caller, session, workspace, .. } = meant;
+        let bound = call.at_work().await?;
         let known = session.as_ref().or(bound.as_ref().map(|(bound, _)| bound));
-        let workspace = workspace_of(&call, self.workspace_id.as_deref(), known).await?;
-        let mut successor = None;
+        let workspace = workspace_of(&call, workspace, known).await?;
         if let Some((bound, by)) = bound {
             // What a connection used before is no session in which it is at work now, unless
             // nothing was done in it yet.
             let is_own = match by {
-                BoundBy::Connection => call.service.is_unused(caller, &bound).await,
+                BoundBy::Connection => call.service.is_unused(&caller, &bound).await,
                 // The caller that saved it last has left it.
-                BoundBy::Directory => !call.service.is_just_saved(caller, &bound).await,
+                BoundBy::Directory => !call.service.is_just_saved(&caller, &bound).await,
                 _ => true,
             };
             // Work of another workspace is not continued in it.
-            let is_here = call.service.is_in_workspace(caller, &workspace, &bound).await;
-            successor = (is_own && is_here).then_some(bound);
+            let is_here = call.service.is_in_workspace(&caller, &workspace, &bound).await;
+            self.successor_id = (is_own && is_here).then(|| bound.to_string());
         }
-        let asked = self.into_request(session.as_ref(), successor.as_ref());
+        self.session_id = session.map(|session| session.to_string());
         let key = call.key.cloned();
-        let restored = call.service.restore_work(caller, &workspace, asked, key, true).await;
-        let restored = restored.map_err(in_tool)?;
+        let restored = call.service.restore_work(&caller, &workspace, self, key, true).await?;
         if let Some(session) = &restored.session_id {
             call.service.bind(call.caller, call.via, session);
         }
-        Ok(Camel(restored))
+        Ok(restored)
     }
 }
 
-/// An error that names a parameter as the tool does.
-fn in_tool(mut error: ServiceError) -> ServiceError {
-    if error.hint.field.as_deref() == Some("tokens_max") {
-        error.hint.field = Some("tokenBudget".to_owned());
-        error.message = error.message.replacen("tokens_max", "tokenBudget", 1);
-    }
-    renamed(error)
-}
+/// A session to look at.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct DetailsRequest {}
 
-impl ServeTool for GetSession {
+impl ServeTool for DetailsRequest {
     type Answer = SessionDetails;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionDetails> {
-        let named = call.named(self.session_id.as_deref())?;
-        let (session, _) = call.service.bound(call.caller, call.via, named.as_ref()).await?;
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<SessionDetails> {
+        let named = meant.session.as_ref();
+        let (session, _) = call.service.bound(call.caller, call.via, named).await?;
         let (link, past, tokens) = call.service.session_details(call.caller, &session).await?;
         let usage = call.service.usage(call.caller, &session, None).await?;
-        Ok(SessionDetails::of(&link, past, tokens, &usage))
+        Ok(SessionDetails::new(&link, past, tokens, usage))
     }
 }
 
-impl ServeTool for DeleteSession {
+/// A session to delete.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct DeleteRequest {}
+
+impl ServeTool for DeleteRequest {
     type Answer = SessionDeleted;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionDeleted> {
-        let named = call.named(Some(self.session_id.as_str()))?;
-        let session = named.ok_or_else(|| ServiceError::invalid("sessionId", "it is missing"))?;
-        let until = call.service.delete_session(call.caller, &session, false).await?;
-        Ok(SessionDeleted::of(&session, until))
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<SessionDeleted> {
+        let until = call.service.delete_session(&meant.caller, meant.in_session(), false).await?;
+        Ok(SessionDeleted::new(meant.in_session(), until))
     }
 }

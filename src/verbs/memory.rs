@@ -8,20 +8,19 @@ use std::io;
 use super::{
     Asks, AtEvent, Fencing, InMemory, InSession, InWorkspace, Need, NoQuery, Nowhere, Route, Serve,
     Verb, VerbCall, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset, renamed},
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
     api::memory::{
-        EventMarked, ListMemoryQuery, MarkRequest, MemoryForgotten, MemoryItemAnswer, MemoryKind,
-        MemoryList, PageInRequest, PagedInAnswer, RememberRequest, Remembered, SkillRequest,
+        Direction, EventMarked, ListMemoryQuery, MarkRequest, MemoryForgotten, MemoryItemAnswer,
+        MemoryKind, MemoryList, PageInRequest, PageRequest, PagedAnswer, PagedInAnswer,
+        RememberRequest, Remembered, SkillRequest,
     },
     event::{EventId, Position, Range},
     service::{
         Code, ContinueCall, MemoryPlace, PageInCall, ServiceError, ServiceResult, session_id,
     },
-    wire::tools::memory::{
-        Direction, MemoryInsert, MemoryInserted, MemoryPageCall, MemoryPaged, SaveSkill,
-    },
+    wire::{TRUST, tools::names::NameChange},
 };
 
 const KEYED: Option<&str> = Some("A retry with the same key answers the same item");
@@ -36,40 +35,99 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Forget>();
     visit.verb::<MarkEvent>();
     visit.verb::<PageIn>();
-    visit.tool(Tool {
-        repeatable: true,
-        ..Tool::own::<MemoryPageCall>(
-        "memory_page",
-        "Page memory in or out",
-        "in: bring blocks that memory_search named back in full, within tokensMax; leftOut names \
-         what did not fit. out: store what the context holds now, as continue_session does.",
-        Toolset::Memory,
-        Need::WRITE,
-    )
-    });
-    visit.tool(written(Tool::own::<MemoryInsert>(
-        "memory_insert",
-        "Remember something",
-        "When something must hold in later sessions (a fact, a preference, a decision): keeps it, \
-         for the whole workspace if semantic or procedural. Write it to be understood alone; \
-         `similar` in the answer names items to supersede.",
-        Toolset::Memory,
-        Need::WRITE,
-    )));
-    visit.tool(written(Tool::own::<SaveSkill>(
-        "save_skill",
-        "Remember how something is done",
-        "Keep a way of working that succeeded, under a name, for later sessions of this workspace. \
-         The same name again replaces it.",
-        Toolset::Memory,
-        Need::WRITE,
-    )));
+    visit.tool(PAGE);
+    visit.tool(INSERT);
+    visit.tool(SAVE_SKILL);
 }
+
+/// The session of a tool that remembers.
+const SESSION: Argument = Argument::session("Default: your own.");
+
+const PAGE: Tool = Tool::asking::<PageRequest>(
+    "memory_page",
+    "Page memory in or out",
+    Toolset::Memory,
+    Need::WRITE,
+    &[
+        Argument::new(
+            "direction",
+            "in: bring blocks back, by ids, ranges or query. out: store what your context holds.",
+        )
+        .one_of(&["in", "out"]),
+        Argument::new("ids", "memoryId of each item."),
+        Argument::new("ranges", "Positions of events."),
+        Argument::new("query", "Words to look for."),
+        Argument::new("tokensMax", "Default 2000."),
+        Argument::new("summary", "Of out: what the context held, in your words."),
+        Argument::workspace("workspace", "Instead of a session: this workspace."),
+        Argument::session("Left out: the bound session; of a query all sessions."),
+        Argument::FENCE,
+    ],
+)
+.about(
+    "in: bring blocks that memory_search named back in full, within tokensMax; leftOut names what \
+     did not fit. out: store what the context holds now, as continue_session does.",
+)
+.naming(&[
+    ("ranges.session", NameChange::Named("sessionId")),
+    ("blocks.session", NameChange::Named("sessionId")),
+    ("blocks.range", NameChange::Spread),
+    ("left_out.session", NameChange::Named("sessionId")),
+    ("left_out.range", NameChange::Spread),
+])
+.repeatable();
+
+const INSERT: Tool = remembering(Tool::asking::<RememberRequest>(
+    "memory_insert",
+    "Remember something",
+    Toolset::Memory,
+    Need::WRITE,
+    &[
+        Argument::new("text", ""),
+        Argument::new(
+            "kind",
+            "semantic (fact, preference), procedural (how to), episodic (what happened), working.",
+        ),
+        Argument::new("topic", ""),
+        Argument::new("tags", ""),
+        Argument::new("importance", ""),
+        Argument::new("name", "Replaces the item of that name."),
+        Argument::new("supersedes", "memoryId that it replaces."),
+        Argument::workspace("workspace", "Instead of a session."),
+        SESSION,
+        Argument::FENCE,
+    ],
+))
+.about(
+    "When something must hold in later sessions (a fact, a preference, a decision): keeps it, for \
+     the whole workspace if semantic or procedural. Write it to be understood alone; `similar` in \
+     the answer names items to supersede.",
+);
+
+const SAVE_SKILL: Tool = remembering(Tool::asking::<SkillRequest>(
+    "save_skill",
+    "Remember how something is done",
+    Toolset::Memory,
+    Need::WRITE,
+    &[
+        Argument::new("name", "Its name."),
+        Argument::new("description", "What it is for, and when to use it."),
+        Argument::new("body", "The steps."),
+        Argument::new("tags", ""),
+        Argument::workspace("workspace", "Instead of a session: keep it for this workspace."),
+        SESSION,
+        Argument::FENCE,
+    ],
+))
+.about(
+    "Keep a way of working that succeeded, under a name, for later sessions of this workspace. The \
+     same name again replaces it.",
+);
 
 /// The key of a call is that of its item, whose content is compared: nothing else may say by a
 /// digest what is redacted later.
-const fn written(tool: Tool) -> Tool {
-    Tool { plain_key: true, repeatable: false, ..tool }
+const fn remembering(tool: Tool) -> Tool {
+    tool.naming(&[("session", NameChange::Named("sessionId"))]).with_plain_key()
 }
 
 pub struct Remember;
@@ -266,18 +324,17 @@ impl Serve for MarkEvent {
 /// else, what holds beyond a session, in the workspace of the caller's directory.
 async fn place_of(
     call: &ToolCall<'_>,
-    session: Option<&str>,
-    workspace: Option<String>,
+    meant: &CallContext,
     is_lasting: bool,
 ) -> ServiceResult<MemoryPlace> {
-    let named = call.named(session)?;
-    if let Some(workspace) = workspace {
+    let named = meant.session.as_ref();
+    if let Some(workspace) = &meant.workspace {
         if named.is_some() {
             return Err(ServiceError::invalid("workspace", "it does not go with sessionId"));
         }
-        return Ok(MemoryPlace::Workspace(workspace));
+        return Ok(MemoryPlace::Workspace(workspace.clone()));
     }
-    match call.service.bound(call.caller, call.via, named.as_ref()).await {
+    match call.service.bound(call.caller, call.via, named).await {
         Ok((session, _)) => {
             call.service.bind(call.caller, call.via, &session);
             Ok(MemoryPlace::Session(session))
@@ -289,28 +346,22 @@ async fn place_of(
     }
 }
 
-impl ServeTool for MemoryInsert {
-    type Answer = MemoryInserted;
+impl ServeTool for RememberRequest {
+    type Answer = Remembered;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryInserted> {
-        let caller = &call.holding(self.fencing_token);
+    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<Remembered> {
         let is_lasting = MemoryKind::named(&self.kind).is_some_and(MemoryKind::is_lasting);
-        let (session, workspace) = (self.session_id.as_deref(), self.workspace.clone());
-        let place = place_of(&call, session, workspace, is_lasting).await?;
-        let kept = call.service.remember(caller, &place, self.into_request(), call.key).await?;
-        Ok(MemoryInserted::of(kept))
+        let place = place_of(&call, &meant, is_lasting).await?;
+        call.service.remember(&meant.caller, &place, self, call.key).await
     }
 }
 
-impl ServeTool for SaveSkill {
-    type Answer = MemoryInserted;
+impl ServeTool for SkillRequest {
+    type Answer = Remembered;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryInserted> {
-        let caller = &call.holding(self.fencing_token);
-        let (session, workspace) = (self.session_id.as_deref(), self.workspace.clone());
-        let place = place_of(&call, session, workspace, true).await?;
-        let kept = call.service.save_skill(caller, &place, self.into_request(), call.key).await?;
-        Ok(MemoryInserted::of(kept))
+    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<Remembered> {
+        let place = place_of(&call, &meant, true).await?;
+        call.service.save_skill(&meant.caller, &place, self, call.key).await
     }
 }
 
@@ -362,35 +413,39 @@ fn wanted(asked: PageInRequest) -> ServiceResult<PageInCall> {
     })
 }
 
-impl ServeTool for MemoryPageCall {
-    type Answer = MemoryPaged;
+impl ServeTool for PageRequest {
+    type Answer = PagedAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryPaged> {
-        let named = call.named(self.session_id.as_deref())?;
-        let caller = &call.holding(self.fencing_token);
-        if self.direction == Direction::Out {
-            let asked = ContinueCall {
-                session: named,
-                summary: self.summary,
-                page_out: true,
-                key: call.key.cloned(),
-                ..ContinueCall::default()
-            };
-            let paged = call.service.continue_session(caller, call.via, asked).await?;
-            return Ok(MemoryPaged::out(paged));
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<PagedAnswer> {
+        let CallContext { caller, session: named, workspace, .. } = meant;
+        let Self { direction, summary, wanted: asked } = self;
+        if direction == Direction::Out {
+            let key = call.key.cloned();
+            let asked =
+                ContinueCall { session: named, summary, page_out: true, key, ..Default::default() };
+            let paged = call.service.continue_session(&caller, call.via, asked).await?;
+            let (paged_out, checkpoint) = (paged.paged_out, paged.checkpoint);
+            let paged_in = PagedInAnswer { trust: TRUST.to_owned(), ..PagedInAnswer::default() };
+            return Ok(PagedAnswer { paged_in, paged_out, checkpoint });
         }
+        // A query looks in every session.
         let session = match named {
-            None if self.needs_session() => {
-                Some(call.service.bound(caller, call.via, None).await?.0)
+            None if asked.query.is_none() && workspace.is_none() => {
+                Some(call.service.bound(&caller, call.via, None).await?.0)
             }
             named => named,
         };
-        let asked = wanted(self.into_request(session.map(|session| session.to_string())))?;
+        let session = session.map(|session| session.to_string());
+        let asked = wanted(PageInRequest { session, workspace, ..asked })?;
         let query = asked.query.clone();
-        let paged = call.service.page_in(caller, asked).await.map_err(renamed)?;
-        if let Ok((own, _)) = call.service.bound(caller, call.via, None).await {
-            call.service.note_paged_in(caller, &own, &paged, query).await;
+        let paged_in = call.service.page_in(&caller, asked).await?;
+        if let Ok((own, _)) = call.service.bound(&caller, call.via, None).await {
+            call.service.note_paged_in(&caller, &own, &paged_in, query).await;
         }
-        Ok(MemoryPaged::back(paged))
+        Ok(PagedAnswer { paged_in, ..PagedAnswer::default() })
     }
 }

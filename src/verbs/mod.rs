@@ -157,6 +157,8 @@ pub struct VerbCall<'a, V: Verb> {
     pub caller: Caller,
     /// Grants of its credential.
     pub who: &'a Principal,
+    /// The reader of the answer.
+    pub reader: AnswerReader,
     /// The idempotency key, of a verb that takes one.
     pub key: Option<BatchKey>,
     /// Parameters of the path.
@@ -165,6 +167,16 @@ pub struct VerbCall<'a, V: Verb> {
     pub query: V::Query,
     /// The body.
     pub body: V::Body,
+}
+
+/// Reader of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerReader {
+    /// A program, or a person.
+    Program,
+    /// A model, which gets less by default, and waits for what is not in the index yet: mostly at
+    /// a first search.
+    Model,
 }
 
 /// Owner of this server, for the front ends of the same machine.

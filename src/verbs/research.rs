@@ -3,25 +3,23 @@
 
 use super::{
     Need, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset, point, renamed},
+    tools::{CallContext, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
     api::cursor::Cursor,
     projection::body::SourceBody,
-    service::{RecoverCall, ServiceError, ServiceResult},
+    service::{RecoverCall, ServiceError, ServiceResult, values::point},
     wire::tools::{
-        answer::{ResearchAnswer, bound_by},
+        answer::{NAMES, ResearchAnswer, bound_by},
+        continued::{ContinueAnswer, ContinueSession},
         lists::{ClearAnswer, SourcesAnswer},
-        memory::{ContinueAnswer, ContinueSession},
         research::{AddSources, ClearSession, GetResearchSession, SequentialSearch},
     },
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
-    visit.tool(Tool {
-        repeatable: true,
-        plain_key: true,
-        ..Tool::own::<SequentialSearch>(
+    visit.tool(
+        Tool::own::<SequentialSearch>(
             "sequential_search",
             "Record a research step",
             "When you found or decided something in long work: records a numbered step that \
@@ -29,34 +27,39 @@ pub(super) fn each(visit: &mut impl Visit) {
             Toolset::Research,
             Need::WRITE,
         )
-    });
-    visit.tool(Tool::own::<GetResearchSession>(
-        "get_research_session",
-        "Recover the state of your work",
-        "After a compaction, or when you do not know where the work stands: the task, the user's \
-         words, plan, failures, changes, decisions and steps of your session. No argument is \
-         needed.",
-        Toolset::Research,
-        Need::READ,
-    ));
-    visit.tool(Tool {
-        repeatable: true,
-        plain_key: true,
-        ..Tool::own::<AddSources>(
+        .naming(NAMES)
+        .repeatable()
+        .with_plain_key(),
+    );
+    visit.tool(
+        Tool::own::<GetResearchSession>(
+            "get_research_session",
+            "Recover the state of your work",
+            "After a compaction, or when you do not know where the work stands: the task, the \
+             user's words, plan, failures, changes, decisions and steps of your session. No \
+             argument is needed.",
+            Toolset::Research,
+            Need::READ,
+        )
+        .naming(NAMES),
+    );
+    visit.tool(
+        Tool::own::<AddSources>(
             "add_sources",
             "Add sources",
             "Add sources you found to the session; a known URL is not added twice.",
             Toolset::Research,
             Need::WRITE,
         )
-    });
+        .repeatable()
+        .with_plain_key(),
+    );
 }
 
 /// The tools that end one binding and continue another.
 pub(super) fn of_bindings(visit: &mut impl Visit) {
-    visit.tool(Tool {
-        repeatable: true,
-        ..Tool::own::<ClearSession>(
+    visit.tool(
+        Tool::own::<ClearSession>(
             "clear_session",
             "Start afresh",
             "Unbind this connection from its session; the next stepNumber 1 starts a new one. \
@@ -64,10 +67,10 @@ pub(super) fn of_bindings(visit: &mut impl Visit) {
             Toolset::Research,
             Need::WRITE,
         )
-    });
-    visit.tool(Tool {
-        repeatable: true,
-        ..Tool::own::<ContinueSession>(
+        .repeatable(),
+    );
+    visit.tool(
+        Tool::own::<ContinueSession>(
             "continue_session",
             "Continue a session",
             "Call it when the context window is nearly full, or when context was lost: records \
@@ -76,13 +79,14 @@ pub(super) fn of_bindings(visit: &mut impl Visit) {
             Toolset::Memory,
             Need::WRITE,
         )
-    });
+        .repeatable(),
+    );
 }
 
 impl ServeTool for SequentialSearch {
     type Answer = ResearchAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ResearchAnswer> {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ResearchAnswer> {
         if self.lacks_revised() {
             let problem = "isRevision is true, and no step is named that it corrects";
             return Err(ServiceError::invalid("revisesStep", problem));
@@ -108,7 +112,7 @@ impl ServeTool for SequentialSearch {
 impl ServeTool for GetResearchSession {
     type Answer = ResearchAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ResearchAnswer> {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ResearchAnswer> {
         if self.step_id == Some(0) {
             return Err(ServiceError::invalid("stepId", "steps are numbered from 1"));
         }
@@ -140,7 +144,7 @@ impl ServeTool for GetResearchSession {
 impl ServeTool for AddSources {
     type Answer = SourcesAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SourcesAnswer> {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<SourcesAnswer> {
         let session = call.named(self.session_id.as_deref())?;
         let caller = &call.holding(self.fencing_token);
         let sources = self.sources.into_iter().map(|source| SourceBody {
@@ -167,7 +171,7 @@ impl ServeTool for AddSources {
 impl ServeTool for ClearSession {
     type Answer = ClearAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ClearAnswer> {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ClearAnswer> {
         let caller = &call.holding(self.fencing_token);
         let cleared = call.service.clear_session(caller, call.via).await?;
         Ok(ClearAnswer {
@@ -180,12 +184,12 @@ impl ServeTool for ClearSession {
 impl ServeTool for ContinueSession {
     type Answer = ContinueAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ContinueAnswer> {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ContinueAnswer> {
         let session = call.named(self.session_id())?;
         let caller = &call.holding(self.fencing_token);
         let mut asked = self.into_call();
         (asked.session, asked.key) = (session, call.key.cloned());
         let continued = call.service.continue_session(caller, call.via, asked).await;
-        Ok(ContinueAnswer::of(continued.map_err(renamed)?))
+        Ok(ContinueAnswer::of(continued?))
     }
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset},
+    tools::{Argument, CallContext, MODEL_WAIT_MS, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
     api::search::{SearchAnswer, SearchBody},
     service::{ServiceError, ServiceResult},
-    wire::tools::search::{Blocks, MemorySearch},
+    wire::tools::{names::NameChange, search::Blocks},
 };
 
 const ABOUT: &str = "Finds events of all sessions of the caller by their words, those that a \
@@ -23,15 +23,37 @@ const ABOUT: &str = "Finds events of all sessions of the caller by their words, 
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Search>();
     visit.verb::<SearchWith>();
-    visit.tool(Tool::own::<MemorySearch>(
-        "memory_search",
-        "Search past sessions",
-        "Before you ask the user again or repeat work: finds what was said, done or decided in \
-         any session, by words. The query takes \"exact text\", -word, who:, type:, file:.",
-        Toolset::Memory,
-        Need::READ,
-    ));
+    visit.tool(TOOL);
 }
+
+const TOOL: Tool = Tool::asking::<SearchBody>(
+    "memory_search",
+    "Search past sessions",
+    Toolset::Memory,
+    Need::READ,
+    &[
+        Argument::new("query", "").for_member("q").required(),
+        Argument::session("Default: all."),
+        Argument::new("workspace", ""),
+        Argument::new("kinds", ""),
+        Argument::new("after", "RFC 3339."),
+        Argument::new("before", ""),
+        Argument::new("limit", "Default 10."),
+        Argument::new("around", "Events beside each; default 2."),
+        Argument::new("tokensMax", "Default 2000."),
+        Argument::new("cursor", "nextCursor of an answer.").for_member("page"),
+    ],
+)
+.about(
+    "Before you ask the user again or repeat work: finds what was said, done or decided in any \
+     session, by words. The query takes \"exact text\", -word, who:, type:, file:.",
+)
+.naming(&[("blocks.stale", NameChange::Kept), ("complete", NameChange::Kept)]);
+
+/// Events that are shown on either side of a hit, and tokens of the answer, when a model does not
+/// say.
+const MODEL_AROUND: u64 = 2;
+const MODEL_TOKENS: usize = 2_000;
 
 pub struct Search;
 
@@ -147,36 +169,25 @@ impl Serve for SearchWith {
     }
 }
 
-impl ServeTool for MemorySearch {
+impl ServeTool for SearchBody {
     type Answer = Blocks;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Blocks> {
-        let session = call.named(self.session_id.as_deref())?;
-        let asked = SearchBody {
-            q: self.query,
-            session: session.map(|session| session.to_string()),
-            workspace: self.workspace,
-            kinds: self.kinds,
-            after: self.after,
-            before: self.before,
-            limit: self.limit,
-            around: Some(self.around.unwrap_or(MemorySearch::AROUND)),
-            tokens_max: Some(self.tokens_max.unwrap_or(MemorySearch::TOKENS)),
-            page: self.cursor,
-            wait_ms: MemorySearch::WAIT_MS,
-            ..SearchBody::default()
+    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<Blocks> {
+        let asked = Self {
+            session: meant.session.map(|session| session.to_string()),
+            around: self.around.or(Some(MODEL_AROUND)),
+            tokens_max: self.tokens_max.or(Some(MODEL_TOKENS)),
+            wait_ms: MODEL_WAIT_MS,
+            ..self
         };
         let found = call.service.search(call.caller, asked).await;
-        Ok(Blocks::of(found.map_err(named_as_arguments)?))
+        Ok(Blocks::new(found.map_err(named_as_member)?))
     }
 }
 
-/// The parameters under the names that the tool gives them.
-fn named_as_arguments(mut error: ServiceError) -> ServiceError {
+/// The times under the names that they have in a body.
+fn named_as_member(mut error: ServiceError) -> ServiceError {
     let field = match error.hint.field.as_deref() {
-        Some("q") => "query",
-        Some("page") => "cursor",
-        Some("tokens_max") => "tokensMax",
         Some("created_at[gte]") => "after",
         Some("created_at[lt]") => "before",
         _ => return error,

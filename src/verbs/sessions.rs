@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, AtEvent, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
-    tools::{ServeTool, Tool, ToolCall, Toolset, bounded},
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, bounded},
 };
 use crate::{
     api::{
@@ -21,11 +21,8 @@ use crate::{
     },
     service::{ServiceError, ServiceResult, SessionQuery, WantedPair, run_by, values},
     wire::{
-        NOTICE, TRUST, json,
-        tools::{
-            lists::{SessionOut, SessionsAnswer},
-            research::ListSessions,
-        },
+        json,
+        tools::lists::{SessionOut, SessionsAnswer},
     },
 };
 
@@ -154,13 +151,22 @@ impl Verb for List {
     const ABOUT: &'static str = "Lists sessions, the newest first: by creation, or by when they were \
                                  written to last.";
     const ANSWERS: &'static str = "A page of sessions";
-    const TOOL: Option<Tool> = Some(Tool::own::<ListSessions>(
-        "list_sessions",
-        "List sessions",
-        "List recorded sessions, the newest first.",
-        Toolset::Research,
-        Self::ROUTE.need,
-    ));
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<RecentRequest>(
+            "list_sessions",
+            "List sessions",
+            Toolset::Research,
+            Self::ROUTE.need,
+            &[
+                Argument::new("limit", "1 to 10.").at_most(PAGE_MAX),
+                Argument::new("workspace", "Only of this directory or project."),
+                Argument::new("workspaceId", "The same."),
+                Argument::new("offset", "Sessions to pass over."),
+                Argument::new("cursor", "From an earlier answer.").for_member("page"),
+            ],
+        )
+        .about("List recorded sessions, the newest first."),
+    );
     type Params = Nowhere;
     type Query = ListQuery;
     type Body = ();
@@ -214,51 +220,42 @@ impl Serve for List {
 /// Sessions of a page of the tool.
 const PAGE_MAX: usize = 10;
 
-impl ServeTool for ListSessions {
+/// Sessions that a model lists: a page of [`ListQuery`], or some of them counted.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct RecentRequest {
+    #[serde(flatten)]
+    listed: ListQuery,
+    workspace_id: Option<String>,
+    offset: Option<usize>,
+}
+
+impl ServeTool for RecentRequest {
     type Answer = SessionsAnswer;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionsAnswer> {
-        let limit = bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?;
-        if self.workspace.is_some() && self.workspace_id.is_some() {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<SessionsAnswer> {
+        let Self { listed: ListQuery { limit, page, workspace, .. }, workspace_id, offset } = self;
+        let limit = bounded("limit", limit, PAGE_MAX, PAGE_MAX)?;
+        if workspace.is_some() && workspace_id.is_some() {
             return Err(ServiceError::invalid("workspaceId", "it does not go with workspace"));
         }
-        let is_counted = self.workspace_id.is_some() || self.offset.is_some();
-        let workspace = self.workspace.or(self.workspace_id);
-        if is_counted && self.cursor.is_some() {
-            return Err(ServiceError::invalid("cursor", "it does not go with this call")
+        let is_counted = workspace_id.is_some() || offset.is_some();
+        let workspace = workspace.or(workspace_id);
+        if is_counted && page.is_some() {
+            return Err(ServiceError::invalid("page", "it does not go with this call")
                 .action("send offset or cursor, and workspace with a cursor"));
         }
         if is_counted {
-            let offset = self.offset.unwrap_or(0);
+            let offset = offset.unwrap_or(0);
             let found = call.service.counted_sessions(call.caller, workspace, offset, limit);
             let (sessions, total) = found.await?;
-            return Ok(SessionsAnswer {
-                sessions: sessions.iter().map(SessionOut::from).collect(),
-                total: Some(total as u64),
-                next_cursor: None,
-                trust: TRUST,
-                notice: NOTICE,
-            });
+            let sessions = sessions.iter().map(SessionOut::from).collect();
+            return Ok(SessionsAnswer { sessions, total: Some(total as u64), next_cursor: None });
         }
-        let query = SessionQuery {
-            limit: Some(limit),
-            page: self.cursor,
-            workspace,
-            ..SessionQuery::default()
-        };
-        let page = call.service.list_sessions(call.caller, query).await.map_err(|mut error| {
-            if error.hint.field.as_deref() == Some("page") {
-                error.hint.field = Some("cursor".to_owned());
-            }
-            error
-        })?;
-        Ok(SessionsAnswer {
-            sessions: page.sessions.iter().map(SessionOut::from).collect(),
-            total: None,
-            next_cursor: page.next_page,
-            trust: TRUST,
-            notice: NOTICE,
-        })
+        let limit = Some(limit);
+        let query = SessionQuery { limit, page, workspace, ..SessionQuery::default() };
+        let page = call.service.list_sessions(call.caller, query).await?;
+        let sessions = page.sessions.iter().map(SessionOut::from).collect();
+        Ok(SessionsAnswer { sessions, total: None, next_cursor: page.next_page })
     }
 }
 

@@ -13,19 +13,15 @@ use crate::{
         find::IndexAnswer,
         overview::{Level, SummaryAnswer},
         step::StepAnswer,
-        tool_cache::LookupRequest,
+        tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
-        window::WindowQuery,
+        window::{WindowAnswer, WindowQuery},
     },
     event::{Point, Position},
     service::{
         RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall, values::point,
     },
-    wire::{
-        TOKEN_BYTES_MOST,
-        tool_cache::{LookupAnswer, OutputsAnswer},
-        window::WindowAnswer,
-    },
+    wire::{TOKEN_BYTES_MOST, tool_cache, window},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -66,7 +62,7 @@ impl Serve for Window {
         let wanted = WindowCall::from_query(&query, ends)?;
         let shape = wanted.shape;
         let view = service.window(&caller, &params.session, wanted).await?;
-        Ok(WindowAnswer::of(&view, shape))
+        Ok(window::answer(&view, shape))
     }
 }
 
@@ -389,7 +385,7 @@ impl Serve for LookupToolCache {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LookupAnswer> {
         let VerbCall { service, caller, params, body, .. } = call;
         let (found, memory) = service.tool_lookup(&caller, &params.session, body).await?;
-        Ok(LookupAnswer::of(&found, memory))
+        Ok(tool_cache::looked_up(&found, memory))
     }
 }
 
@@ -428,6 +424,6 @@ impl Serve for Outputs {
         let from = Position(query.from_position.unwrap_or(0));
         let outputs = service.tool_outputs(&caller, &params.session, from, query.tokens_max);
         let (outputs, memory) = outputs.await?;
-        Ok(OutputsAnswer::of(&outputs, memory))
+        Ok(tool_cache::listed(&outputs, memory))
     }
 }

@@ -9,20 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::{
     Asks, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb,
     VerbCall, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument, renamed},
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, bounded},
 };
 use crate::{
     api::work::{
         Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
         CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
-        WakeAnswer, WakeRequest,
+        TakeUpRequest, WakeAnswer, WakeRequest,
     },
     event::{Point, Position},
-    service::{NewCheckpoint, ServiceError, ServiceResult, values::point},
-    wire::{
-        NOTICE, TRUST,
-        tools::{lists, research::ReviewHistory, work as args},
-    },
+    service::{NewCheckpoint, ServiceError, ServiceResult, TakeUp, values::point},
+    wire::tools::{lists, work as answers},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -147,17 +144,32 @@ impl Verb for MakeCheckpoint {
     const FENCE: Fencing = Fencing::WhenHeld;
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The checkpoint, durable";
-    const TOOL: Option<Tool> = Some(Tool {
-        carries: true,
-        ..Tool::own::<args::Checkpoint>(
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<CreateCheckpoint>(
             "checkpoint",
             "Make a checkpoint",
-            "Before something risky, and when a part is done: marks a place to come back to, with \
-             your state there.",
             Toolset::Events,
             Self::ROUTE.need,
+            &[
+                Argument::session("Default: your own."),
+                Argument::new("label", ""),
+                Argument::new("thread", "A line of work of its own."),
+                Argument::new("parent", "Id or label; default the last."),
+                Argument::new("at", "Point; default end."),
+                Argument::new("state", "Task, done, next: all of it."),
+                Argument::new("stateDelta", "Instead: its changes (merge patch)."),
+                Argument::new("final", "The work is done."),
+                Argument::FENCE,
+            ],
         )
-    });
+        .about(
+            "Before something risky, and when a part is done: marks a place to come back to, with \
+             your state there.",
+        )
+        .in_session()
+        .unmarked()
+        .carrying(),
+    );
     type Params = InSession;
     type Query = NoQuery;
     type Body = CreateCheckpoint;
@@ -173,29 +185,19 @@ impl Serve for MakeCheckpoint {
     }
 }
 
-impl ServeTool for args::Checkpoint {
-    type Answer = args::CheckpointAnswer;
+impl ServeTool for CreateCheckpoint {
+    type Answer = answers::CheckpointMade;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
-        let ToolCall { service, via, key, .. } = call;
-        let named = call.named(self.session_id.as_deref())?;
-        let at = argument("at", self.at.as_deref())?;
-        let asked = CreateCheckpoint {
-            label: self.label,
-            thread: self.thread,
-            parent: self.parent,
-            at: self.at,
-            state: self.state,
-            state_delta: self.state_delta,
-            done: self.done.unwrap_or(false),
-        };
-        let key = key.cloned();
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<Self::Answer> {
+        let at = point("at", self.at.as_deref())?;
+        let (asked, key) = (self, call.key.cloned());
         let new = NewCheckpoint { asked, at, key, ..NewCheckpoint::default() };
-        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
-        let caller = &call.holding(self.fencing_token);
-        let made = service.checkpoint(caller, &session, new).await?;
-        service.bind(caller, via, &session);
-        Ok(args::CheckpointAnswer::of(&session, by, made))
+        let made = call.service.checkpoint(&meant.caller, meant.in_session(), new).await?;
+        Ok(made.into())
     }
 }
 
@@ -271,15 +273,32 @@ impl Verb for ResumeCheckpoint {
     const KEY: Option<&'static str> = Some("A retry with the same key resumes once");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The checkpoint, and the one that the next one follows";
-    const TOOL: Option<Tool> = Some(Tool::own::<args::Resume>(
-        "resume",
-        "Resume from a checkpoint",
-        "Resume from a checkpoint: the state and plan there, and the events after it. Any \
-         checkpoint will do; nothing is removed. With wake: true a harness takes the session up: \
-         it gets the lease, and what an earlier one left.",
-        Toolset::Events,
-        Self::ROUTE.need,
-    ));
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<TakeUpRequest>(
+            "resume",
+            "Resume from a checkpoint",
+            Toolset::Events,
+            Self::ROUTE.need,
+            &[
+                Argument::session("Default: your own."),
+                Argument::new("checkpoint", "Id or label; default the last one."),
+                Argument::new(
+                    "wake",
+                    "Take the session's lease: no other caller writes until it ends. With your \
+                     token: renew it.",
+                ),
+                Argument::new("steal", "With wake: take the lease from its holder."),
+                Argument::new("ttlSeconds", "With wake: its lifetime; default 300."),
+                Argument::FENCE,
+            ],
+        )
+        .about(
+            "Resume from a checkpoint: the state and plan there, and the events after it. Any \
+             checkpoint will do; nothing is removed. With wake: true a harness takes the session \
+             up: it gets the lease, and what an earlier one left.",
+        )
+        .in_session(),
+    );
     type Params = InCheckpoint;
     type Query = NoQuery;
     type Body = ();
@@ -294,18 +313,23 @@ impl Serve for ResumeCheckpoint {
     }
 }
 
-impl ServeTool for args::Resume {
-    type Answer = args::ResumeAnswer;
+impl ServeTool for TakeUpRequest {
+    type Answer = answers::Resumed;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
-        let ToolCall { service, via, key, .. } = call;
-        let named = call.named(self.session_id.as_deref())?;
-        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
-        let caller = &call.holding(self.fencing_token);
-        let asked = self.into_call(key.cloned())?;
-        let taken = service.take_up(caller, &session, asked).await.map_err(renamed)?;
-        service.bind(caller, via, &session);
-        Ok(args::ResumeAnswer::of(&session, by, taken))
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        meant: CallContext,
+    ) -> ServiceResult<Self::Answer> {
+        let Self { checkpoint, wake, steal, ttl_seconds } = self;
+        let alone = [("steal", steal), ("ttl_seconds", ttl_seconds.is_some())];
+        if let Some((field, _)) = alone.into_iter().find(|(_, said)| *said && !wake) {
+            let problem = "it says how to take the lease, which goes with wake";
+            return Err(ServiceError::invalid(field, problem).action("send wake: true with it"));
+        }
+        let wake = wake.then_some(WakeRequest { steal, ttl_seconds });
+        let asked = TakeUp { checkpoint, wake, key: call.key.cloned() };
+        Ok(call.service.take_up(&meant.caller, meant.in_session(), asked).await?.into())
     }
 }
 
@@ -396,14 +420,22 @@ impl Verb for History {
     const ABOUT: &'static str =
         "Recent sessions, what a next session starts from, and work that was not ended.";
     const ANSWERS: &'static str = "The sessions written to last";
-    const TOOL: Option<Tool> = Some(Tool::own::<ReviewHistory>(
-        "review_history",
-        "Review history",
-        "What the sessions written to last were for and where they stand, what to start from, and \
-         which were left unfinished.",
-        Toolset::Research,
-        Self::ROUTE.need,
-    ));
+    const TOOL: Option<Tool> = Some(
+        Tool::asking::<HistoryQuery>(
+            "review_history",
+            "Review history",
+            Toolset::Research,
+            Self::ROUTE.need,
+            &[
+                Argument::new("limit", "1 to 5.").at_most(HISTORY_MAX),
+                Argument::new("workspace", "Only of this directory or project."),
+            ],
+        )
+        .about(
+            "What the sessions written to last were for and where they stand, what to start from, \
+             and which were left unfinished.",
+        ),
+    );
     type Params = Nowhere;
     type Query = HistoryQuery;
     type Body = ();
@@ -420,19 +452,12 @@ impl Serve for History {
 /// Sessions that the tool shows.
 const HISTORY_MAX: usize = 5;
 
-impl ServeTool for ReviewHistory {
-    type Answer = lists::HistoryAnswer;
+impl ServeTool for HistoryQuery {
+    type Answer = lists::PastSessions;
 
-    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+    async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<Self::Answer> {
         let limit = bounded("limit", self.limit, HISTORY_MAX, HISTORY_MAX)?;
         let history = call.service.history(call.caller, self.workspace.as_ref(), Some(limit));
-        let history = history.await?;
-        Ok(lists::HistoryAnswer {
-            start_from: history.start_from.map(args::StartOut::from),
-            unfinished: history.unfinished.iter().map(args::LeftOut::from).collect(),
-            sessions: history.sessions.into_iter().map(lists::PastOut::from).collect(),
-            trust: TRUST,
-            notice: NOTICE,
-        })
+        Ok(history.await?.into())
     }
 }

@@ -1,7 +1,6 @@
 //! CODECS: the shapes of `api` and the events of a session as a client sends or receives them. JSON
-//! text of events is cut and joined at the byte level (json); answers of tools whose names differ
-//! from those of their verbs are here, too (tools). It must not know HTTP or MCP, and it calls no
-//! verb.
+//! text of events is cut and joined at the byte level (json); answers of tools that are not those
+//! of a verb are here, too (tools). It must not know HTTP or MCP, and it calls no verb.
 
 pub mod answer;
 pub mod convert;

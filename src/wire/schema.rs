@@ -2,7 +2,7 @@
 //! describe anything by hand.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Schema of the arguments of a tool, plain enough for every client: no references, no nulls, no
 /// formats of one language.
@@ -11,15 +11,14 @@ pub fn input<T: JsonSchema>() -> Map<String, Value> {
     inline::<T>(SchemaSettings::draft2020_12(), &for_models)
 }
 
-/// The schema of arguments without what a model is not helped by: every number from 0 on, and lists
-/// that are empty when they are left out.
+/// The schema of arguments without what a model is not helped by: every number from 0 on, and what
+/// is empty, zero or false when it is left out.
 #[must_use]
-pub fn brief(schema: Map<String, Value>) -> Map<String, Value> {
-    let mut schema = Value::Object(schema);
+pub fn brief(mut schema: Value) -> Map<String, Value> {
     walk(&mut schema, &|members| {
         members.retain(|keyword, value| match keyword.as_str() {
             "minimum" => *value != 0,
-            "default" => !value.as_array().is_some_and(Vec::is_empty),
+            "default" => ![json!([]), json!({}), json!(""), json!(0), json!(false)].contains(value),
             _ => true,
         });
     });

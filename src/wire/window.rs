@@ -1,8 +1,6 @@
 //! A window on the wire: events as they are served, or messages in the formats of the two model
 //! APIs. It must not choose, cut or count anything: harness has.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::json::event_text;
@@ -10,9 +8,12 @@ use crate::{
     api::{
         scalar::Word,
         search::rounded,
-        window::{DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowRecall},
+        window::{
+            DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowAnswer,
+            WindowRecall,
+        },
     },
-    event::{Position, json},
+    event::json,
     harness::{
         ContentBlock, Image, Message, MessagePart, Messages, Passage, READ_TYPES, Role, ToolResult,
         WindowContent,
@@ -20,90 +21,47 @@ use crate::{
     service::{RecallView, WindowView},
 };
 
-/// The window view of a session.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct WindowAnswer {
-    /// `events`, `anthropic` or `openai`.
-    pub format: Shape,
-    /// It is of everything before this position.
-    pub position: Position,
-    /// The events; with format `events`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<crate::api::events::Event>>")]
-    pub events: Option<Vec<Box<RawValue>>>,
-    /// The system prompt; with format `anthropic`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
-    pub system: Option<Vec<Value>>,
-    /// The conversation, in the format of that API.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
-    pub messages: Option<Vec<Value>>,
-    /// What it costs at most.
-    pub tokens: usize,
-    /// The budget.
-    pub tokens_max: usize,
-    /// By whose count: `o200k_base` or `claude`.
-    pub tokenizer: String,
-    /// Every position before `position` that is not shown, in order.
-    pub dropped: Vec<DroppedRange>,
-    /// Positions that are shown in part.
-    pub shortened: Vec<Position>,
-    /// Why there is no message, where the session has events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub empty: Option<EmptyWindow>,
-    /// What it shows of the rest of the log, where it leaves something out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recall: Option<WindowRecall>,
-    /// The passages in that, in the order of the log.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recalled: Vec<RecalledPassage>,
-}
-
-impl WindowAnswer {
-    /// A window in the format it was asked for.
-    #[must_use]
-    pub fn of(view: &WindowView, shape: Shape) -> Self {
-        let window = &view.window;
-        let (mut events, mut system, mut messages) = (None, None, None);
-        match (&window.shown, shape) {
-            (WindowContent::Events(shown), _) => {
-                let raw = |event| RawValue::from_string(event_text(event)).ok();
-                events = Some(shown.iter().filter_map(raw).collect());
-            }
-            (WindowContent::Messages(all), Shape::OpenAi) => messages = Some(openai(all)),
-            (WindowContent::Messages(all), _) => {
-                system = Some(all.system.iter().map(|text| text_block(text)).collect());
-                messages = Some(all.turns.iter().map(anthropic).collect());
-            }
+/// A window in the format it was asked for.
+#[must_use]
+pub fn answer(view: &WindowView, shape: Shape) -> WindowAnswer {
+    let window = &view.window;
+    let (mut events, mut system, mut messages) = (None, None, None);
+    match (&window.shown, shape) {
+        (WindowContent::Events(shown), _) => {
+            let raw = |event| RawValue::from_string(event_text(event)).ok();
+            events = Some(shown.iter().filter_map(raw).collect());
         }
-        let dropped = window.dropped.iter().map(|(range, reason)| DroppedRange {
-            from: range.from,
-            to: range.to,
-            reason: (*reason).into(),
-        });
-        let count =
-            |(kind, count): (&String, &u64)| TypeCount { kind: kind.clone(), count: *count };
-        let empty = (!window.unread.is_empty()).then(|| EmptyWindow {
-            renders: READ_TYPES.map(str::to_owned).to_vec(),
-            left_out: window.unread.iter().map(count).collect(),
-        });
-        let recalled = view.recall.iter().flat_map(|recall| &recall.passages);
-        Self {
-            recall: view.recall.as_ref().map(|view| recall(view, shape)),
-            recalled: recalled.map(passage).collect(),
-            empty,
-            format: shape,
-            position: view.position,
-            events,
-            system,
-            messages,
-            tokens: window.tokens,
-            tokens_max: window.tokens_max,
-            tokenizer: view.tokenizer.as_str().to_owned(),
-            dropped: dropped.collect(),
-            shortened: window.shortened.clone(),
+        (WindowContent::Messages(all), Shape::OpenAi) => messages = Some(openai(all)),
+        (WindowContent::Messages(all), _) => {
+            system = Some(all.system.iter().map(|text| text_block(text)).collect());
+            messages = Some(all.turns.iter().map(anthropic).collect());
         }
+    }
+    let dropped = window.dropped.iter().map(|(range, reason)| DroppedRange {
+        from: range.from,
+        to: range.to,
+        reason: (*reason).into(),
+    });
+    let count = |(kind, count): (&String, &u64)| TypeCount { kind: kind.clone(), count: *count };
+    let empty = (!window.unread.is_empty()).then(|| EmptyWindow {
+        renders: READ_TYPES.map(str::to_owned).to_vec(),
+        left_out: window.unread.iter().map(count).collect(),
+    });
+    let recalled = view.recall.iter().flat_map(|recall| &recall.passages);
+    WindowAnswer {
+        recall: view.recall.as_ref().map(|view| recall(view, shape)),
+        recalled: recalled.map(passage).collect(),
+        empty,
+        format: shape,
+        position: view.position,
+        events,
+        system,
+        messages,
+        tokens: window.tokens,
+        tokens_max: window.tokens_max,
+        tokenizer: view.tokenizer.as_str().to_owned(),
+        dropped: dropped.collect(),
+        shortened: window.shortened.clone(),
     }
 }
 

@@ -17,10 +17,10 @@ use sessionlog_sim::{Call, Fault, Op, Sim};
 use crate::{
     bytes::holds,
     engines::{append, batch, create, event, key, named, other_scope, small},
+    evicted::{Gate, Gated},
     forks::fork,
     life::{machine, runtime},
     nth::{Nth, cases},
-    rest::{Gate, Gated},
     store::on_every_engine,
 };
 

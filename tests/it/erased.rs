@@ -270,7 +270,7 @@ async fn own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
 }
 
 /// The calls of an erasure in the middle of a family, and the family after the one that fails.
-fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
+fn in_a_family(encrypted: bool, flushed: bool, case: Option<Nth>) -> u64 {
     let sim = machine(75, encrypted);
     let told = format!("encrypted: {encrypted}, flushed: {flushed}, {case:?}");
     runtime().block_on(async {
@@ -286,7 +286,7 @@ fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
         say("gone", CANARY).await;
         fork(&store, "gone", 3, "leaf").await.unwrap();
         say("leaf", "own").await;
-        if settled {
+        if flushed {
             (0..2).for_each(|_| store.flush().unwrap());
         }
         let first = sim.calls();
@@ -326,10 +326,10 @@ fn in_a_family(encrypted: bool, settled: bool, case: Option<Nth>) -> u64 {
 #[test]
 fn an_interrupted_erase_in_a_fork_tree_removes_only_that_session() {
     for encrypted in [false, true] {
-        for settled in [false, true] {
-            let calls = in_a_family(encrypted, settled, None);
+        for flushed in [false, true] {
+            let calls = in_a_family(encrypted, flushed, None);
             for case in cases(calls, 17) {
-                in_a_family(encrypted, settled, Some(case));
+                in_a_family(encrypted, flushed, Some(case));
             }
         }
     }

@@ -8,12 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::{ProxyCall, ProxyState};
 use crate::{
-    api::tool_cache::LookupRequest,
+    api::tool_cache::{LookupAnswer, LookupRequest},
     client::{ClientError, Request},
     event::{SessionId, json},
     proxy::own,
     verbs::{InSession, NoQuery, views},
-    wire::tool_cache::LookupAnswer,
 };
 
 /// Time for which a store that did not answer is left alone, so that not every call waits for it.

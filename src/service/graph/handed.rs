@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::checks::{content_of, text_of};
 use crate::{
-    event::Timestamp,
-    projection::{
-        Entity, Facts, Relation,
+    event::{
+        Timestamp,
         text::{TOKEN_BYTES, clip},
     },
+    projection::{Entity, Facts, Relation},
     service::{
         Caller, Code, Service, ServiceResult,
         links::{saved, saved_at},

@@ -1,31 +1,19 @@
 //! Arguments of tools: read into their types, and values in them. One that does not fit is refused
 //! by its name. It must not know a tool.
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{
-    event::Point,
     service::{ServiceError, ServiceResult},
-    wire::{
-        fitted::{Misfit, fitted},
-        schema,
-        tools::camel_name,
-    },
+    wire::fitted::Misfit,
 };
 
 /// Advice of a refusal of arguments.
-const LOOK: &str = "look at the tool's input schema";
+pub(super) const LOOK: &str = "look at the tool's input schema";
 
-/// A point.
-///
-/// # Errors
-/// `invalid_request`, naming the argument.
-pub fn point(field: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
-    let parsed = text.map(Point::parse).transpose();
-    parsed.map_err(|error| ServiceError::invalid(field, error))
-}
+/// The problem of an argument that was left out.
+pub(super) const MISSING: &str = "it is missing";
 
 /// A number from 1 to a bound, or the usual one.
 ///
@@ -44,24 +32,6 @@ pub fn bounded(
     Ok(number)
 }
 
-/// An error of a verb that names a parameter by the name that tools have for it.
-pub fn renamed(mut error: ServiceError) -> ServiceError {
-    error.hint.field = error.hint.field.as_deref().map(camel_name);
-    error
-}
-
-/// The arguments in the form that their schema asks for, or which of them does not fit.
-pub(super) fn read<T: DeserializeOwned + JsonSchema>(arguments: &str) -> ServiceResult<T> {
-    let arguments = if arguments == "null" { "{}" } else { arguments };
-    match serde_json::from_str(arguments) {
-        Ok(parsed) => Ok(parsed),
-        Err(_) => {
-            let schema = Value::Object(schema::input::<T>());
-            judged(&fitted(arguments, &schema).map_err(refused)?)
-        }
-    }
-}
-
 /// The refusal of an argument of another form.
 pub(super) fn refused(misfit: Misfit) -> ServiceError {
     ServiceError::invalid(&misfit.field, misfit.problem).action(LOOK)
@@ -78,7 +48,7 @@ pub(super) fn judged<T: DeserializeOwned>(arguments: &str) -> ServiceResult<T> {
     let members = &members;
     let missing = || error.strip_prefix("missing field `")?.split('`').next();
     if let Some(name) = missing().filter(|name| is_lacking::<T>(members, name)) {
-        return Err(ServiceError::invalid(name, "it is missing").action(LOOK));
+        return Err(ServiceError::invalid(name, MISSING).action(LOOK));
     }
     // The argument without which the complaint is another one is the one complained about.
     let culprit = members.keys().find(|name| {

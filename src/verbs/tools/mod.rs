@@ -2,29 +2,31 @@
 //! name. It must not hold a rule of a session.
 
 mod arguments;
+mod declared;
 mod derived;
+mod prepared;
+mod table;
 mod way_out;
 
-use std::{borrow::Cow, future::Future, sync::LazyLock};
+use std::{borrow::Cow, sync::LazyLock};
 
-use futures_util::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 
+pub(crate) use self::derived::{CallContext, ServeTool};
 use self::way_out::RefusedCall;
 pub use self::{
-    arguments::{bounded, point, renamed},
-    derived::Camel,
+    arguments::bounded,
+    declared::{AtFront, Tool},
+    table::Argument,
 };
 use super::{
     Asks, Media, Need, NoQuery, OfTool, OwnerInfo, RequestHeader, Route, Serve, Verb, Visit,
 };
 use crate::{
-    access::{Grant, Principal},
+    access::Principal,
     event::{BatchKey, Fence, SessionId},
     service::{Audit, Caller, Code, Service, ServiceError, ServiceResult, Via},
-    wire::schema,
 };
 
 /// The MCP endpoint. Each tool that is called needs a grant of its own.
@@ -33,6 +35,9 @@ pub const MCP: Route = Route::any("/mcp", "mcp", Need::Credential);
 pub(super) fn each(visit: &mut impl Visit) {
     visit.by_hand::<CallTool>();
 }
+
+/// Milliseconds that a model waits for what is not in the index yet: mostly at a first search.
+pub const MODEL_WAIT_MS: u64 = 2_000;
 
 /// The tools that an installed agent is offered, and of each the arguments that are listed: a model
 /// pays for every schema with each request. They recover, look up, remember, save a step, read a
@@ -128,176 +133,6 @@ impl Toolset {
 /// The tools of some toolsets, in the order they are offered.
 pub fn offered(toolsets: &[Toolset]) -> impl Iterator<Item = &'static Tool> {
     tools().iter().filter(move |tool| toolsets.iter().any(|set| set.has(tool)))
-}
-
-/// A tool, as it is declared.
-#[derive(Clone, Copy, Debug)]
-pub struct Tool {
-    /// Its name.
-    pub name: &'static str,
-    /// A name for people.
-    pub title: &'static str,
-    /// Its effect, and when to call it.
-    pub about: &'static str,
-    /// The group it belongs to.
-    pub toolset: Toolset,
-    /// Grants that its caller needs. A tool that needs no more than reading changes nothing.
-    pub need: Need,
-    /// True if the same call again changes nothing more.
-    pub repeatable: bool,
-    /// True if its arguments carry an event or a state of the caller's, which may be large.
-    pub carries: bool,
-    /// True if the key of a call stands for it without a digest of its arguments: the verb makes
-    /// one, or they are stored as events and compared. What is redacted of events must not be known
-    /// by a digest.
-    pub plain_key: bool,
-    pub(super) input: fn() -> Map<String, Value>,
-    pub(super) output: fn() -> Map<String, Value>,
-    pub(super) carry_out: ServeFn,
-}
-
-/// Carries out a call with these arguments and returns the answer as JSON text.
-pub(super) type ServeFn = for<'a> fn(ToolCall<'a>, String) -> BoxFuture<'a, ServiceResult<String>>;
-
-/// Arguments of a tool that are not the parameters of a verb, and how the tool is carried out.
-pub trait ServeTool: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Its answer.
-    type Answer: Serialize + JsonSchema;
-
-    /// Carries it out.
-    fn serve_tool(
-        self,
-        call: ToolCall<'_>,
-    ) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
-
-    /// The refusal of arguments that do not fit.
-    #[must_use]
-    fn misfit(error: ServiceError) -> ServiceError {
-        error
-    }
-}
-
-impl Tool {
-    /// A tool with arguments and an answer of its own.
-    pub const fn own<T: ServeTool>(
-        name: &'static str,
-        title: &'static str,
-        about: &'static str,
-        toolset: Toolset,
-        need: Need,
-    ) -> Self {
-        Self {
-            name,
-            title,
-            about,
-            toolset,
-            need,
-            repeatable: matches!(need, Need::Grant(Grant::Read)),
-            carries: false,
-            plain_key: false,
-            input: schema::input::<T>,
-            output: schema::output::<T::Answer>,
-            carry_out: serve::<T>,
-        }
-    }
-
-    /// The tool that a verb is: its arguments are the verb's parameters, its answer the verb's.
-    pub const fn of<V: Serve>(name: &'static str, title: &'static str, toolset: Toolset) -> Self {
-        Self {
-            name,
-            title,
-            about: V::ABOUT,
-            toolset,
-            need: V::ROUTE.need,
-            repeatable: matches!(V::ROUTE.need, Need::Grant(Grant::Read)),
-            carries: false,
-            plain_key: true,
-            input: derived::input::<V>,
-            output: derived::output::<V>,
-            carry_out: derived::serve::<V>,
-        }
-    }
-
-    /// True if it changes nothing.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.need == Need::READ
-    }
-
-    /// The grants that its caller needs: what its verb needs, and reading, because its answer has
-    /// what is recorded.
-    #[must_use]
-    pub fn grants(&self) -> Vec<Grant> {
-        let beyond = self.need.grants().iter().filter(|grant| **grant != Grant::Read);
-        std::iter::once(Grant::Read).chain(beyond.copied()).collect()
-    }
-
-    /// JSON schema of its arguments.
-    #[must_use]
-    pub fn input_schema(&self) -> Map<String, Value> {
-        schema::brief((self.input)())
-    }
-
-    /// The arguments that are listed for an agent that was set up; `None` of a tool that it is not
-    /// offered.
-    fn listed_for_agent(&self) -> Option<&'static [&'static str]> {
-        OF_AGENT.iter().find(|(name, _)| *name == self.name).map(|(_, listed)| *listed)
-    }
-
-    /// The same for a client with these toolsets.
-    #[must_use]
-    pub fn schema_for(&self, toolsets: &[Toolset]) -> Map<String, Value> {
-        let mut schema = self.input_schema();
-        let listed = self.listed_for_agent().filter(|_| *toolsets == [Toolset::Agent]);
-        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-        if let Some((listed, properties)) = listed.zip(properties) {
-            properties.retain(|name, _| listed.contains(&name.as_str()));
-        }
-        schema
-    }
-
-    /// Carries out a call with these arguments, and returns the answer as JSON text.
-    #[must_use]
-    pub fn serve<'a>(
-        &self,
-        call: ToolCall<'a>,
-        arguments: String,
-    ) -> BoxFuture<'a, ServiceResult<String>> {
-        (self.carry_out)(call, arguments)
-    }
-
-    /// JSON schema of its structured answer.
-    #[must_use]
-    pub fn output_schema(&self) -> Map<String, Value> {
-        (self.output)()
-    }
-
-    /// Assumptions that a client may make of a call, by the names that MCP has for them.
-    #[must_use]
-    pub fn hints(&self) -> [(&'static str, bool); 4] {
-        [
-            ("readOnlyHint", self.is_read_only()),
-            ("destructiveHint", self.need == Need::DELETE),
-            ("idempotentHint", self.repeatable),
-            ("openWorldHint", false),
-        ]
-    }
-
-    /// The same as MCP's annotations.
-    #[must_use]
-    pub fn annotations(&self) -> Value {
-        let mut all = Map::from_iter([("title".to_owned(), Value::from(self.title))]);
-        all.extend(self.hints().map(|(name, value)| (name.to_owned(), Value::from(value))));
-        Value::Object(all)
-    }
-}
-
-fn serve<T: ServeTool>(call: ToolCall<'_>, given: String) -> BoxFuture<'_, ServiceResult<String>> {
-    Box::pin(async move {
-        let asked: T = arguments::read(&given).map_err(T::misfit)?;
-        let answer = asked.serve_tool(call).await?;
-        Ok(serde_json::to_string(&answer).expect("a tool's answer is JSON"))
-    })
 }
 
 /// The tools of everything that [`each`](super::each) lists, toolset by toolset.

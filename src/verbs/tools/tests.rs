@@ -1,5 +1,7 @@
 //! Costs of the tools for a model, and their schemas for a strict client.
 
+use serde_json::Map;
+
 use super::*;
 
 /// Fewest bytes of JSON for each token, in schemas like these.

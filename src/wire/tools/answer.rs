@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use super::{
     BRIEF_NOTICE, NOTICE, TRUST,
-    parts::{
-        ActivityOut, CursorsOut, GapOut, IndexOut, MatchOut, RejectedOut, SourceOut, StepOut, none,
-    },
+    names::{Changes, NameChange},
+    parts::{ActivityOut, CursorsOut, RejectedOut, SourceOut, StepOut, none},
     research::Depth,
 };
 use crate::{
     api::{
         cursor::{Cursor, List},
-        overview::PageAnswer,
+        find::MatchLine,
+        overview::{OpenGap, PageAnswer},
         research::{BranchOut, CoverageOut, PatternOut, ProviderOut},
-        step::StepAnswer,
+        step::{StepAnswer, StepLine},
         views::{PlanOut, WordOut},
     },
     event::{Position, SessionId, Timestamp},
@@ -37,6 +37,21 @@ pub(crate) fn bound_by(by: BoundBy) -> &'static str {
         BoundBy::New => "new",
     }
 }
+
+/// Names of parts that are not those of the views in camelCase.
+pub(crate) const NAMES: Changes = &[
+    ("steps.number", NameChange::Named("stepNumber")),
+    ("steps.line", NameChange::Named("oneLiner")),
+    ("stepIndex.number", NameChange::Named("stepNumber")),
+    ("stepIndex.line", NameChange::Named("oneLiner")),
+    ("gaps.id", NameChange::Named("gapId")),
+    ("gaps.step", NameChange::Named("foundInStep")),
+    ("gapOpened.id", NameChange::Named("gapId")),
+    ("gapOpened.step", NameChange::Named("foundInStep")),
+    ("gapClosed.id", NameChange::Named("gapId")),
+    ("gapClosed.step", NameChange::Named("foundInStep")),
+    ("activity.recent.at", NameChange::Named("timestamp")),
+];
 
 /// A session, a step of it, the rest of a list, or what matches some words.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -98,15 +113,15 @@ pub(crate) struct ResearchAnswer {
     summary: Option<String>,
     /// The newest steps in a line each (full mode).
     #[serde(skip_serializing_if = "none")]
-    steps: Option<Vec<IndexOut>>,
+    steps: Option<Vec<StepLine>>,
     /// The newest steps in a line each (other modes).
     #[serde(skip_serializing_if = "none")]
-    step_index: Option<Vec<IndexOut>>,
+    step_index: Option<Vec<StepLine>>,
     #[serde(skip_serializing_if = "none")]
     last_steps: Option<Vec<StepOut>>,
     /// Open gaps.
     #[serde(skip_serializing_if = "none")]
-    gaps: Option<Vec<GapOut>>,
+    gaps: Option<Vec<OpenGap>>,
     #[serde(skip_serializing_if = "none")]
     sources: Option<Vec<SourceOut>>,
     #[serde(skip_serializing_if = "none")]
@@ -125,9 +140,9 @@ pub(crate) struct ResearchAnswer {
     #[serde(skip_serializing_if = "none")]
     step: Option<StepOut>,
     #[serde(skip_serializing_if = "none")]
-    gap_opened: Option<GapOut>,
+    gap_opened: Option<OpenGap>,
     #[serde(skip_serializing_if = "none")]
-    gap_closed: Option<GapOut>,
+    gap_closed: Option<OpenGap>,
     /// standard or thorough, when asked for.
     #[serde(skip_serializing_if = "none")]
     depth: Option<&'static str>,
@@ -151,7 +166,7 @@ pub(crate) struct ResearchAnswer {
     query: Option<String>,
     /// What matches them, the best first.
     #[serde(skip_serializing_if = "none")]
-    matches: Option<Vec<MatchOut>>,
+    matches: Option<Vec<MatchLine>>,
     /// The most informative lines that neither the overview nor matches show.
     #[serde(skip_serializing_if = "none")]
     findings: Option<Vec<String>>,
@@ -212,10 +227,10 @@ impl ResearchAnswer {
         let Overview { shown, branches, patterns, providers, talk, .. } = view;
         answer.updated_at = shown.updated_at;
         if full {
-            answer.steps = shown.steps.and_then(list);
+            answer.steps = shown.steps;
         } else {
             answer.summary = Some(shown.summary);
-            answer.step_index = shown.steps.and_then(list);
+            answer.step_index = shown.steps;
         }
         answer.task = shown.task;
         answer.instructions = shown.instructions;
@@ -228,7 +243,7 @@ impl ResearchAnswer {
         answer.left_out =
             left_out.map(|(class, count)| (member(&class).to_owned(), count)).collect();
         answer.last_steps = shown.last_steps.and_then(list);
-        answer.gaps = list(shown.gaps);
+        answer.gaps = Some(shown.gaps);
         answer.sources = shown.sources.and_then(list);
         answer.rejected_approaches = list(shown.rejected);
         answer.branches = Some(branches);
@@ -259,8 +274,8 @@ impl ResearchAnswer {
         made.current_step = Some(answer.number);
         made.repeated = Some(answer.repeated);
         made.continues = answer.continues.map(|session| session.to_string());
-        made.gap_opened = answer.gap_opened.map(GapOut::from);
-        made.gap_closed = answer.gap_closed.map(GapOut::from);
+        made.gap_opened = answer.gap_opened;
+        made.gap_closed = answer.gap_closed;
         if let Some((coverage, queries)) = answer.coverage {
             made.depth = depth.map(Depth::as_str);
             made.refinement_queries = Some(queries);
@@ -271,9 +286,9 @@ impl ResearchAnswer {
 
     fn page(mut self, page: PageAnswer) -> Self {
         match page.list {
-            List::Steps => self.step_index = list(page.steps),
+            List::Steps => self.step_index = Some(page.steps),
             List::Sources => self.sources = list(page.sources),
-            List::Gaps => self.gaps = list(page.gaps),
+            List::Gaps => self.gaps = Some(page.gaps),
             List::Rejected => self.rejected_approaches = list(page.rejected),
         }
         self.truncated = page.next_cursor.is_some();
@@ -304,7 +319,7 @@ impl ResearchAnswer {
                 let mut made = Self::new(session, by, "find");
                 made.position = Some(found.position);
                 made.query = Some(found.query);
-                made.matches = list(found.matches);
+                made.matches = Some(found.matches);
                 made.findings = Some(found.findings);
                 made.searched_from = Some(found.searched_from);
                 made.truncated = found.truncated;

@@ -1,16 +1,15 @@
-//! Arguments and answers of the event tools. Events look as they do on HTTP; one that does
+//! Answers of the event tools. Events look as they do on HTTP; one that does
 //! not fit the answer is shown by its beginning. It must not resolve a point.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{NOTICE, TRUST, answer::bound_by};
 use crate::{
-    event::{Event, SessionId, json as bounded, kinds},
+    event::{Event, json as bounded, kinds},
     harness::fit,
     projection::body,
-    service::{BoundBy, Emitted, EventSlice, hex},
+    service::{Emitted, EventSlice, hex},
     wire::{answer::notices, json as text},
 };
 
@@ -22,25 +21,9 @@ const BYTES_MAX: usize = 1_000_000;
 const FRAME_BYTES: usize = 700;
 const HEAD_BYTES: usize = 700;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct EmitEvent {
-    /// Default: your own.
-    pub(crate) session_id: Option<String>,
-    /// {"type": "domain.action", "id"?: "...", ...body}
-    #[schemars(with = "Map<String, Value>")]
-    pub(crate) event: Box<RawValue>,
-    /// Append only if the event gets this position.
-    pub(crate) if_position: Option<u64>,
-    /// Token of a lease.
-    pub(crate) fencing_token: Option<u64>,
-}
-
+/// An event that was appended.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EmitAnswer {
-    session_id: String,
-    bound_by: &'static str,
+pub(crate) struct EventEmitted {
     id: String,
     position: u64,
     next_position: u64,
@@ -53,13 +36,11 @@ pub(crate) struct EmitAnswer {
     notices: Vec<String>,
 }
 
-impl EmitAnswer {
-    pub(crate) fn of(session: &SessionId, by: BoundBy, emitted: &Emitted) -> Self {
+impl EventEmitted {
+    pub(crate) fn new(emitted: &Emitted) -> Self {
         let Emitted { events, appended } = emitted;
         let id = appended.events.first().map(|event| event.id.to_string()).unwrap_or_default();
         Self {
-            session_id: session.to_string(),
-            bound_by: bound_by(by),
             id,
             position: appended.first_position.0,
             next_position: appended.next_position.0,
@@ -70,54 +51,9 @@ impl EmitAnswer {
     }
 }
 
-/// Order of a slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Order {
-    Asc,
-    Desc,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct GetEvents {
-    /// Default: your own.
-    pub(crate) session_id: Option<String>,
-    /// Default 0.
-    #[serde(default, deserialize_with = "crate::api::point::option")]
-    pub(crate) from: Option<String>,
-    /// Where it ends; default end.
-    #[serde(default, deserialize_with = "crate::api::point::option")]
-    pub(crate) to: Option<String>,
-    /// Instead: a point and what surrounds it.
-    #[serde(default, deserialize_with = "crate::api::point::option")]
-    pub(crate) around: Option<String>,
-    /// Default 5.
-    pub(crate) before: Option<u64>,
-    /// Default 5.
-    pub(crate) after: Option<u64>,
-    /// Default 100.
-    #[schemars(range(min = 1, max = 1000))]
-    pub(crate) limit: Option<usize>,
-    pub(crate) order: Option<Order>,
-    #[serde(default)]
-    pub(crate) types: Vec<String>,
-    /// Default 10000.
-    #[schemars(range(min = 2000, max = 1_000_000))]
-    pub(crate) max_bytes: Option<usize>,
-}
-
-impl GetEvents {
-    pub(crate) fn bytes_max(&self) -> usize {
-        self.max_bytes.unwrap_or(BYTES_DEFAULT).clamp(BYTES_MIN, BYTES_MAX)
-    }
-}
-
+/// Events of a slice.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EventsAnswer {
-    session_id: String,
-    bound_by: &'static str,
+pub(crate) struct SliceShown {
     /// Events as HTTP returns them; one too large for the answer has a preview instead of its body.
     #[schemars(with = "Vec<Map<String, Value>>")]
     events: Vec<Box<RawValue>>,
@@ -130,18 +66,11 @@ pub(crate) struct EventsAnswer {
     /// Where types matched no event of the range: the types of the session's last 200 events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     types_seen: Vec<String>,
-    trust: &'static str,
-    notice: &'static str,
 }
 
-impl EventsAnswer {
-    pub(crate) fn of(
-        session: &SessionId,
-        by: BoundBy,
-        slice: &EventSlice,
-        descending: bool,
-        bytes_max: usize,
-    ) -> Self {
+impl SliceShown {
+    pub(crate) fn new(slice: &EventSlice, descending: bool, bytes_max: Option<usize>) -> Self {
+        let bytes_max = bytes_max.unwrap_or(BYTES_DEFAULT).clamp(BYTES_MIN, BYTES_MAX);
         let mut left = bytes_max - FRAME_BYTES;
         let (mut events, mut cut) = (Vec::new(), None);
         for event in &slice.events {
@@ -160,15 +89,11 @@ impl EventsAnswer {
             events.push(shown);
         }
         Self {
-            session_id: session.to_string(),
-            bound_by: bound_by(by),
             events,
             next_position: cut.unwrap_or(slice.next_position).0,
             tail: slice.tail.0,
             has_more: cut.is_some() || slice.next_page.is_some(),
             types_seen: slice.types_seen.iter().map(ToString::to_string).collect(),
-            trust: TRUST,
-            notice: NOTICE,
         }
     }
 }

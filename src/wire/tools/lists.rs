@@ -5,12 +5,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    parts::{none, time},
+    parts::none,
     work::{LeftOut, StartOut},
 };
 use crate::{
+    event::Timestamp,
     harness::fit,
-    service::{Past, SessionInfo},
+    service::{History, Past, SessionInfo},
 };
 
 /// What became of reported sources.
@@ -45,8 +46,6 @@ pub(crate) struct SessionsAnswer {
     pub(crate) total: Option<u64>,
     #[serde(skip_serializing_if = "none")]
     pub(crate) next_cursor: Option<String>,
-    pub(crate) trust: &'static str,
-    pub(crate) notice: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -57,8 +56,8 @@ pub(crate) struct SessionOut {
     title: Option<String>,
     #[serde(skip_serializing_if = "none")]
     workspace: Option<String>,
-    created_at: String,
-    updated_at: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     /// How many events it has.
     events: u64,
     /// Ranges of it that cannot be read.
@@ -69,15 +68,23 @@ pub(crate) struct SessionOut {
 /// Sessions written to last.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct HistoryAnswer {
-    pub(crate) sessions: Vec<PastOut>,
+pub(crate) struct PastSessions {
+    sessions: Vec<PastOut>,
     /// What to start from: the last checkpoint at which work was done, or else the last one.
     #[serde(skip_serializing_if = "none")]
-    pub(crate) start_from: Option<StartOut>,
+    start_from: Option<StartOut>,
     /// Work that was not ended.
-    pub(crate) unfinished: Vec<LeftOut>,
-    pub(crate) trust: &'static str,
-    pub(crate) notice: &'static str,
+    unfinished: Vec<LeftOut>,
+}
+
+impl From<History> for PastSessions {
+    fn from(history: History) -> Self {
+        Self {
+            start_from: history.start_from.map(StartOut::from),
+            unfinished: history.unfinished.iter().map(LeftOut::from).collect(),
+            sessions: history.sessions.into_iter().map(PastOut::from).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,8 +96,8 @@ pub(crate) struct PastOut {
     step_count: u64,
     open_gaps: u64,
     is_complete: bool,
-    created_at: String,
-    updated_at: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     #[serde(skip_serializing_if = "none")]
     workspace: Option<String>,
     /// Ranges of it that cannot be read.
@@ -108,8 +115,8 @@ impl From<Past> for PastOut {
             step_count: past.steps,
             open_gaps: past.gaps_open,
             is_complete: past.complete,
-            created_at: time(past.info.created_at),
-            updated_at: time(past.info.updated_at),
+            created_at: past.info.created_at,
+            updated_at: past.info.updated_at,
             workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
             damaged: damaged(&past.info),
         }
@@ -127,8 +134,8 @@ impl From<&SessionInfo> for SessionOut {
             session_id: info.key.session.to_string(),
             title: short(&info.title),
             workspace: short(&info.workspace),
-            created_at: time(info.created_at),
-            updated_at: time(info.updated_at),
+            created_at: info.created_at,
+            updated_at: info.updated_at,
             events: info.tail.0,
             damaged: damaged(info),
         }

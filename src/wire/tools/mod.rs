@@ -1,14 +1,13 @@
-//! The shapes of tools as models see them: arguments, answers, refusals. It must not know MCP's
+//! Tools as models see them: names, answers that no verb has, refusals. It must not know MCP's
 //! framing or HTTP, and it calls no verb: `verbs` does.
 
 pub(crate) mod answer;
+pub(crate) mod continued;
 pub(crate) mod events;
 mod failure;
-pub(crate) mod fork;
-pub(crate) mod graph;
 pub(crate) mod handoff;
 pub(crate) mod lists;
-pub(crate) mod memory;
+pub(crate) mod names;
 mod parts;
 pub(crate) mod research;
 pub(crate) mod search;

@@ -1,4 +1,4 @@
-//! Parts of the research tools' answers: each view in the names its clients know. They must not
+//! Parts of the research tools' answers that say more than those of the views. They must not
 //! cut anything: harness has.
 
 use std::collections::BTreeMap;
@@ -9,48 +9,17 @@ use serde::Serialize;
 use crate::{
     api::{
         cursor::Cursor,
-        find::MatchLine,
-        overview::{EventLine, OpenGap, RejectedLine, SourceOfView},
+        overview::{EventLine, RejectedLine, SourceOfView},
         scalar::Word,
-        step::{Confidence, StepLine, StepOfView},
+        step::{Confidence, StepOfView},
     },
-    event::{EventType, Position, Timestamp},
+    event::{Position, Timestamp},
     harness::TalkView,
 };
 
 /// Left out of an answer.
 pub(super) fn none<T>(value: &Option<T>) -> bool {
     value.is_none()
-}
-
-/// A time on the wire.
-pub(super) fn time(at: Timestamp) -> String {
-    at.to_string()
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IndexOut {
-    step_number: u64,
-    #[serde(skip_serializing_if = "none")]
-    branch_id: Option<String>,
-    one_liner: String,
-    #[serde(skip_serializing_if = "none")]
-    confidence: Option<Word<Confidence>>,
-    #[serde(skip_serializing_if = "none")]
-    superseded_by: Option<u64>,
-}
-
-impl From<StepLine> for IndexOut {
-    fn from(line: StepLine) -> Self {
-        Self {
-            step_number: line.number,
-            branch_id: line.branch_id,
-            one_liner: line.line,
-            confidence: line.confidence,
-            superseded_by: line.superseded_by,
-        }
-    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -105,21 +74,6 @@ impl From<StepOfView> for StepOut {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GapOut {
-    gap_id: String,
-    description: String,
-    #[serde(skip_serializing_if = "none")]
-    found_in_step: Option<u64>,
-}
-
-impl From<OpenGap> for GapOut {
-    fn from(gap: OpenGap) -> Self {
-        Self { gap_id: gap.id, description: gap.description, found_in_step: gap.step }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct SourceOut {
     url: String,
     #[serde(skip_serializing_if = "none")]
@@ -166,50 +120,10 @@ impl From<RejectedLine> for RejectedOut {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct MatchOut {
-    /// step, reason, rejected, gap, source, call, result, instruction, answer or event.
-    kind: String,
-    /// The step it belongs to.
-    #[serde(skip_serializing_if = "none")]
-    step_number: Option<u64>,
-    #[serde(skip_serializing_if = "none")]
-    branch_id: Option<String>,
-    position: u64,
-    /// The sentence or the lines that match.
-    text: String,
-    /// The words in it that were looked for.
-    matched: Vec<String>,
-    /// 1 for the best match.
-    score: f64,
-    #[serde(skip_serializing_if = "none")]
-    superseded_by: Option<u64>,
-    /// Of a gap.
-    #[serde(skip_serializing_if = "none")]
-    closed: Option<bool>,
-}
-
-impl From<MatchLine> for MatchOut {
-    fn from(line: MatchLine) -> Self {
-        Self {
-            kind: line.kind,
-            step_number: line.step_number,
-            branch_id: line.branch_id,
-            position: line.position.0,
-            text: line.text,
-            matched: line.matched,
-            score: line.score,
-            superseded_by: line.superseded_by,
-            closed: line.closed,
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct ActivityOut {
     events: u64,
     types: Vec<CountOut>,
-    recent: Vec<RecentOut>,
+    recent: Vec<EventLine>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -219,29 +133,10 @@ pub(super) struct CountOut {
     count: u64,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RecentOut {
-    position: Position,
-    r#type: EventType,
-    text: String,
-    timestamp: Timestamp,
-}
-
 impl ActivityOut {
     pub(super) fn of(talk: TalkView, recent: Vec<EventLine>) -> Self {
         let count = |(kind, count): (String, u64)| CountOut { r#type: kind, count };
-        let recent = recent.into_iter().map(|line| RecentOut {
-            position: line.position,
-            r#type: line.kind,
-            text: line.text,
-            timestamp: line.at,
-        });
-        Self {
-            events: talk.events,
-            types: talk.counts.into_iter().map(count).collect(),
-            recent: recent.collect(),
-        }
+        Self { events: talk.events, types: talk.counts.into_iter().map(count).collect(), recent }
     }
 }
 

@@ -153,32 +153,6 @@ pub(crate) struct SourceArgument {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ListSessions {
-    /// 1 to 10.
-    #[schemars(range(min = 1, max = 10))]
-    pub(crate) limit: Option<usize>,
-    /// Only of this directory or project.
-    pub(crate) workspace: Option<String>,
-    /// The same.
-    pub(crate) workspace_id: Option<String>,
-    /// Sessions to pass over.
-    pub(crate) offset: Option<usize>,
-    /// From an earlier answer.
-    pub(crate) cursor: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ReviewHistory {
-    /// 1 to 5.
-    #[schemars(range(min = 1, max = 5))]
-    pub(crate) limit: Option<usize>,
-    /// Only of this directory or project.
-    pub(crate) workspace: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ClearSession {
     /// Token of the session's lease: send it with later calls.
     pub(crate) fencing_token: Option<u64>,

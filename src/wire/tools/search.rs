@@ -1,58 +1,24 @@
-//! Arguments and answer of the tool that searches past sessions, and the answer as a text for a
-//! model. It must not cut anything: the verb has.
+//! The answer of the tool that searches past sessions, and the same as a text for a model. It must
+//! not cut anything: the verb has.
 
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{NOTICE, TRUST, parts::none};
+use super::{NOTICE, parts::none};
 use crate::{
     api::{
         memory::Mark,
         search::{Complete, Doubt, Hit, Neighbour, SearchAnswer, Why, rounded},
     },
-    projection::text::one_line,
+    event::text::one_line,
     wire::framed,
 };
 
 /// Characters of a title, and of an event beside a hit.
 const TITLE_CHARS: usize = 60;
 const BESIDE_CHARS: usize = 160;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct MemorySearch {
-    pub(crate) query: String,
-    /// Default: all.
-    pub(crate) session_id: Option<String>,
-    pub(crate) workspace: Option<String>,
-    #[serde(default)]
-    pub(crate) kinds: Vec<String>,
-    /// RFC 3339.
-    pub(crate) after: Option<String>,
-    pub(crate) before: Option<String>,
-    /// Default 10.
-    #[schemars(range(min = 1, max = 100))]
-    pub(crate) limit: Option<usize>,
-    /// Events beside each; default 2.
-    #[schemars(range(max = 5))]
-    pub(crate) around: Option<u64>,
-    /// Default 2000.
-    #[schemars(range(min = 100, max = 200_000))]
-    pub(crate) tokens_max: Option<usize>,
-    /// nextCursor of an answer.
-    pub(crate) cursor: Option<String>,
-}
-
-impl MemorySearch {
-    /// Events that are shown on either side of a hit, when the caller does not say.
-    pub(crate) const AROUND: u64 = 2;
-    /// Tokens of the answer, when the caller does not say.
-    pub(crate) const TOKENS: usize = 2_000;
-    /// Milliseconds that a model waits for what is not in the index yet: mostly at a first search.
-    pub(crate) const WAIT_MS: u64 = 2_000;
-}
 
 /// Something that was found.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -107,8 +73,6 @@ pub(crate) struct Blocks {
     complete: Complete,
     #[serde(skip_serializing_if = "none")]
     next_cursor: Option<String>,
-    trust: &'static str,
-    notice: &'static str,
 }
 
 impl From<Hit> for MemoryBlock {
@@ -185,15 +149,13 @@ fn text_of(found: &SearchAnswer) -> String {
 }
 
 impl Blocks {
-    pub(crate) fn of(found: SearchAnswer) -> Self {
+    pub(crate) fn new(found: SearchAnswer) -> Self {
         Self {
             text: Some(text_of(&found)),
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
             workspaces: found.workspaces,
             complete: found.complete,
             next_cursor: found.next_page,
-            trust: TRUST,
-            notice: NOTICE,
         }
     }
 }

@@ -1,20 +1,16 @@
-//! Arguments and answers of the checkpoint tools, and what a history tells of checkpoints. A state
-//! that does not fit the answer is shown by its beginning. They must not decide which checkpoint.
+//! Answers of the checkpoint tools, and what a history tells of checkpoints. A state that does not
+//! fit the answer is shown by its beginning. They must not decide which checkpoint.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{
-    NOTICE, TRUST,
-    answer::bound_by,
-    parts::{none, time},
-};
+use super::parts::none;
 use crate::{
-    api::work::{self, CheckpointState, Lease, StartFrom, Unfinished, WakeRequest},
-    event::{BatchKey, Position, SessionId},
+    api::work::{Checkpoint, CheckpointState, Lease, OpenCall, StartFrom, Unfinished},
+    event::{Position, Timestamp},
     harness::fit,
-    service::{BoundBy, Left, ServiceError, ServiceResult, TakeUp, TakenUp},
+    service::{Left, TakenUp},
 };
 
 /// Bytes of a state, and of a plan, in an answer.
@@ -26,100 +22,27 @@ const TITLE_BYTES_MAX: usize = 120;
 /// Calls without a result in an answer.
 const OPEN_CALLS_MAX: usize = 10;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Checkpoint {
-    /// Default: your own.
-    pub(crate) session_id: Option<String>,
-    pub(crate) label: Option<String>,
-    /// A line of work of its own.
-    pub(crate) thread: Option<String>,
-    /// Id or label; default the last.
-    pub(crate) parent: Option<String>,
-    /// Point; default end.
-    #[serde(default, deserialize_with = "crate::api::point::option")]
-    pub(crate) at: Option<String>,
-    /// Task, done, next: all of it.
-    pub(crate) state: Option<Map<String, Value>>,
-    /// Instead: its changes (merge patch).
-    pub(crate) state_delta: Option<Map<String, Value>>,
-    /// The work is done.
-    #[serde(rename = "final")]
-    pub(crate) done: Option<bool>,
-    /// Token of a lease.
-    pub(crate) fencing_token: Option<u64>,
-}
-
+/// A checkpoint that was made.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CheckpointAnswer {
-    session_id: String,
-    bound_by: &'static str,
+pub(crate) struct CheckpointMade {
     checkpoint_id: String,
     /// Events before it are part of it.
-    position: u64,
+    position: Position,
     #[serde(skip_serializing_if = "none")]
     parent_id: Option<String>,
-    tail: u64,
+    tail: Position,
 }
 
-impl CheckpointAnswer {
-    pub(crate) fn of(
-        session: &SessionId,
-        by: BoundBy,
-        (made, tail): (work::Checkpoint, Position),
-    ) -> Self {
-        Self {
-            session_id: session.to_string(),
-            bound_by: bound_by(by),
-            checkpoint_id: made.id,
-            position: made.position.0,
-            parent_id: made.parent,
-            tail: tail.0,
-        }
+impl From<(Checkpoint, Position)> for CheckpointMade {
+    fn from((made, tail): (Checkpoint, Position)) -> Self {
+        let Checkpoint { id, position, parent, .. } = made;
+        Self { checkpoint_id: id, position, parent_id: parent, tail }
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Resume {
-    /// Default: your own.
-    pub(crate) session_id: Option<String>,
-    /// Id or label; default the last one.
-    checkpoint: Option<String>,
-    /// Take the session's lease: no other caller writes until it ends. With your token: renew it.
-    wake: Option<bool>,
-    /// With wake: take the lease from its holder.
-    steal: Option<bool>,
-    /// With wake: its lifetime; default 300.
-    #[schemars(range(min = 1, max = 86_400))]
-    ttl_seconds: Option<u64>,
-    /// Token of a lease.
-    pub(crate) fencing_token: Option<u64>,
-}
-
-impl Resume {
-    pub(crate) fn into_call(self, key: Option<BatchKey>) -> ServiceResult<TakeUp> {
-        let wake = self.wake.unwrap_or(false);
-        let alone =
-            [("steal", self.steal == Some(true)), ("ttlSeconds", self.ttl_seconds.is_some())];
-        if let Some((field, _)) = alone.into_iter().find(|(_, said)| *said && !wake) {
-            let problem = "it says how to take the lease, which goes with wake";
-            return Err(ServiceError::invalid(field, problem).action("send wake: true with it"));
-        }
-        let wake = wake.then(|| WakeRequest {
-            steal: self.steal.unwrap_or(false),
-            ttl_seconds: self.ttl_seconds,
-        });
-        Ok(TakeUp { checkpoint: self.checkpoint, wake, key })
-    }
-}
-
+/// A session that was taken up.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ResumeAnswer {
-    session_id: String,
-    bound_by: &'static str,
+pub(crate) struct Resumed {
     /// Absent when a session was woken that has none.
     #[serde(skip_serializing_if = "none")]
     checkpoint: Option<CheckpointShown>,
@@ -128,20 +51,33 @@ pub(crate) struct ResumeAnswer {
     resumed_as: Option<String>,
     /// Events after the checkpoint: get_events from its position.
     events_behind: u64,
-    tail: u64,
+    tail: Position,
     /// The right to write to the session alone.
     #[serde(skip_serializing_if = "none")]
-    lease: Option<LeaseOut>,
+    lease: Option<Lease>,
     /// Work that an earlier harness did not end; absent when there is none.
     #[serde(skip_serializing_if = "none")]
     unfinished: Option<UnfinishedOut>,
-    trust: &'static str,
-    notice: &'static str,
+}
+
+impl From<TakenUp> for Resumed {
+    fn from(taken: TakenUp) -> Self {
+        let events_behind = taken.resumed.as_ref().map_or(taken.tail.0, |from| from.behind.len());
+        let resumed = taken.resumed.map(|from| (from.checkpoint, from.resumed_as.id));
+        let (checkpoint, resumed_as) = resumed.unzip();
+        Self {
+            checkpoint: checkpoint.map(|found| CheckpointShown::new(found, STATE_BYTES_MAX)),
+            resumed_as,
+            events_behind,
+            tail: taken.tail,
+            lease: taken.lease,
+            unfinished: taken.unfinished.map(UnfinishedOut::from),
+        }
+    }
 }
 
 /// A checkpoint with its state, as far as it fits.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct CheckpointShown {
     id: String,
     #[serde(skip_serializing_if = "none")]
@@ -166,7 +102,7 @@ pub(crate) struct CheckpointShown {
 }
 
 impl CheckpointShown {
-    fn of(found: CheckpointState, bytes_max: usize) -> Self {
+    fn new(found: CheckpointState, bytes_max: usize) -> Self {
         let CheckpointState { checkpoint: one, state, plan, .. } = found;
         let state = Some(state).filter(|state| !state.is_empty()).map(Value::Object);
         let (state, state_preview) = fitting(state, bytes_max);
@@ -200,70 +136,24 @@ fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<Str
     (None, Some(fit(&text, bytes_max).text))
 }
 
-impl ResumeAnswer {
-    pub(crate) fn of(session: &SessionId, by: BoundBy, taken: TakenUp) -> Self {
-        let events_behind = taken.resumed.as_ref().map_or(taken.tail.0, |from| from.behind.len());
-        let resumed = taken.resumed.map(|from| (from.checkpoint, from.resumed_as.id));
-        let (checkpoint, resumed_as) = resumed.unzip();
-        Self {
-            session_id: session.to_string(),
-            bound_by: bound_by(by),
-            checkpoint: checkpoint.map(|found| CheckpointShown::of(found, STATE_BYTES_MAX)),
-            resumed_as,
-            events_behind,
-            tail: taken.tail.0,
-            lease: taken.lease.map(LeaseOut::from),
-            unfinished: taken.unfinished.map(UnfinishedOut::from),
-            trust: TRUST,
-            notice: NOTICE,
-        }
-    }
-}
-
-/// A lease that a harness got or kept.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct LeaseOut {
-    /// Send it with every call that writes.
-    fencing_token: u64,
-    ttl_seconds: u64,
-    expires_at: String,
-}
-
-impl From<Lease> for LeaseOut {
-    fn from(lease: Lease) -> Self {
-        let Lease { fencing_token, ttl_seconds, expires_at } = lease;
-        Self { fencing_token, ttl_seconds, expires_at }
-    }
-}
-
 /// Work of a harness that did not mark it as done.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 struct UnfinishedOut {
     /// First event that no checkpoint covers.
     since_checkpoint: u64,
     /// Calls without a result, the newest first.
-    open_calls: Vec<OpenCallOut>,
+    open_calls: Vec<OpenCall>,
     open_call_count: u64,
     /// Its lease was not released.
     lease_kept: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct OpenCallOut {
-    call_id: String,
-    name: String,
-    position: u64,
-}
-
 impl From<Unfinished> for UnfinishedOut {
     fn from(left: Unfinished) -> Self {
-        let calls = left.open_calls.iter().rev().take(OPEN_CALLS_MAX).map(|call| OpenCallOut {
+        let calls = left.open_calls.iter().rev().take(OPEN_CALLS_MAX).map(|call| OpenCall {
             call_id: fit(&call.call_id, TITLE_BYTES_MAX).text,
             name: fit(&call.name, TITLE_BYTES_MAX).text,
-            position: call.position.0,
+            position: call.position,
         });
         Self {
             since_checkpoint: left.since_checkpoint.from.0,
@@ -276,7 +166,6 @@ impl From<Unfinished> for UnfinishedOut {
 
 /// What a next session starts from.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct StartOut {
     session_id: String,
     checkpoint: CheckpointShown,
@@ -284,19 +173,18 @@ pub(crate) struct StartOut {
 
 impl From<StartFrom> for StartOut {
     fn from(start: StartFrom) -> Self {
-        let checkpoint = CheckpointShown::of(start.checkpoint, HISTORY_STATE_BYTES_MAX);
+        let checkpoint = CheckpointShown::new(start.checkpoint, HISTORY_STATE_BYTES_MAX);
         Self { session_id: start.session, checkpoint }
     }
 }
 
 /// A session with work that was not ended.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct LeftOut {
     session_id: String,
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,
-    updated_at: String,
+    updated_at: Timestamp,
     tail: u64,
     /// Its last checkpoint: resume continues from there.
     #[serde(skip_serializing_if = "none")]
@@ -311,7 +199,7 @@ impl From<&Left> for LeftOut {
         Self {
             session_id: left.info.key.session.to_string(),
             title: title.map(|text| fit(text, TITLE_BYTES_MAX).text),
-            updated_at: time(left.info.updated_at),
+            updated_at: left.info.updated_at,
             tail: left.info.tail.0,
             checkpoint_id: left.checkpoint.as_ref().map(|one| one.id.clone()),
             leased: left.leased,

@@ -109,14 +109,14 @@ async fn a_file_of_keys_put_back_from_before_a_rotation_hides_no_key() {
 
 #[tokio::test]
 async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
-    for settled in [true, false] {
+    for flushed in [true, false] {
         let sim = Sim::encrypted(44);
         let store = open(&sim);
         create(&store, "parent").await;
         say(&store, "parent", "\"of the parent\"").await;
         fork(&store, "parent", 1, "child").await.unwrap();
         say(&store, "child", "\"of the child\"").await;
-        if settled {
+        if flushed {
             store.flush().unwrap();
         }
         sim.power_loss();
@@ -126,7 +126,7 @@ async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
             sim.flip(path, 128 + 70, 0);
         }
         let store = open(&sim);
-        assert_eq!(store.health() == Health::Ready, settled, "its creation cannot be read");
+        assert_eq!(store.health() == Health::Ready, flushed, "its creation cannot be read");
         let strict = store.read(&key("child"), everything()).await;
         assert!(matches!(strict, Err(StoreError::SessionDamaged { .. })), "{flushed}: {strict:?}");
         let lenient = Read { allow_gaps: true, ..everything() };
@@ -134,7 +134,7 @@ async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
         let bodies: Vec<_> = slice.events.iter().map(|event| event.body.clone()).collect();
         assert_eq!(bodies, ["\"of the child\""], "{flushed}");
         assert_eq!(slice.gaps.len(), 1, "{flushed}: {:?}", slice.gaps);
-        if settled {
+        if flushed {
             let slice = store.read(&key("parent"), lenient).await.unwrap();
             assert_eq!((slice.events.len(), slice.gaps.len()), (0, 1), "{:?}", slice.gaps);
         }

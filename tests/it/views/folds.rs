@@ -356,7 +356,13 @@ async fn a_crossed_level_saves_the_session_and_a_tool_shows_how_full_it_is() {
     assert_eq!(points().await[0]["trigger"], "limit");
     let asked = json!({"sessionId": "s"});
     let shown = house.post("/v1/tools/get_session", &asked).await.json();
-    let expected =
-        json!({"tokens": 910, "limit": 1_000, "threshold": 750, "margin": 100, "level": "limit"});
+    let usage = view(&house, "s", "usage").await;
+    let expected = json!({
+        "position": usage["position"], "tokens": 910, "reportedPosition": usage["reported_position"],
+        "reportedAt": usage["reported_at"], "limit": 1_000, "threshold": 750, "margin": 100,
+        "remaining": usage["remaining"], "level": "limit", "requests": usage["requests"],
+        "inputTokens": usage["input_tokens"], "cachedTokens": usage["cached_tokens"],
+        "outputTokens": usage["output_tokens"],
+    });
     assert_eq!(shown["contextUsage"], expected, "{shown}");
 }

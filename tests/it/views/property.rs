@@ -11,7 +11,7 @@ use sessionlog::{
     },
     projection::Withdrawn,
     service::WindowView,
-    wire::{json as text, window::WindowAnswer},
+    wire::{json as text, window::answer},
 };
 
 use super::{judge, real};
@@ -125,7 +125,7 @@ pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
     assert_eq!(made, window(events, at, plan), "the same twice");
     assert!(made.tokens <= plan.tokens_max, "{} of {}", made.tokens, plan.tokens_max);
     let view = WindowView { window: made, tokenizer: plan.tokenizer, position: at, recall: None };
-    let answer = serde_json::to_value(WindowAnswer::of(&view, plan.shape)).unwrap();
+    let answer = serde_json::to_value(answer(&view, plan.shape)).unwrap();
     let told = view.window.tokens;
     match plan.shape {
         Shape::Events => {

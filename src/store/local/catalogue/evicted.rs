@@ -143,9 +143,9 @@ mod tests {
             lineage: None,
         };
         let key = SessionKey { scope, session: SessionId::new(session).unwrap() };
-        let hash = SessionHash::of(&key, Incarnation([7; 16]));
+        let hash = SessionHash::new(&key, Incarnation([7; 16]));
         let entry = Entry::begin(&create, hash, Timestamp(0));
-        Packed::of(&entry, &entry.encode())
+        Packed::from_entry(&entry, &entry.encode())
     }
 
     fn names(evicted: &Evicted, after: Option<&str>, workspace: Option<&str>) -> Vec<String> {

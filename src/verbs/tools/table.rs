@@ -1,0 +1,288 @@
+//! The table of a tool's arguments: each is a member of the verb's place, query or body, under a
+//! name of its own and described in a few words, or one that every tool has. It must not know a
+//! verb.
+
+use serde_json::{Map, Value, json};
+
+use crate::wire::tools::{
+    camel_name,
+    names::{Changes, ToolNames},
+};
+
+/// An argument that a tool lists: a member of the verb's place, query or body.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument {
+    name: &'static str,
+    about: &'static str,
+    meaning: ArgumentMeaning,
+    is_required: bool,
+    is_point: bool,
+    max: Option<usize>,
+    one_of: &'static [&'static str],
+}
+
+/// Meaning of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ArgumentMeaning {
+    /// The member that has the same name in snake_case.
+    Member,
+    /// The member of this name.
+    Named(&'static str),
+    /// The session of the call.
+    Session,
+    /// The workspace of the call.
+    Workspace,
+    /// The token of the lease.
+    Fence,
+}
+
+impl Argument {
+    /// The token of a lease, which every tool takes that writes.
+    pub const FENCE: Self =
+        Self::meaning("fencingToken", "Token of a lease.", ArgumentMeaning::Fence);
+
+    const fn meaning(name: &'static str, about: &'static str, meaning: ArgumentMeaning) -> Self {
+        Self { name, about, meaning, is_required: false, is_point: false, max: None, one_of: &[] }
+    }
+
+    /// The member whose name in camelCase this is, described in a few words or in none.
+    pub const fn new(name: &'static str, about: &'static str) -> Self {
+        Self::meaning(name, about, ArgumentMeaning::Member)
+    }
+
+    /// The session of the call.
+    pub const fn session(about: &'static str) -> Self {
+        Self::meaning("sessionId", about, ArgumentMeaning::Session)
+    }
+
+    /// The workspace of the call.
+    pub const fn workspace(name: &'static str, about: &'static str) -> Self {
+        Self::meaning(name, about, ArgumentMeaning::Workspace)
+    }
+
+    /// The same for a member of another name.
+    #[must_use]
+    pub const fn for_member(self, member: &'static str) -> Self {
+        Self { meaning: ArgumentMeaning::Named(member), ..self }
+    }
+
+    /// The same, which may not be left out.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+
+    /// The same for a point, which may be sent as a number.
+    #[must_use]
+    pub const fn point(self) -> Self {
+        Self { is_point: true, ..self }
+    }
+
+    /// The same with the words that it may be.
+    #[must_use]
+    pub const fn one_of(self, words: &'static [&'static str]) -> Self {
+        Self { one_of: words, ..self }
+    }
+
+    /// The same with a lower bound than the verb's.
+    #[must_use]
+    pub const fn at_most(self, max: usize) -> Self {
+        Self { max: Some(max), ..self }
+    }
+}
+
+/// Part of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestPart {
+    Params,
+    Query,
+    Body,
+}
+
+/// The schemas of the parts of a request.
+pub(super) type Parts = Vec<(RequestPart, Map<String, Value>)>;
+
+/// The place that a call of a tool means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToolPlace {
+    /// None, or what the tool makes of its arguments.
+    Nothing,
+    /// That of the verb's path.
+    OfPath,
+    /// A session: the one that an argument names, else the bound one. The answer names it, and it
+    /// is the bound one from then on.
+    Session,
+    /// A workspace: the one that an argument names, that of the bound session, that of the caller's
+    /// directory.
+    Workspace,
+}
+
+/// Arguments and answer of a tool, as they are declared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToolShape {
+    /// The session or the workspace that a call means.
+    pub(super) place: ToolPlace,
+    /// True if its answer has recorded text, and says that this is data.
+    pub(super) is_marked: bool,
+    /// True if it takes the token of a lease.
+    pub(super) has_fence: bool,
+    /// Its arguments; none: every member of the verb.
+    pub(super) arguments: &'static [Argument],
+    /// Members whose names are not those of the verb in camelCase.
+    pub(super) changes: Changes,
+    pub(super) parts: fn() -> Parts,
+    pub(super) answer: fn() -> Map<String, Value>,
+}
+
+impl ToolShape {
+    /// The place of a call, and the arguments that are taken.
+    pub(super) fn taken(&self) -> (ToolPlace, Vec<TakenArgument>) {
+        let mut parts = (self.parts)();
+        let place = match self.place {
+            ToolPlace::OfPath => place_of(&mut parts),
+            place => place,
+        };
+        if !self.arguments.is_empty() {
+            let of = |one: &Argument| TakenArgument::listed(one, &parts, self.changes);
+            return (place, self.arguments.iter().map(of).collect());
+        }
+        let mut all = Vec::new();
+        if place == ToolPlace::Session {
+            all.push(TakenArgument::of_call(&Argument::session("Left out: the bound session.")));
+        }
+        for part in &parts {
+            let members = members(&part.1).map(|name| (in_tool(name), name));
+            all.extend(
+                members.map(|(name, member)| TakenArgument::new(name, member, part, self.changes)),
+            );
+        }
+        let is_fence = |one: &TakenArgument| one.name == Argument::FENCE.name;
+        if self.has_fence && !all.iter().any(is_fence) {
+            all.push(TakenArgument::of_call(&Argument::FENCE));
+        }
+        (place, all)
+    }
+}
+
+/// An argument that is taken, and where it goes.
+#[derive(Debug)]
+pub(super) struct TakenArgument {
+    pub(super) name: String,
+    pub(super) member: String,
+    pub(super) to: To,
+    pub(super) names: ToolNames,
+    pub(super) schema: Value,
+    pub(super) is_required: bool,
+    pub(super) is_point: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    RequestPart(RequestPart),
+    Session,
+    Workspace,
+    Fence,
+}
+
+impl TakenArgument {
+    /// A member of a part.
+    fn new(
+        name: String,
+        member: &str,
+        (part, of): &(RequestPart, Map<String, Value>),
+        all: Changes,
+    ) -> Self {
+        let schema = of.get("properties").and_then(|all| all.get(member));
+        let mut schema = schema.cloned().unwrap_or_default();
+        let names = ToolNames::from_schema(&mut schema, member, all);
+        let required = of.get("required").and_then(Value::as_array);
+        let is_required = required.is_some_and(|all| all.iter().any(|one| *one == *member));
+        let (member, to) = (member.to_owned(), To::RequestPart(*part));
+        Self { name, member, to, names, schema, is_required, is_point: false }
+    }
+
+    /// An argument that is no member.
+    fn of_call(one: &Argument) -> Self {
+        let text = || json!({ "type": "string" });
+        let (to, mut schema) = match one.meaning {
+            ArgumentMeaning::Fence => (To::Fence, json!({ "type": "integer", "minimum": 0 })),
+            ArgumentMeaning::Workspace => (To::Workspace, text()),
+            _ => (To::Session, text()),
+        };
+        describe(&mut schema, one);
+        let (name, member) = (one.name.to_owned(), one.name.to_owned());
+        let (names, is_required) = (ToolNames::default(), one.is_required);
+        Self { name, member, to, names, schema, is_required, is_point: false }
+    }
+
+    /// The argument of a table.
+    fn listed(one: &Argument, parts: &Parts, changes: Changes) -> Self {
+        let is_it = |member: &&String| match one.meaning {
+            ArgumentMeaning::Named(name) => *member == name,
+            _ => in_tool(member) == one.name || *member == one.name,
+        };
+        if !matches!(one.meaning, ArgumentMeaning::Member | ArgumentMeaning::Named(_)) {
+            return Self::of_call(one);
+        }
+        let found = parts.iter().find_map(|of| Some((members(&of.1).find(is_it)?, of)));
+        let (member, part) = found.expect("an argument of a table is a member of its verb");
+        let mut made = Self::new(one.name.to_owned(), member, part, changes);
+        (made.is_required, made.is_point) = (made.is_required || one.is_required, one.is_point);
+        describe(&mut made.schema, one);
+        made
+    }
+
+    /// True if an argument of this name is meant. What the documents of tools spell in snake_case
+    /// may be sent in camelCase, and a workspace by the name that it has in another tool.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        let is_workspace = self.to == To::Workspace && ["workspace", "workspaceId"].contains(&name);
+        is_workspace || self.name == name || camel_name(&self.name) == name
+    }
+}
+
+/// The place that a path has; it is no argument like others.
+fn place_of(parts: &mut Parts) -> ToolPlace {
+    for (part, schema) in parts {
+        let Some(Value::Object(all)) = schema.get_mut("properties") else { continue };
+        if *part == RequestPart::Params && all.shift_remove("session").is_some() {
+            return ToolPlace::Session;
+        }
+        if *part == RequestPart::Params && all.shift_remove("workspace").is_some() {
+            return ToolPlace::Workspace;
+        }
+    }
+    ToolPlace::Nothing
+}
+
+/// Puts into a schema what the table says.
+fn describe(schema: &mut Value, one: &Argument) {
+    let Value::Object(schema) = schema else { return };
+    if !one.one_of.is_empty() {
+        schema.shift_remove("description");
+        schema.insert("enum".to_owned(), one.one_of.into());
+    }
+    if one.about.is_empty() {
+        schema.shift_remove("description");
+    } else {
+        schema.insert("description".to_owned(), one.about.into());
+    }
+    if let Some(max) = one.max {
+        schema.insert("maximum".to_owned(), max.into());
+    }
+    // A point may be a number; its text says everything.
+    if schema.get("anyOf") == Some(&json!([{ "type": "string" }, { "type": "integer" }])) {
+        schema.shift_remove("anyOf");
+        schema.shift_insert(0, "type".to_owned(), "string".into());
+    }
+}
+
+/// The members that a schema has.
+fn members(schema: &Map<String, Value>) -> impl Iterator<Item = &String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(Map::keys)
+}
+
+/// The name that a member of a verb has in its tool.
+fn in_tool(member: &str) -> String {
+    camel_name(member.trim_end_matches("[]"))
+}
