@@ -4,7 +4,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sessions::Session;
 use crate::event::{Position, Timestamp};
 
 /// Question for the changes of a file.
@@ -15,7 +14,7 @@ pub struct FileChangesQuery {
     /// Another absolute path of it, where a directory above it is a link
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub also: Option<String>,
-    /// Changes at most, the latest: 100 by default, 1000 at most
+    /// Changes at most, the latest: 100 by default, 30 for a tool, 1000 at most
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
@@ -36,7 +35,15 @@ pub struct FileChanges {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionChanges {
     /// The session.
-    pub session: Session,
+    pub session: String,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Its workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// When it was last written to, RFC 3339.
+    pub updated_at: String,
     /// Its changes of the file, in their order.
     pub changes: Vec<FileChange>,
 }
@@ -53,6 +60,7 @@ pub struct FileChange {
     /// When the call's result was recorded.
     pub at: Timestamp,
     /// The latest request of a person before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<RequestLine>,
 }
 

@@ -212,8 +212,8 @@ fn event(line: InputLine) -> Result<Option<Numbered>, WrongLine> {
     Ok(Some(Numbered { line: line.number, text: text.to_owned(), id }))
 }
 
-/// Sends one batch. Where it is refused because a part of it is known, it is divided until each part
-/// is known or new, and an event that differs is reported by its line.
+/// Sends one batch. Where it is refused because a part of it is known, it is divided until each
+/// part is known or new, and an event that differs is reported by its line.
 async fn send(
     client: &Client,
     wanted: &args::Append,

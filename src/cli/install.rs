@@ -234,7 +234,7 @@ impl<'a> Job<'a> {
             let verb =
                 if changes.iter().any(|c| c.kept.is_some()) { "install" } else { "uninstall" };
             consent::required(verb, false, screen)?;
-            agreed = screen.confirm("FileChange these files?")?;
+            agreed = screen.confirm("Change these files?")?;
         }
         let applied = agreed && !self.wanted.dry_run;
         if applied {

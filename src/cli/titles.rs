@@ -21,20 +21,21 @@ const AT_ONCE: usize = 8;
 
 /// The titles of sessions, in their order.
 pub(super) async fn fetch(client: &Client, sessions: &[Session]) -> Vec<String> {
-    let titles = stream::iter(sessions).map(|session| title(client, session));
+    let titles =
+        stream::iter(sessions).map(|session| title(client, &session.id, session.title.as_deref()));
     titles.buffered(AT_ONCE).collect().await
 }
 
-/// The title of one session.
-pub(super) async fn title(client: &Client, session: &Session) -> String {
-    let own = session.title.clone().unwrap_or_default();
+/// The title of the session `id`, which has its own or none.
+pub(super) async fn title(client: &Client, id: &str, own: Option<&str>) -> String {
+    let own = own.unwrap_or_default().to_owned();
     let generated = |name: &str| {
         own.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
     };
     if !own.is_empty() && !GENERATED.into_iter().any(generated) {
         return own;
     }
-    first_prompt(client, &session.id).await.unwrap_or(own)
+    first_prompt(client, id).await.unwrap_or(own)
 }
 
 async fn first_prompt(client: &Client, id: &str) -> Option<String> {

@@ -342,7 +342,7 @@ async fn document(
 ) -> Outcome {
     let place = InSession { session: id.clone() };
     let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
-    let title = titles::title(client, &session).await;
+    let title = titles::title(client, &session.id, session.title.as_deref()).await;
     let mut taken = Taken::default();
     let mut clean = |text: &str| secrets.json(text, &mut taken).unwrap_or_else(|| text.to_owned());
     let title = Some(clean(&title)).filter(|title| !title.is_empty());

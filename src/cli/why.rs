@@ -46,7 +46,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Why, screen: &mut Screen
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
     for one in &found.data {
-        let title = titles::title(client, &one.session).await;
+        let title = titles::title(client, &one.session, one.title.as_deref()).await;
         print_found(one, &title, &mut paper);
     }
     Ok(screen.lines(paper.lines())?)
@@ -54,7 +54,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Why, screen: &mut Screen
 
 fn print_found(found: &SessionChanges, title: &str, paper: &mut Paper) {
     let count = many(found.changes.len() as u64, "change");
-    let head = format!("{}  {count}  {}", found.session.id, one_line(title, TITLE_CHARS));
+    let head = format!("{}  {count}  {}", found.session, one_line(title, TITLE_CHARS));
     paper.heading(&head);
     let hidden = found.changes.len().saturating_sub(CHANGES_SHOWN);
     if hidden > 0 {
@@ -73,12 +73,12 @@ fn print_found(found: &SessionChanges, title: &str, paper: &mut Paper) {
         let line = format!("{} {} by {}, {when}", change.position, change.how, change.tool);
         paper.say(Tone::Faint, "    ", &line);
     }
-    paper.command("  ", &format!("sessionlog replay {}", found.session.id));
+    paper.command("  ", &format!("sessionlog replay {}", found.session));
 }
 
 fn to_json(found: &SessionChanges) -> Vec<Value> {
     let one = |change: &FileChange| {
-        let mut one = json!({ "session": found.session.id });
+        let mut one = json!({ "session": found.session });
         if let (Value::Object(all), Ok(Value::Object(change))) =
             (&mut one, serde_json::to_value(change))
         {

@@ -108,7 +108,7 @@ impl StartReport {
     }
 }
 
-/// Part of an append that stands in its way.
+/// Cause of a refused append: the part of it that must change before it can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The store, or the way to it: the same append may succeed later.
@@ -206,6 +206,7 @@ impl ClientError {
             (429, _) if !self.retryable() => Obstacle::Caller,
             (401 | 403, _) => Obstacle::Caller,
             (429 | 500.., _) => Obstacle::Store,
+            _ if self.retryable() => Obstacle::Store,
             _ => Obstacle::Request,
         }
     }
@@ -253,6 +254,7 @@ mod tests {
             (403, "forbidden", false, Obstacle::Caller),
             (429, "quota_exceeded", false, Obstacle::Caller),
             (429, "rate_limited", true, Obstacle::Store),
+            (408, "invalid_request", true, Obstacle::Store),
             (500, "internal_error", true, Obstacle::Store),
             (507, "disk_full", true, Obstacle::Store),
             (404, "session_not_found", false, Obstacle::Request),

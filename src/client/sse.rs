@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use bytes::BytesMut;
+
 /// Most bytes of an event that is parsed. A longer one is returned in parts, without data.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
@@ -60,7 +62,7 @@ impl SseEvent {
 /// Reads events from the bytes of a stream.
 #[derive(Debug)]
 pub struct SseEvents {
-    buffer: Vec<u8>,
+    buffer: BytesMut,
     /// Byte offsets of the start of the unfinished line, and of the end of the scan.
     line: usize,
     seen: usize,
@@ -81,7 +83,7 @@ impl Default for SseEvents {
 
 impl SseEvents {
     fn bounded(bytes_max: usize) -> Self {
-        let (buffer, line, seen) = (Vec::new(), 0, 0);
+        let (buffer, line, seen) = (BytesMut::new(), 0, 0);
         Self { buffer, line, seen, within: None, last_id: None, retry: None, bytes_max }
     }
 
@@ -90,7 +92,7 @@ impl SseEvents {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
         while let Some(end) = self.end() {
-            let raw: Vec<u8> = self.buffer.drain(..end).collect();
+            let raw = self.buffer.split_to(end).to_vec();
             events.push(match self.within.take() {
                 Some(_) => SseEvent::part(raw),
                 None => self.event(raw),
@@ -107,7 +109,7 @@ impl SseEvents {
     /// Bytes behind the last whole event.
     pub fn take_rest(&mut self) -> Vec<u8> {
         (self.line, self.seen) = (0, 0);
-        std::mem::take(&mut self.buffer)
+        std::mem::take(&mut self.buffer).to_vec()
     }
 
     /// The end of the first event: after its empty line.

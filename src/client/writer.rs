@@ -1,6 +1,6 @@
-//! THE WRITER of events: batches within the limits of the store, divided where an event in them is
-//! refused, each a call that may be repeated. Hooks, imports, proxies and `append` write through it.
-//! It must not read an event, nor decide what becomes of a refused one.
+//! The one writer of events: batches within the limits of the store, divided where an event in them
+//! is refused, each a call that may be repeated. Hooks, imports, proxies and `append` write through
+//! it. It must not read an event, nor decide what becomes of a refused one.
 
 use bytes::Bytes;
 use serde::Deserialize;

@@ -96,10 +96,13 @@ async fn append(writer: &SessionWriter<'_>, events: &[String]) -> Result<Option<
     while let Some(part) = parts.next() {
         match writer.append(part, None, None).await {
             Ok(appended) => behind = appended.next_position,
-            // One of them is stored already, with another time.
+            // One of them is stored already, with another time. A single event is sent twice: only
+            // with its second key is it known that the id conflicts, and not the key.
             Err(error) if error.code() == "idempotency_conflict" => {
+                if !parts.divide(part) && is_whole {
+                    parts.put_back(part);
+                }
                 is_whole = false;
-                parts.divide(part);
             }
             Err(error) => return Err(error),
         }

@@ -1,6 +1,6 @@
 //! A lenient reader of what an agent's program wrote: an event that is cut off, too long, nested
-//! too deep, has too many values or is not quite JSON is read as far as possible; a member of which
-//! no tree can be built stays text. It must not interpret events, and never makes valid JSON worse:
+//! too deep, has too many values or is not quite JSON is read as far as possible; a member that is
+//! too much for a tree stays text. It must not interpret events, and never makes valid JSON worse:
 //! callers try the strict parser first.
 
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use serde_json::{Map, Value};
 
 use crate::event::{
-    json::{self, Weight},
+    json::{paired, string_len},
     limits,
 };
 
@@ -149,111 +149,154 @@ pub(super) fn without_loose_ends(value: Value) -> Value {
 
 /// Reads an object as far as it goes; `None` for a text that is not an object.
 pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    let (mut rest, mut left) = (text.strip_prefix('{')?, limits::JSON_VALUES_MAX - 1);
-    let mut members = Map::new();
-    loop {
-        rest = rest.trim_start();
-        match rest.chars().next() {
-            Some('"') if left > 0 => {}
-            Some('"' | '}') | None => return Some(members),
-            // A comma; or what no JSON has there.
-            Some(other) => {
-                rest = rest.get(other.len_utf8()..).unwrap_or_default();
-                continue;
-            }
-        }
-        let name = ValueText::take(&mut rest).read(&mut 1);
-        rest = rest.trim_start();
-        if let (Value::String(name), Some(behind)) = (name, rest.strip_prefix(':')) {
-            rest = behind.trim_start();
-            members.insert(name, ValueText::take(&mut rest).read(&mut left));
-        }
+    let rest = text.trim_start_matches('\u{feff}').trim_start();
+    let mut reader = Reader { rest, left: limits::JSON_VALUES_MAX, is_over: false };
+    match reader.rest.starts_with('{').then(|| reader.value(0)) {
+        Some(Value::Object(members)) => Some(members),
+        _ => None,
     }
 }
 
-/// The text of one value.
-struct ValueText<'a> {
-    text: &'a str,
-    /// Quote and brackets that the text does not close, the innermost last.
-    open: Vec<char>,
+/// Reads one value at a time. Each step consumes something, or is at the end.
+struct Reader<'a> {
+    rest: &'a str,
+    /// Values that may still be read.
+    left: usize,
+    /// True if a value did not fit in `left`: what is being read is dropped.
+    is_over: bool,
 }
 
-impl<'a> ValueText<'a> {
-    /// Takes the value that a text begins with: up to its last quote or bracket, or a word. A
-    /// bracket that does not close the innermost one closes none.
-    fn take(rest: &mut &'a str) -> Self {
-        let (mut open, mut escaped) = (Vec::new(), false);
-        let ends = |(at, c): (usize, char)| {
-            let is_within = open.last() == Some(&'"');
-            match c {
-                _ if escaped => escaped = false,
-                '\\' if is_within => escaped = true,
-                _ if open.last() == Some(&c) => {
-                    open.pop();
-                    return open.is_empty().then_some(at + 1);
+impl<'a> Reader<'a> {
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        taken
+    }
+
+    /// The next character after blanks.
+    fn next(&mut self) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        self.rest.chars().next()
+    }
+
+    fn value(&mut self, level: usize) -> Value {
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => self.is_over = true,
+        }
+        match self.next() {
+            None => Value::Null,
+            _ if self.is_over => Value::Null,
+            Some('{' | '[') if level >= LEVELS_MAX => Value::from(shortened(self.nested())),
+            Some('{') => Value::Object(self.members(level)),
+            Some('[') => Value::Array(self.values(level)),
+            Some('"') => Value::from(self.string()),
+            Some(other) => {
+                let ends = |c: char| c.is_whitespace() || "\"{}[],:".contains(c);
+                let end = self.rest.find(ends).unwrap_or(self.rest.len());
+                let word = self.take(end.max(other.len_utf8()));
+                serde_json::from_str(word).unwrap_or_else(|_| Value::from(word))
+            }
+        }
+    }
+
+    /// A member of the outermost object; its source text when it has too many values for a tree.
+    fn member(&mut self) -> Value {
+        let (begun, left) = (self.rest, self.left);
+        let value = self.value(1);
+        if !std::mem::take(&mut self.is_over) {
+            return value;
+        }
+        drop(value);
+        // At least what was read, however the brackets close: no byte is read twice as a value.
+        let read = begun.len() - self.rest.len();
+        (self.rest, self.left) = (begun, left.saturating_sub(1));
+        let nested = self.nested().len();
+        self.rest = begun;
+        Value::from(shortened(self.take(nested.max(read))))
+    }
+
+    fn members(&mut self, level: usize) -> Map<String, Value> {
+        let mut members = Map::new();
+        self.take(1);
+        loop {
+            if self.is_over || level == 0 && self.left == 0 {
+                return members;
+            }
+            match self.next() {
+                None => return members,
+                Some('}') => {
+                    self.take(1);
+                    return members;
                 }
-                _ if is_within => {}
-                '"' | '{' | '[' if at == 0 || !open.is_empty() => open.push(match c {
-                    '{' => '}',
-                    '[' => ']',
-                    quote => quote,
-                }),
-                c if open.is_empty() && (c.is_whitespace() || "\"{}[],:".contains(c)) => {
-                    return Some(at);
+                Some('"') => {
+                    let name = self.string();
+                    if self.next() == Some(':') {
+                        self.take(1);
+                        let value = if level == 0 { self.member() } else { self.value(level + 1) };
+                        members.insert(name, value);
+                    }
+                }
+                // A comma; or what no JSON has there.
+                Some(other) => drop(self.take(other.len_utf8())),
+            }
+        }
+    }
+
+    fn values(&mut self, level: usize) -> Vec<Value> {
+        let mut values = Vec::new();
+        self.take(1);
+        loop {
+            match self.next() {
+                _ if self.is_over => return values,
+                None => return values,
+                Some(']') => {
+                    self.take(1);
+                    return values;
+                }
+                Some(',') => drop(self.take(1)),
+                Some(_) => values.push(self.value(level + 1)),
+            }
+        }
+    }
+
+    /// A string with its valid escapes decoded.
+    fn string(&mut self) -> String {
+        let (inside, whole) = self.quoted();
+        let inside = paired(inside);
+        // Left are unescaped control characters and invalid escapes.
+        let read = serde_json::from_str(&format!("\"{inside}\"")).ok().filter(|_| whole);
+        read.unwrap_or_else(|| {
+            serde_json::from_str(&requoted(&inside)).unwrap_or(inside.into_owned())
+        })
+    }
+
+    /// The text between the quotes, and whether it was closed.
+    fn quoted(&mut self) -> (&'a str, bool) {
+        let length = string_len(self.rest);
+        let string = self.take(length.unwrap_or(self.rest.len()));
+        let inside = string.strip_prefix('"').unwrap_or_default();
+        (inside.strip_suffix('"').filter(|_| length.is_some()).unwrap_or(inside), length.is_some())
+    }
+
+    /// The source text of an object or list, up to its end.
+    fn nested(&mut self) -> &'a str {
+        let (mut open, mut inside, mut escaped) = (0_usize, false, false);
+        let end = self.rest.bytes().position(|byte| {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if inside => escaped = true,
+                b'"' => inside = !inside,
+                b'{' | b'[' if !inside => open += 1,
+                b'}' | b']' if !inside => {
+                    open = open.saturating_sub(1);
+                    return open == 0;
                 }
                 _ => {}
             }
-            None
-        };
-        let end = rest.char_indices().find_map(ends).unwrap_or(rest.len());
-        let (text, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        *rest = behind;
-        Self { text, open }
-    }
-
-    /// The value; its text where it is no JSON, is nested too deep or has more than `left` values.
-    fn read(self, left: &mut usize) -> Value {
-        let Weight { values, depth } = json::weigh(self.text.as_bytes(), usize::MAX);
-        let fits = values <= *left && depth < LEVELS_MAX;
-        *left = left.saturating_sub(if fits { values.max(1) } else { 1 });
-        let tree =
-            || serde_json::from_str(self.text).or_else(|_| serde_json::from_str(&self.mended()));
-        match fits.then(tree) {
-            Some(Ok(value)) => value,
-            _ if self.text.is_empty() => Value::Null,
-            _ => Value::from(shortened(self.text)),
-        }
-    }
-
-    /// The same with valid strings: known escapes stay, any other backslash and control characters
-    /// are escaped. What is open is closed.
-    fn mended(&self) -> String {
-        let text = json::paired(self.text);
-        let (mut out, mut rest, mut is_within) = (String::new(), &*text, false);
-        while let Some(first) = rest.chars().next() {
-            let known = match rest.as_bytes() {
-                [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
-                [b'\\', b'u', a, b, c, d, ..]
-                    if [a, b, c, d].iter().all(|byte| byte.is_ascii_hexdigit()) =>
-                {
-                    6
-                }
-                _ => 0,
-            };
-            let taken = known.max(first.len_utf8());
-            match first {
-                '\\' if is_within && known == 0 => out.push_str("\\\\"),
-                _ if is_within && first.is_control() => {
-                    out.push_str(&format!("\\u{:04x}", u32::from(first)));
-                }
-                _ => out.push_str(rest.get(..taken).unwrap_or_default()),
-            }
-            is_within ^= first == '"';
-            rest = rest.get(taken..).unwrap_or_default();
-        }
-        out.extend(self.open.iter().rev());
-        out
+            false
+        });
+        self.take(end.map_or(self.rest.len(), |end| end + 1))
     }
 }
 
@@ -265,14 +308,54 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// A JSON string of what is between its quotes, however it is written: known escapes stay, any
+/// other backslash is escaped.
+fn requoted(inside: &str) -> String {
+    let mut out = String::from("\"");
+    let mut rest = inside;
+    while let Some(first) = rest.chars().next() {
+        let known = match rest.as_bytes() {
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'\\', b'u', a, b, c, d, ..]
+                if [a, b, c, d].iter().all(|byte| byte.is_ascii_hexdigit()) =>
+            {
+                6
+            }
+            _ => 0,
+        };
+        if known > 0 {
+            out.push_str(rest.get(..known).unwrap_or_default());
+        } else if first == '\\' {
+            out.push_str("\\\\");
+        } else if first.is_control() {
+            out.push_str(&format!("\\u{:04x}", u32::from(first)));
+        } else {
+            out.push(first);
+        }
+        rest = rest.get(known.max(first.len_utf8())..).unwrap_or_default();
+    }
+    out.push('"');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
+    /// Number of levels of a value.
+    fn levels(value: &Value) -> usize {
+        match value {
+            Value::Array(values) => 1 + values.iter().map(levels).max().unwrap_or(0),
+            Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     #[test]
     fn text_that_is_not_quite_json_is_read_as_far_as_it_goes() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(5_000), "]".repeat(5_000));
         for (text, expected) in [
             (r#"{"a":"x\ud83dy"}"#, json!({ "a": "x\u{fffd}y" })),
             (r#"{"a":"\ud83d\ude00\ude00\ud83d"}"#, json!({ "a": "😀\u{fffd}\u{fffd}" })),
@@ -284,12 +367,7 @@ mod tests {
             (r#"{"a":1,"b"#, json!({ "a": 1 })),
             (r#"{"a":1,"b":"#, json!({ "a": 1, "b": null })),
             (r#"{"a":1e999,"b":nul,"c":tru"#, json!({ "a": "1e999", "b": "nul", "c": "tru" })),
-            (r#"{"a":[1 2,,3,],"b":2,}"#, json!({ "a": "[1 2,,3,]", "b": 2 })),
-            (
-                "{\"a\":{\"b\":\"\n\\d\",\"c\":\"\\ud83d",
-                json!({ "a": { "b": "\n\\d", "c": "\u{fffd}" } }),
-            ),
-            (r#"{"a":{"b":1]},"c":2}"#, json!({ "a": "{\"b\":1]}", "c": 2 })),
+            (r#"{"a":[1 2,,3,],"b":2,}"#, json!({ "a": [1, 2, 3], "b": 2 })),
             (r#"{"a":1} and more"#, json!({ "a": 1 })),
             (r#"{a:1,"b"2:"c":3]]"#, json!({ "c": 3 })),
             ("\u{feff}{\"a\":NaN}", json!({ "a": "NaN" })),
@@ -297,13 +375,9 @@ mod tests {
         ] {
             assert_eq!(object(text).map(Value::Object), Some(expected), "{text}");
         }
-        let nested = |levels| ["[".repeat(levels), "]".repeat(levels)].concat();
-        for (levels, is_tree) in [(LEVELS_MAX - 1, true), (LEVELS_MAX, false), (5_000, false)] {
-            let members = object(&format!("{{\"a\":{},\"b\":1}}", nested(levels)));
-            let members = members.expect("an object");
-            assert_eq!((members["a"].is_array(), &members["b"]), (is_tree, &json!(1)), "{levels}");
-            assert!(is_tree || members["a"] == nested(levels));
-        }
+        let members = object(&deep).expect("an object");
+        let value = Value::Object(members);
+        assert!(levels(&value) == LEVELS_MAX && value.to_string().contains("[1]"));
         for text in ["", "[]", "x", "\"{\"", "7"] {
             assert_eq!(object(text), None, "{text}");
         }

@@ -319,7 +319,7 @@ impl Shared {
                     pause = (pause * 2).min(AGAIN_MAX);
                 }
                 // The others need not go with the one that is refused.
-                Obstacle::Event if parts.divide(part) => {}
+                Obstacle::Event | Obstacle::Caller if parts.divide(part) => {}
                 _ => {
                     if self.lanes().lose(&home.session, part.len() as u64) {
                         let session = &home.session;

@@ -370,7 +370,8 @@ impl Words<'_> {
             Some((_, step, words)) => (*words, relative_span(unit, *step, now)?),
             None if is_one(self.word(place + 2), &["ago"]) => {
                 let named = NUMBERS.iter().position(|name| name.eq_ignore_ascii_case(word));
-                let count = named.map(|at| at.max(1) as i64).or(number(word).map(i64::from))?;
+                let count = named.map(|at| at.max(1) as i64).or(number(word).map(i64::from));
+                let count = count.filter(|count| *count > 0)?;
                 (3, relative_span(unit.trim_end_matches(['s', 'S']), -count, now)?)
             }
             None => return None,

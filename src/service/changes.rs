@@ -2,14 +2,17 @@
 //! the newest sessions of the file's workspace are read. It must not guess: a change that no
 //! recorded call names is not shown.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::VecDeque,
+    path::{Component, Path, PathBuf},
+};
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, notebook::no_notebook, places::Place, room,
 };
 use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
-    event::{Position, Range, Timestamp},
+    event::{Position, Range, Timestamp, limits},
     projection::{Edit, Edits},
     store::{Criterion, Fill, Listing, Read, SessionInfo},
 };
@@ -19,6 +22,8 @@ const SESSIONS_MAX: usize = 200;
 /// Changes of an answer by default, and at most.
 const CHANGES_DEFAULT: usize = 100;
 const CHANGES_MAX: usize = 1_000;
+/// Bytes of a path: no system has longer ones.
+const PATH_BYTES_MAX: usize = 4096;
 /// Events and bytes of bodies held at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
@@ -43,8 +48,11 @@ impl Service {
         files.extend(query.also.as_deref().map(|path| absolute("also", path)).transpose()?);
         // The workspace of a session is its repository: it cannot have the file elsewhere.
         let above = files.iter().flat_map(|file| file.ancestors().skip(1));
-        let above = above.map(|path| Criterion::Workspace(Some(path.display().to_string())));
-        let workspaces = above.chain([Criterion::Workspace(None)]).collect();
+        let spellings =
+            above.flat_map(|path| [format!("{}", path.display()), format!("{}/", path.display())]);
+        let named = spellings.filter(|name| name.chars().count() <= limits::WORKSPACE_CHARS_MAX);
+        let named = named.map(|name| Criterion::Workspace(Some(name)));
+        let workspaces = named.chain([Criterion::Workspace(None)]).collect();
         let listing = Listing {
             limit: SESSIONS_MAX,
             include_archived: true,
@@ -60,10 +68,15 @@ impl Service {
         let mut place = Some(self.places.ask(tenant).await?);
         let mut left = limit;
         for info in listed.sessions {
+            if left == 0 {
+                answer.complete = false;
+                break;
+            }
             let turn = self.places.turn(tenant, place.take()).await?;
-            let mut changes = match self.changes_in(turn, &info, &files).await {
-                Ok((turn, changes)) => {
+            let changes = match self.changes_in(turn, &info, &files, left).await {
+                Ok((turn, changes, is_complete)) => {
                     place = Some(turn);
+                    answer.complete &= is_complete;
                     changes
                 }
                 Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {
@@ -72,25 +85,31 @@ impl Service {
                 }
                 Err(error) => return Err(error),
             };
-            let surplus = changes.len().saturating_sub(left);
-            answer.complete &= surplus == 0;
-            changes.drain(..surplus);
             left -= changes.len();
             if !changes.is_empty() {
-                answer.data.push(SessionChanges { session: info.into(), changes });
+                answer.data.push(SessionChanges {
+                    session: info.key.session.to_string(),
+                    updated_at: info.worked_at().to_string(),
+                    title: info.title,
+                    workspace: info.workspace,
+                    changes,
+                });
             }
         }
         Ok(answer)
     }
 
-    /// The changes of a file in a session.
+    /// The latest `limit` changes of a file in a session; false if there are more, or if events of
+    /// it are lost.
     async fn changes_in(
         &self,
         mut place: Place,
         info: &SessionInfo,
         files: &[PathBuf],
-    ) -> ServiceResult<(Place, Vec<FileChange>)> {
-        let (mut fold, mut found, mut from) = (Edits::default(), Vec::new(), Position::ZERO);
+        limit: usize,
+    ) -> ServiceResult<(Place, Vec<FileChange>, bool)> {
+        let (mut fold, mut found, mut from) = (Edits::default(), VecDeque::new(), Position::ZERO);
+        let mut is_complete = true;
         while from < info.tail {
             let read = Read {
                 range: Range::new(from, info.tail),
@@ -100,7 +119,9 @@ impl Service {
                 allow_gaps: true,
             };
             let slice = self.store.read(&info.key, read).await?;
+            is_complete &= slice.gaps.is_empty();
             if slice.covered.is_empty() {
+                is_complete = false;
                 break;
             }
             from = slice.covered.to;
@@ -110,16 +131,20 @@ impl Service {
                     for edit in fold.fold(event) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
                         if files.contains(&plain(&Path::new(root).join(&*edit.path))) {
-                            found.push(shown(edit, event.processed_at));
+                            if found.len() == limit {
+                                found.pop_front();
+                                is_complete = false;
+                            }
+                            found.push_back(shown(edit, event.processed_at));
                         }
                     }
                 }
-                (fold, found)
+                (fold, found, is_complete)
             };
-            (place, (fold, found)) = place.run(add).await?;
+            (place, (fold, found, is_complete)) = place.run(add).await?;
             place = place.give_way().await?;
         }
-        Ok((place, found))
+        Ok((place, found.into(), is_complete))
     }
 }
 
@@ -130,6 +155,10 @@ fn shown(edit: Edit, at: Timestamp) -> FileChange {
 }
 
 fn absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
+    if path.len() > PATH_BYTES_MAX {
+        let problem = format!("a path has at most {PATH_BYTES_MAX} bytes");
+        return Err(ServiceError::invalid(name, problem));
+    }
     let path = plain(Path::new(path));
     if !path.has_root() {
         return Err(ServiceError::invalid(name, "it is not an absolute path")

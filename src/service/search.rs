@@ -40,6 +40,8 @@ const WAIT_MS_MAX: u64 = 60_000;
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Hits of which those are taken that a model may be shown unasked.
 const CANDIDATES: usize = 12;
+/// Bytes of the text that a model has.
+const GIVEN_BYTES_MAX: usize = 256 << 10;
 /// Bytes of such a hit beside its text.
 const FRAME_BYTES: usize = 160;
 /// First of the members behind the text of an item of memory.
@@ -98,17 +100,26 @@ impl Service {
     /// computations of the tenant wait, or there is no room for one more.
     pub async fn search(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
         if asked.recall {
-            return self.unasked(caller, asked).await;
+            return self.search_for_recall(caller, asked).await;
         }
         Ok(self.searched(caller, &asked, Within::default(), true).await?.answer)
     }
 
     /// Searches for a model that did not ask: of the best matches those that it may be shown.
-    async fn unasked(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
+    async fn search_for_recall(
+        &self,
+        caller: &Caller,
+        asked: SearchBody,
+    ) -> ServiceResult<SearchAnswer> {
+        if asked.given.len() > GIVEN_BYTES_MAX {
+            let problem = format!("at most {GIVEN_BYTES_MAX} bytes");
+            return Err(ServiceError::invalid("given", problem));
+        }
         let (limit, tokens_max) = (bounds(&asked)?.limit, asked.tokens_max);
-        let wider = SearchBody { limit: Some(CANDIDATES), tokens_max: None, ..asked };
+        // Of each hit the passage alone is shown, so the budget is of passages.
+        let wider = SearchBody { limit: Some(CANDIDATES), tokens_max: None, around: None, ..asked };
         let mut answer = self.searched(caller, &wider, Within::default(), true).await?.answer;
-        let room = tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES_LEAST);
+        let room = tokens_max.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES_LEAST));
         let mut budget = Budget::new(room);
         let hits = answer.hits.into_iter().filter(may_be_shown).map(words_alone);
         let hits = hits.filter(|hit| {
@@ -385,7 +396,8 @@ fn bounds(asked: &SearchBody) -> ServiceResult<Bounds> {
         return Err(ServiceError::invalid("around", format!("at most {AROUND_MAX}")));
     }
     let skip = asked.page.as_deref().map(open_page).transpose()?.unwrap_or(0);
-    let bytes_max = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
+    let bytes_max =
+        asked.tokens_max.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES));
     Ok(Bounds { limit, skip, around, bytes_max })
 }
 

@@ -3,13 +3,16 @@
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
 use super::{
-    Need, Nowhere, Route, Serve, Verb, VerbCall, Visit,
+    AnswerReader, Need, Nowhere, Route, Serve, Verb, VerbCall, Visit,
     tools::{Tool, Toolset},
 };
 use crate::{
     api::changes::{FileChanges, FileChangesQuery},
     service::ServiceResult,
 };
+
+/// Changes that a model is given by default.
+const CHANGES_OF_MODEL: usize = 30;
 
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<FindFileChanges>();
@@ -37,6 +40,10 @@ impl Verb for FindFileChanges {
 
 impl Serve for FindFileChanges {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<FileChanges> {
-        call.service.file_changes(&call.caller, call.query).await
+        let VerbCall { service, caller, mut query, reader, .. } = call;
+        if reader == AnswerReader::Model {
+            query.limit.get_or_insert(CHANGES_OF_MODEL);
+        }
+        service.file_changes(&caller, query).await
     }
 }

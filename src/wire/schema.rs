@@ -31,7 +31,10 @@ pub fn brief(mut schema: Value) -> Map<String, Value> {
 /// Schema of the answer of a tool, as plain.
 #[must_use]
 pub fn output<T: JsonSchema>() -> Map<String, Value> {
-    inline::<T>(SchemaSettings::draft2020_12().for_serialize(), &for_models)
+    inline::<T>(SchemaSettings::draft2020_12().for_serialize(), &|members| {
+        require_no_null(members);
+        for_models(members);
+    })
 }
 
 /// Schema of a type whose members are the parameters of a path or a query. A parameter that may be
@@ -141,6 +144,23 @@ fn plain(members: &mut Map<String, Value>) {
         "default" => !value.is_null(),
         _ => true,
     });
+}
+
+/// Takes members that may be null out of those that are required: a tool leaves them out.
+fn require_no_null(members: &mut Map<String, Value>) {
+    let is_null = |form: &Value| form == "null" || form.get("type").is_some_and(|of| of == "null");
+    let admits_null = |schema: &Value| {
+        let forms = ["type", "anyOf"].into_iter().filter_map(|word| schema.get(word)?.as_array());
+        forms.flatten().any(is_null)
+    };
+    let properties = members.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let nullable = properties.filter(|(_, schema)| admits_null(schema)).map(|(name, _)| name);
+    let nullable: Vec<String> = nullable.cloned().collect();
+    let Some(Value::Array(required)) = members.get_mut("required") else { return };
+    required.retain(|name| !nullable.iter().any(|one| name == one));
+    if required.is_empty() {
+        members.shift_remove("required");
+    }
 }
 
 fn not_null(members: &mut Map<String, Value>) {

@@ -595,7 +595,7 @@ fn inspect_reports_the_whole_sessions_of_a_damaged_directory() {
             ("segment", "1 bad place") => bad += 1,
             ("journal", "what an earlier use left, or a torn write" | "zeros, never used") => {}
             ("spare", "the next file of the journal") => {}
-            ("store", "version 1") | ("flushed", "version 4") => {}
+            ("store", "version 1") | ("settled", "version 4") => {}
             other => panic!("{other:?} of {file}"),
         }
     }

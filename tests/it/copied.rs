@@ -71,7 +71,7 @@ fn an_interrupted_restore_is_no_store_and_is_repeated() {
     let from = place.path("copy").display().to_string();
     place.run(&["backup", "create", &from]).ok();
     // What a kill may leave: nothing but the mark, a part, and everything.
-    for left in [&[][..], &["flushed"], &["flushed", "journal"], &["flushed", "journal", "STORE"]] {
+    for left in [&[][..], &["settled"], &["settled", "journal"], &["settled", "journal", "STORE"]] {
         let name = format!("back{}", left.len());
         let back = place.path(&name);
         for path in left {

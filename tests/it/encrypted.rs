@@ -174,7 +174,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
                 sim.power_loss()
             }
             let files = tree(&sim);
-            let kinds = ["journal", "flushed", "segments", "keys", "STORE"];
+            let kinds = ["journal", "settled", "segments", "keys", "STORE"];
             kinds.iter().for_each(|kind| assert!(files.keys().any(|path| path.starts_with(kind))));
             for (path, bytes) in &files {
                 scanned += bytes.len();

@@ -1,5 +1,5 @@
-//! Listings, on every engine: which sessions are selected, in which order, page by page. It must not
-//! depend on how an engine finds them.
+//! Listings, on every engine: which sessions are selected, in which order, page by page. It must
+//! not depend on how an engine finds them.
 
 use sessionlog::{
     event::{Scope, SessionId, Timestamp},

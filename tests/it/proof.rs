@@ -133,7 +133,7 @@ fn lives_on_a_disk_that_breaks_add_up() {
         eprintln!("FAILED life {seed}: {said}");
     }
     assert_eq!(failed.len(), 0, "add these seeds to tests/proof/regressions");
-    let often = ["starting", "committing", "rotating", "settling", "sealing"];
+    let often = ["starting", "committing", "rotating", "flushing", "sealing"];
     // One life in a hundred: a sample may have none, and the test below has one.
     let seldom = seconds.map(|_| "recycling");
     let died = often.into_iter().chain(["naming what is settled", "expiring"]).chain(seldom);

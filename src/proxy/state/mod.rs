@@ -333,7 +333,7 @@ impl ProxyState {
     /// Records the server's name, from its answer to `initialize` or `server/discover`.
     fn learn_name(&self, message: &Message<'_>) {
         #[derive(serde::Deserialize)]
-        struct NamedFiles {
+        struct InitializeResult {
             #[serde(rename = "serverInfo")]
             info: Info,
         }
@@ -341,8 +341,9 @@ impl ProxyState {
         struct Info {
             name: String,
         }
-        let named =
-            message.result.and_then(|result| serde_json::from_str::<NamedFiles>(result.get()).ok());
+        let named = message
+            .result
+            .and_then(|result| serde_json::from_str::<InitializeResult>(result.get()).ok());
         if let Some(named) = named {
             self.tables().server.get_or_insert(named.info.name);
         }

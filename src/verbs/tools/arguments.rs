@@ -46,26 +46,23 @@ pub(super) fn judged<T: DeserializeOwned>(arguments: &str) -> ServiceResult<T> {
     let members: Map<String, Value> = serde_json::from_str(arguments)
         .map_err(|_| ServiceError::invalid("arguments", &error).action(LOOK))?;
     let members = &members;
-    let missing = || error.strip_prefix("missing field `")?.split('`').next();
-    if let Some(name) = missing().filter(|name| is_lacking::<T>(members, name)) {
-        return Err(ServiceError::invalid(name, MISSING).action(LOOK));
-    }
-    // The argument without which the complaint is another one is the one complained about.
-    let culprit = members.keys().find(|name| {
+    // The argument without which the complaint is another one is the one complained about; least of
+    // all one that must be given, whose absence is another complaint whatever is wrong.
+    let without = |name: &str| {
         let mut without = members.clone();
         // In their order: the complaint is about the first that does not fit.
-        without.shift_remove(*name);
-        !matches!(complaint::<T>(without), Some(other) if other == error)
-    });
+        without.shift_remove(name);
+        complaint::<T>(without)
+    };
+    let others = members.keys().map(|name| (name, without(name)));
+    let other: Vec<_> = others.filter(|(_, other)| other.as_ref() != Some(&error)).collect();
+    let is_needed = |name: &str, other: Option<&String>| {
+        other.is_some_and(|other| *other == format!("missing field `{name}`"))
+    };
+    let culprit = other.iter().find(|(name, other)| !is_needed(name, other.as_ref()));
+    let culprit = culprit.or(other.first()).map(|(name, _)| *name);
     let field = culprit.map_or("arguments", String::as_str);
     Err(ServiceError::invalid(field, &error).action(LOOK))
-}
-
-/// True if a tool's own argument is missing, not a member of one: with it the complaint is another.
-fn is_lacking<T: DeserializeOwned>(members: &Map<String, Value>, name: &str) -> bool {
-    let mut with = members.clone();
-    let lacking = with.insert(name.to_owned(), Value::Null).is_none();
-    lacking && !complaint::<T>(with).is_some_and(|error| error.starts_with("unknown field"))
 }
 
 /// The complaint about these arguments.

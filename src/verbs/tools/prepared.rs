@@ -82,8 +82,15 @@ impl Prepared {
             let of_call = |error| refused(ServiceError::invalid(&taken.name, error).action(LOOK));
             match taken.to {
                 To::Session => given.session = parsed(value).map_err(of_call)?,
+                To::Workspace if given.workspace.is_some() => {
+                    let problem = format!("{} is given twice, by two names", taken.name);
+                    return Err(ServiceError::invalid(&name, problem).action(LOOK));
+                }
                 To::Workspace => given.workspace = parsed(value).map_err(of_call)?,
                 To::Fence => given.fence = parsed(value).map_err(of_call)?,
+                To::RequestPart(RequestPart::Params) if !is_scalar(value) => {
+                    return Err(of_call(serde::de::Error::custom("a text is expected")));
+                }
                 To::RequestPart(part) => {
                     let value = match taken.is_point && !value.get().starts_with('"') {
                         true => Value::from(value.get()).to_string(),
@@ -148,7 +155,8 @@ impl Prepared {
         let mut all: IndexMap<String, Box<RawValue>> =
             bound.map(|(name, said)| (name.to_owned(), text(said))).collect();
         let answer = self.names.to_tool(answer);
-        all.extend(serde_json::from_str::<IndexMap<_, _>>(&answer).unwrap_or_default());
+        let own: IndexMap<_, _> = serde_json::from_str(&answer).expect("an answer is an object");
+        all.extend(own);
         for (name, said) in MARKS.into_iter().zip([TRUST, NOTICE]).filter(|_| self.is_marked) {
             all.entry(name.to_owned()).or_insert_with(|| text(said));
         }
@@ -223,6 +231,11 @@ fn with_texts(answer: Value, first: &[&str], last: &[&str]) -> Map<String, Value
         all.insert("required".to_owned(), Value::Array(required));
     }
     all
+}
+
+/// True for a text or a number, which a parameter of a path may be.
+fn is_scalar(value: &RawValue) -> bool {
+    value.get().starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
 }
 
 fn parsed<T: DeserializeOwned>(value: &RawValue) -> serde_json::Result<Option<T>> {

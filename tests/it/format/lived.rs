@@ -109,7 +109,7 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
         fs::write(fixture(NAME).join("expected.json"), text + "\n").unwrap();
     }
     let data = fixture(NAME).join("data");
-    for (path, bytes) in files(&data.join("flushed")) {
+    for (path, bytes) in files(&data.join("settled")) {
         assert_eq!(bytes[8], 4, "{}", path.display());
     }
     copy(&data, &home.path().join("data"));

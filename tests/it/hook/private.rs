@@ -224,6 +224,38 @@ fn an_excluded_directory_is_not_recorded_and_a_call_on_it_leaves_its_name_alone(
     assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
 }
 
+#[test]
+fn a_broken_call_on_an_excluded_path_or_with_a_named_secret_is_withheld_like_a_whole_one() {
+    let place = Place::new();
+    let config = place.path("").join(".config/sessionlog");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("sessionlog.toml"), "exclude = [\"~/secret\"]\n").unwrap();
+    let path = place.path("secret/a");
+    let call = |id: &str, input: Value| {
+        let call = json!({ "tool_name": "Write", "tool_use_id": id, "tool_input": input });
+        claude("PreToolUse", &call).to_string()
+    };
+    let send = |text: &str| {
+        let mut command = place.command(&["hook", "--hook-wait", super::PATIENT]);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        assert_eq!(ran(child).code, 0, "{text}");
+    };
+    let excluded = call("t0", json!({ "file_path": path, "content": "aardvark-1" }));
+    let secret = call("t1", json!({ "headers": { "authorization": "k9f2-77ab-aardvark" } }));
+    for (whole, broken) in [
+        (&excluded, "\"aardvark-1\",}"),
+        (&excluded, "\"aardvark-1\",\"x\":1e999}"),
+        (&secret, "\"k9f2-77ab-aardvark\",}"),
+    ] {
+        let value = if *whole == excluded { "\"aardvark-1\"}" } else { "\"k9f2-77ab-aardvark\"}" };
+        assert!(whole.contains(value), "{whole}");
+        send(&whole.replacen(value, broken, 1));
+    }
+    assert!(place.events(SESSION).len() >= 2);
+    assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
+}
+
 /// The time as a line of a transcript has it.
 fn now_as_text() -> String {
     use sessionlog::env::{Clock as _, clock::SystemClock};

@@ -483,7 +483,7 @@ async fn the_changes_of_a_file_come_with_the_request_that_a_person_made_before()
             let data = found["data"].as_array().unwrap().iter();
             let row = |one: &Value| {
                 let change = &one["changes"][0];
-                (one["session"]["id"].clone(), change["position"].clone(), change["asked"].clone())
+                (one["session"].clone(), change["position"].clone(), change["asked"].clone())
             };
             data.map(row).collect()
         };

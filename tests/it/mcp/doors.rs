@@ -296,6 +296,7 @@ async fn annotations_say_what_a_call_does() {
             "add_sources" => json!({"sources": [{"url": "https://a.org"}]}),
             "emit_event" => json!({"event": {"type": "user.message", "content": "hi"}}),
             "fork_session" => json!({"at": "end"}),
+            "find_file_changes" => json!({"file": "/w/a.rs"}),
             "memory_search" => json!({"query": "wall"}),
             "memory_insert" => json!({"text": "It is high", "kind": "semantic"}),
             "memory_page" => json!({"direction": "out"}),

@@ -157,7 +157,9 @@ proptest! {
         prop_assert_eq!(merge(&twice, &all), whole.clone(), "what two parts hold is there once");
         let one = [Part::read(&whole).unwrap()];
         for text in ["ledger harbour walnut", "pepper -saddle", "+thimble violin", "l*"] {
-            let of = |parts: &[Part<'_>]| rank(parts, &query(text), &all, HitOrder::Score, 1_000).hits;
+            let of = |parts: &[Part<'_>]| {
+                rank(parts, &query(text), &all, HitOrder::Score, 1_000).hits
+            };
             prop_assert_eq!(of(&parts), of(&one), "{}", text);
             prop_assert_eq!(of(&twice), of(&one), "{}", text);
         }

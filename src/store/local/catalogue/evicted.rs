@@ -10,7 +10,7 @@ use std::{
 
 use crate::{event::SessionId, log::Packed};
 
-/// Resting sessions. Both orders share the bytes of an entry.
+/// Evicted sessions, by name and by workspace. Both orders share the bytes of an entry.
 #[derive(Default)]
 pub(super) struct Evicted {
     by_name: BTreeSet<PackedByName>,

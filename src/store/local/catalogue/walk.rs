@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{super::session::Session, Catalogue, sessions::Sessions, unpacked};
 use crate::{
-    event::{Scope, SessionId, Timestamp},
+    event::{Scope, SessionId, Timestamp, limits},
     log::{Entry, Packed},
     store::{Filling, Listed, Listing, Place},
 };
@@ -14,6 +14,8 @@ use crate::{
 const SLICE: usize = 1_000;
 /// Sessions whose whole record is read before.
 const SLICE_WHOLE: usize = 200;
+/// Places of sessions that a listing holds at once.
+const PLACES_MAX: usize = limits::LISTED_LOOKS_MAX + 1;
 
 /// A walk over the sessions of a scope, or over those in use and the evicted ones of a workspace.
 /// One that is loaded meanwhile may come twice; each comes.
@@ -91,22 +93,29 @@ impl Sessions {
 
     /// A page of a scope's sessions: one walk finds the places of those that may be on it, then
     /// their records are looked at in order.
+    /// A listing that selects from all sessions takes a walk for each [`PLACES_MAX`] of them, so
+    /// that their places need bounded memory.
     pub(crate) async fn list(&self, scope: &Scope, listing: &Listing) -> Listed {
-        let places = self.places(scope, listing).await;
-        let mut filling = Filling::new(listing);
-        for slice in places.chunks(SLICE_WHOLE) {
-            let more = add_to_page(&self.catalogue(), scope, slice, &mut filling);
-            if !more {
-                break;
+        let (mut filling, mut after) = (Filling::new(listing), None);
+        loop {
+            let places = self.places(scope, listing, after.as_ref()).await;
+            for slice in places.chunks(SLICE_WHOLE) {
+                let more = add_to_page(&self.catalogue(), scope, slice, &mut filling);
+                if !more {
+                    return filling.page();
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
+            if places.len() < PLACES_MAX {
+                return filling.page();
+            }
+            after = places.into_iter().next_back();
         }
-        filling.page()
     }
 
-    /// The first places of a page, and the one behind them.
-    async fn places(&self, scope: &Scope, listing: &Listing) -> Vec<Place> {
-        let most = listing.looks_max().saturating_add(1);
+    /// The first places of a page after a place, and the one behind them; at most [`PLACES_MAX`].
+    async fn places(&self, scope: &Scope, listing: &Listing, after: Option<&Place>) -> Vec<Place> {
+        let most = listing.looks_max().saturating_add(1).min(PLACES_MAX);
         let order =
             |a: &Place, b: &Place| listing.looking_order((a.0, a.1.as_str()), (b.0, b.1.as_str()));
         let mut places: Vec<Place> = Vec::new();
@@ -115,7 +124,7 @@ impl Sessions {
         let mut walk = Walk::new(self, scope, listing.workspace.as_deref());
         loop {
             let more = walk.slice(SLICE, &mut |met| {
-                let place = met.place(listing, last.as_ref());
+                let place = met.place(listing, after, last.as_ref());
                 places.extend(place);
             });
             if !more || places.len() >= most.saturating_mul(2).max(SLICE) {
@@ -137,13 +146,21 @@ impl Sessions {
 }
 
 impl Met<'_> {
-    /// Its place, if it belongs on a page that ends at `last` at the latest.
-    fn place(&self, listing: &Listing, last: Option<&Place>) -> Option<Place> {
+    /// Its place, if it belongs on a page that begins behind `after` and ends at `last` at the
+    /// latest.
+    fn place(
+        &self,
+        listing: &Listing,
+        after: Option<&Place>,
+        last: Option<&Place>,
+    ) -> Option<Place> {
         let place = |at: Timestamp, id: &str, workspace: Option<&str>, archived: bool| {
-            let beyond = last.is_some_and(|(end, last)| {
+            let is_behind = |(end, last): &Place| {
                 listing.looking_order((at, id), (*end, last.as_str())).is_gt()
-            });
-            !beyond && listing.takes(at, id, workspace, archived)
+            };
+            after.is_none_or(is_behind)
+                && !last.is_some_and(is_behind)
+                && listing.takes(at, id, workspace, archived)
         };
         match self {
             Met::Evicted(packed) => {
