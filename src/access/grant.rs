@@ -1,19 +1,19 @@
-//! Grants of a credential: five scopes, each a bit. It must not know a route.
+//! Grants of a credential: five scopes, each a bit. It must not depend on routes.
 
 use std::fmt;
 
-/// One thing a credential may allow; clients know it as a scope of their token.
+/// One kind of operation that a credential allows; clients know it as a scope of their token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// Reading sessions and listing them.
+    /// Read and list sessions.
     Read,
-    /// Creating sessions, appending, changing a session's title and metadata.
+    /// Create sessions, append, change a session's title and metadata.
     Write,
-    /// Deleting, erasing and redacting.
+    /// Delete, erase and redact.
     Delete,
-    /// The tenant's affairs: holds, retention, verification, repair, the audit log.
+    /// Administration of a tenant: holds, retention, verification, repair, the audit log.
     Admin,
-    /// The server's affairs, of all tenants together: metrics, reports, the owner.
+    /// Administration of the server for all tenants: metrics, reports, the owner.
     Operator,
 }
 
@@ -21,7 +21,7 @@ impl Grant {
     /// Every grant.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Delete, Self::Admin, Self::Operator];
 
-    /// Its name in tokens and messages.
+    /// Returns its name in tokens and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Grant {
         }
     }
 
-    /// The grant of that name.
+    /// Parses the name of a grant.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|grant| grant.as_str() == name)
@@ -45,18 +45,18 @@ impl Grant {
 pub struct Grants(u8);
 
 impl Grants {
-    /// All of them.
+    /// The set of every grant.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// True if the grant is in the set. `Admin` of a tenant implies read, write and delete there;
-    /// what concerns all tenants needs a grant of its own.
+    /// Returns true if the set has the grant. `Admin` of a tenant implies read, write and delete in
+    /// it; operations on all tenants require `Operator`.
     #[must_use]
     pub fn has(self, grant: Grant) -> bool {
         let named = |grant: Grant| self.0 & 1 << grant as u8 != 0;
         named(grant) || grant != Grant::Operator && named(Grant::Admin)
     }
 
-    /// The set with one more.
+    /// Returns the set with the grant added.
     #[must_use]
     pub fn with_grant(self, grant: Grant) -> Self {
         Self(self.0 | 1 << grant as u8)

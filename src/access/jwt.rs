@@ -26,7 +26,7 @@ pub struct JwtRules {
     pub keys: PathBuf,
     /// The issuer it must name (`iss`).
     pub issuer: String,
-    /// The audience it must name (`aud`), alone or in a list.
+    /// The audience it must name (`aud`), as the only value or in a list.
     pub audience: String,
     /// The claim that names the tenant.
     pub tenant_claim: String,
@@ -40,7 +40,7 @@ pub(super) struct Claims {
     pub(super) grants: Grants,
 }
 
-/// The rules, and the keys of the file as it is now.
+/// The rules, and the current keys of the file.
 pub(super) struct Jwt {
     rules: JwtRules,
     keys: Watched<Vec<JwtKey>>,
@@ -72,7 +72,7 @@ struct JwtKey {
 
 enum Public {
     Ed25519(Vec<u8>),
-    /// The point, uncompressed.
+    /// The public point, uncompressed.
     P256(Vec<u8>),
     Rsa {
         modulus: Vec<u8>,
@@ -103,16 +103,17 @@ impl Jwt {
         Ok(Self { rules, keys })
     }
 
-    /// The claims of a token that is accepted at `now`, else a sentence for its bearer.
+    /// Returns the claims of a token that is valid at `now`, else an error text for its bearer.
     pub(super) fn check(&self, token: &str, now: Timestamp) -> Result<Claims, &'static str> {
         let keys = self.keys.current().ok_or("the keys of this server cannot be read now")?;
-        let claims = verified(&keys, token).ok_or("it is not signed by a key of this server's")?;
+        let claims =
+            verify_token(&keys, token).ok_or("it is not signed by a key of this server's")?;
         self.rules.check(&claims, now)
     }
 }
 
-/// The claims of a token that one of the keys signed; none of a token with critical extensions.
-fn verified(keys: &[JwtKey], token: &str) -> Option<Map<String, Value>> {
+/// Returns the claims if one of the keys signed the token and it has no critical extensions.
+fn verify_token(keys: &[JwtKey], token: &str) -> Option<Map<String, Value>> {
     let (signed, signature) = token.rsplit_once('.')?;
     let (header, payload) = signed.split_once('.')?;
     if payload.contains('.') {
@@ -181,8 +182,8 @@ impl JwtRules {
     }
 }
 
-/// The grants that a token names, in `scope` with blanks between or in the list `scopes`; other
-/// names are skipped.
+/// Returns the grants that a token names, in `scope` separated by spaces or in the list `scopes`;
+/// unknown names are skipped.
 fn grants(claims: &Map<String, Value>) -> Grants {
     let words = claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ');
     let list = claims.get("scopes").and_then(Value::as_array).into_iter().flatten();
@@ -233,7 +234,7 @@ fn key(jwk: &Map<String, Value>) -> Result<JwtKey, String> {
     Ok(JwtKey { id, algorithm, public })
 }
 
-/// The bytes of a text in the URL-safe alphabet without padding; other spellings are refused.
+/// Decodes base64url without padding; rejects every non-canonical encoding.
 fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_URL_SAFE_NO_PAD.decode(text).ok()
 }
@@ -260,7 +261,7 @@ mod tests {
         qPP3-Kg6NU1Q";
 
     #[test]
-    fn a_text_that_is_not_the_canonical_encoding_of_its_bytes_is_refused() {
+    fn a_non_canonical_base64url_text_is_rejected() {
         for (text, bytes) in
             [("", &b""[..]), ("Zg", b"f"), ("Zm8", b"fo"), ("Zm9v", b"foo"), ("-_8", &[0xfb, 0xff])]
         {
@@ -271,22 +272,22 @@ mod tests {
         }
     }
 
-    /// RFC 7515, A.2 and A.3.
+    /// Test vectors of RFC 7515, A.2 and A.3.
     #[test]
-    fn signatures_of_the_standard_are_accepted_and_changed_ones_refused() {
+    fn rfc_7515_signatures_are_accepted_and_altered_ones_rejected() {
         let plain = |text: &str| text.replace(['\\', '\n', ' '], "");
         let keys = keys(format!(r#"{{"keys":[{},{}]}}"#, plain(RSA), plain(EC)).as_bytes())
             .expect("both are public keys");
         for (head, signature) in [("eyJhbGciOiJSUzI1NiJ9", BY_RSA), ("eyJhbGciOiJFUzI1NiJ9", BY_EC)]
         {
             let token = format!("{head}.{CLAIMS}.{signature}");
-            let claims = verified(&keys, &token).expect("it is the standard's");
+            let claims = verify_token(&keys, &token).expect("it is the standard's");
             assert_eq!(claims.get("iss").and_then(Value::as_str), Some("joe"));
             for at in head.len() + 1..token.len() {
                 let mut changed = token.clone().into_bytes();
                 changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
                 let changed = String::from_utf8(changed).expect("it is ASCII");
-                assert!(verified(&keys, &changed).is_none(), "{at}");
+                assert!(verify_token(&keys, &changed).is_none(), "{at}");
             }
         }
     }

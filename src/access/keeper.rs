@@ -1,4 +1,4 @@
-//! Authentication: a credential in, a principal or a refusal out. It must not tell an
+//! Authentication: takes a credential, returns a principal or a refusal. It must not reveal to an
 //! unauthenticated caller more than that the credential is not valid.
 
 use std::{
@@ -25,9 +25,9 @@ use crate::{
     event::{TenantId, Timestamp},
 };
 
-/// Bytes of a credential.
+/// Maximum bytes of a credential.
 const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
-/// Changes of tokens that wait to be noted.
+/// Maximum number of token changes that are queued for the audit log.
 const CHANGES_MAX: usize = 1_000;
 
 /// Options for checking credentials.
@@ -46,11 +46,11 @@ pub struct AccessOptions {
 pub struct Denied {
     /// The error text for the client.
     pub problem: &'static str,
-    /// The tenant and id of a token that is not valid any more.
+    /// The tenant and id of a token that has expired or was revoked.
     pub known: Option<(Arc<Tenant>, Arc<str>)>,
 }
 
-/// Change of a token since the file was read before.
+/// Change of a token since the previous read of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenChange {
     /// Its tenant.
@@ -61,7 +61,7 @@ pub struct TokenChange {
     pub change: &'static str,
 }
 
-/// Credentials that are accepted.
+/// Checks credentials against the token file and the JWT rules.
 pub struct Access {
     tokens: Option<Watched<Table>>,
     jwt: Option<Jwt>,
@@ -69,7 +69,7 @@ pub struct Access {
     clock: Arc<dyn Clock>,
 }
 
-/// Tenants that were seen, for as long as the process lives: what they use is counted there.
+/// Tenants with requests so far, kept until the process ends: their usage is counted here.
 struct Tenants {
     limits: PerTenant<Limits>,
     by_id: RwLock<HashMap<TenantId, Arc<Tenant>>>,
@@ -90,7 +90,7 @@ struct TokenEntry {
 }
 
 impl Access {
-    /// Reads what there is.
+    /// Reads the token file and the key file that the options name.
     ///
     /// # Errors
     /// The file that cannot be used.
@@ -108,7 +108,7 @@ impl Access {
                 let table = table(&records, &tenants);
                 let table = table.map_err(|problem| Unusable::new(&file, problem))?;
                 if let Some(before) = before {
-                    tenants.note(before, &table);
+                    tenants.queue_changes(before, &table);
                 }
                 Ok(table)
             });
@@ -128,7 +128,7 @@ impl Access {
             return Err(stranger("the credential is longer than any is"));
         }
         if token::is_one(credential) {
-            return self.of_token(credential);
+            return self.authenticate_token(credential);
         }
         let Some(jwt) = &self.jwt else { return Err(stranger(NOT_VALID)) };
         let claims = jwt.check(credential, self.clock.now()).map_err(stranger)?;
@@ -138,14 +138,14 @@ impl Access {
         Ok(Arc::new(Principal { scope, grants, name: name.into(), tenant, is_audited: true }))
     }
 
-    fn of_token(&self, credential: &str) -> Result<Arc<Principal>, Denied> {
+    fn authenticate_token(&self, credential: &str) -> Result<Arc<Principal>, Denied> {
         let stranger = || Denied { problem: NOT_VALID, known: None };
         let Some(tokens) = &self.tokens else { return Err(stranger()) };
         let table = tokens.current().ok_or(Denied {
             problem: "the tokens of this server cannot be read now",
             known: None,
         })?;
-        // Hashed whether its name is known or not, so that both take the same time.
+        // Hashed even if the id is unknown, so that both cases take the same time.
         let hash = TokenHash::new(credential);
         let entry = token::name_of(credential).and_then(|name| table.by_id.get(name));
         let Some(entry) = entry.filter(|entry| entry.hash == hash) else { return Err(stranger()) };
@@ -191,7 +191,7 @@ impl Tenants {
         self.changes.lock()
     }
 
-    fn note(&self, before: &Table, now: &Table) {
+    fn queue_changes(&self, before: &Table, now: &Table) {
         let mut changes = self.changes();
         let mut add = |entry: &TokenEntry, id: &String, change| {
             if changes.len() < CHANGES_MAX {
@@ -203,7 +203,7 @@ impl Tenants {
             match before.by_id.get(id) {
                 None => add(entry, id, "created"),
                 Some(old) if entry.revoked && !old.revoked => add(entry, id, "revoked"),
-                Some(old) if old.is_as(entry) => {}
+                Some(old) if old.is_same_as(entry) => {}
                 Some(_) => add(entry, id, "changed"),
             }
         }
@@ -216,7 +216,7 @@ impl Tenants {
 }
 
 impl TokenEntry {
-    fn is_as(&self, other: &Self) -> bool {
+    fn is_same_as(&self, other: &Self) -> bool {
         let rights = |entry: &Self| (entry.hash, entry.expires_at, entry.revoked);
         rights(self) == rights(other)
             && self.principal.scope == other.principal.scope

@@ -1,4 +1,4 @@
-//! The authenticated caller of a request. It must not hold a secret.
+//! The authenticated caller of a request. It must not hold a credential.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const RESERVED: &str = "sessionlog.";
 /// An authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    /// The scope it acts in.
+    /// Its scope.
     pub scope: Scope,
     /// Its grants.
     pub grants: Grants,
@@ -21,17 +21,17 @@ pub struct Principal {
     pub name: Arc<str>,
     /// Current usage of the server by its tenant.
     pub tenant: Arc<Tenant>,
-    /// True if its rulings and deletions go into the audit log: the server knows credentials.
+    /// True if its administrative and destructive requests are audited: the server has credentials.
     pub is_audited: bool,
 }
 
-/// The grant that the principal is missing.
+/// The missing grant of a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this credential lacks the scope {}", .0.as_str())]
 pub struct Lacking(pub Grant);
 
 impl Principal {
-    /// The user of this machine, with every grant.
+    /// Returns the user of this machine, with every grant.
     #[must_use]
     pub fn local() -> Self {
         let scope = Scope::local();
@@ -51,13 +51,13 @@ impl Principal {
     }
 }
 
-/// True if a user is the server's own.
+/// Returns true if a user is one of the server's own.
 #[must_use]
 pub fn is_reserved(user: &UserId) -> bool {
     user.as_str().starts_with(RESERVED)
 }
 
-/// The scope of a credential; `None` when a name is invalid or reserved.
+/// Returns the scope of a credential; `None` when a name is invalid or reserved.
 #[must_use]
 pub fn scope(tenant: &str, user: &str) -> Option<Scope> {
     let (tenant, user) = (TenantId::new(tenant).ok()?, UserId::new(user).ok()?);

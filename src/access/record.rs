@@ -32,11 +32,11 @@ struct TokenFile {
     tokens: Vec<TokenRecord>,
 }
 
-/// A token as the file has it.
+/// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRecord {
-    /// Its name, which is part of it.
+    /// Its id, which is also a part of the token text.
     pub id: String,
     /// Hash of the whole token.
     hash: String,
@@ -46,17 +46,17 @@ pub struct TokenRecord {
     pub user: String,
     /// Its grants.
     pub scopes: Vec<String>,
-    /// Name a person gave it.
+    /// Label that the operator gave it.
     pub label: Option<String>,
-    /// When it was made.
+    /// Time of its creation.
     pub created_at: String,
-    /// When it expires.
+    /// Time of its expiry.
     pub expires_at: Option<String>,
-    /// When it was revoked.
+    /// Time of its revocation.
     pub revoked_at: Option<String>,
 }
 
-/// A record that was read, and found to make sense.
+/// A record that was parsed and validated.
 pub(super) struct Checked {
     pub(super) hash: TokenHash,
     pub(super) scope: Scope,
@@ -74,9 +74,9 @@ pub struct NewToken {
     pub user: String,
     /// Its grants.
     pub scopes: Vec<Grant>,
-    /// Name a person gave it.
+    /// Label that the operator gave it.
     pub label: Option<String>,
-    /// When it expires.
+    /// Time of its expiry.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -113,14 +113,14 @@ impl TokenRecord {
     }
 }
 
-/// Every token of a file.
+/// Lists every token of a file.
 ///
 /// # Errors
 /// The file cannot be used.
 pub fn list(path: &Path) -> Result<Vec<TokenRecord>, Unusable> {
     let bytes = watched::read(path, Privacy::Private, FILE_BYTES_MAX)?;
     let wrong = |problem: String| Unusable::new(path, problem);
-    // The error names the place in the text and leaves out the text, which may be secret.
+    // The error gives the offset in the text and omits the text, which may be secret.
     let read: Result<TokenFile, _> = serde_json::from_slice(&bytes);
     let document = read.map_err(|error| {
         let (line, column) = (error.line(), error.column());
@@ -197,7 +197,7 @@ pub fn create(
     Ok((token, record))
 }
 
-/// Revokes a token, by its id or by the beginning of the token that shows it. Twice is once.
+/// Revokes a token, by its id or by a prefix of the token that contains it. Idempotent.
 ///
 /// # Errors
 /// [`TokensError`]; the token is unchanged then.

@@ -15,15 +15,15 @@ use crate::event::TenantId;
 /// Limits of each tenant; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests under way at once.
+    /// Concurrent requests.
     pub requests_max: u32,
-    /// Streams, long polls, exports and append streams at once.
+    /// Concurrent streams, long polls, exports and append streams.
     pub readers_max: u32,
     /// Requests per second, on average; bursts of one second's worth are accepted.
     pub requests_per_second: u32,
 }
 
-/// Something that holds for every tenant, and otherwise for some.
+/// A setting with a default for all tenants and overrides for some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerTenant<T> {
     general: T,
@@ -37,41 +37,41 @@ impl<T> From<T> for PerTenant<T> {
 }
 
 impl<T> PerTenant<T> {
-    /// Lets something else hold for one.
+    /// Overrides the setting for one tenant.
     pub fn set(&mut self, tenant: TenantId, own: T) {
         self.own.insert(tenant, own);
     }
 
-    /// Value for a tenant.
+    /// Returns the value for a tenant.
     #[must_use]
     pub fn get(&self, tenant: &TenantId) -> &T {
         self.own.get(tenant).unwrap_or(&self.general)
     }
 }
 
-/// A tenant as the server sees it at work.
+/// Live counters of a tenant.
 #[derive(Debug)]
 pub struct Tenant {
     id: TenantId,
     limits: Limits,
     requests: AtomicU32,
     readers: AtomicU32,
-    /// When the last request would have come at the even pace, in nanoseconds of the interface's
+    /// Theoretical arrival time of the last request (GCRA), in nanoseconds of the interface's
     /// clock.
     paced: AtomicU64,
-    /// When the last refusal was written to the audit log, in seconds of the interface's clock,
-    /// plus one.
+    /// Time of the last refusal written to the audit log, in seconds of the interface's clock, plus
+    /// one.
     noted: AtomicU64,
 }
 
-/// Limit that is reached.
+/// An exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Too many requests are under way.
+    /// Too many concurrent requests.
     Requests(u32),
     /// Too many readers are connected.
     Readers(u32),
-    /// Too many requests; one is accepted after this time.
+    /// Too many requests per second; the next one is accepted after this time.
     Pace(u32, Duration),
 }
 
@@ -80,7 +80,7 @@ const NOTED_SECONDS: u64 = 10;
 const SECOND: u64 = 1_000_000_000;
 
 impl Tenant {
-    /// A tenant without requests so far.
+    /// Creates a tenant without requests so far.
     #[must_use]
     pub fn new(id: TenantId, limits: Limits) -> Self {
         let zero = AtomicU64::new;
@@ -88,7 +88,7 @@ impl Tenant {
         Self { id, limits, requests: none(0), readers: none(0), paced: zero(0), noted: zero(0) }
     }
 
-    /// Its name.
+    /// Returns its id.
     #[must_use]
     pub fn id(&self) -> &TenantId {
         &self.id
@@ -101,7 +101,7 @@ impl Tenant {
     pub fn enter(self: &Arc<Self>, now: Duration) -> Result<Option<Reading>, Full> {
         self.check_rate(now)?;
         let max = self.limits.requests_max;
-        match Reading::take(self, max, |tenant| &tenant.requests) {
+        match Reading::acquire(self, max, |tenant| &tenant.requests) {
             Some(held) => Ok(held),
             None => Err(Full::Requests(max)),
         }
@@ -113,10 +113,10 @@ impl Tenant {
     /// [`Full::Readers`].
     pub fn read(self: &Arc<Self>) -> Result<Option<Reading>, Full> {
         let max = self.limits.readers_max;
-        Reading::take(self, max, |tenant| &tenant.readers).ok_or(Full::Readers(max))
+        Reading::acquire(self, max, |tenant| &tenant.readers).ok_or(Full::Readers(max))
     }
 
-    /// Requests at an even pace, a second's worth ahead of it at most (GCRA).
+    /// Limits requests to an even rate with a burst of one second (GCRA).
     fn check_rate(&self, now: Duration) -> Result<(), Full> {
         let rate = self.limits.requests_per_second;
         if rate == 0 {
@@ -137,7 +137,7 @@ impl Tenant {
         }
     }
 
-    /// True if a refusal is to be noted now: a flood of them must not fill the audit log.
+    /// Returns true if a refusal is to be audited now: a flood of them must not fill the audit log.
     pub fn notes(&self, now: Duration) -> bool {
         let now = now.as_secs() + 1;
         let due = |last: u64| (last == 0 || now >= last + NOTED_SECONDS).then_some(now);
@@ -153,9 +153,9 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// `None` at the limit; an inner `None` without a limit.
+    /// Returns `None` at the limit, and an inner `None` if there is no limit.
     #[expect(clippy::option_option, reason = "no place and no count are different answers")]
-    fn take(
+    fn acquire(
         tenant: &Arc<Tenant>,
         max: u32,
         counter: fn(&Tenant) -> &AtomicU32,

@@ -31,18 +31,18 @@ impl Certificates {
     /// The file and its problem.
     pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, Unusable> {
         let paths = vec![certificate.clone(), key.clone()];
-        let make = Box::new(move |_: Option<&Arc<_>>| load(&certificate, &key));
+        let make = Box::new(move |_: Option<&Arc<_>>| load_certificates(&certificate, &key));
         Ok(Self { watched: Watched::open(paths, true, make)? })
     }
 
-    /// Configuration for the next connection.
+    /// Returns the configuration for the next connection.
     #[must_use]
     pub fn current(&self) -> Option<Arc<ServerConfig>> {
         self.watched.current()
     }
 }
 
-fn load(certificate: &Path, key: &Path) -> Result<ServerConfig, Unusable> {
+fn load_certificates(certificate: &Path, key: &Path) -> Result<ServerConfig, Unusable> {
     let chain = watched::read(certificate, Privacy::Readable, FILE_BYTES_MAX)?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<_, _>>()

@@ -1,5 +1,5 @@
-//! A token: `sl_` + 8 characters that name it + `_` + 32 random characters + 4 of a checksum that
-//! catches typing errors. It must not keep the secret: what is stored is a hash.
+//! A token: `sl_` + an id of 8 characters + `_` + 32 random characters + 4 of a checksum that
+//! catches typing errors. It must not keep the secret: only its hash is stored.
 //!
 //! ```text
 //! sl_5kq0v7rz_3m9w…………………………8d2tq
@@ -12,7 +12,7 @@ const MARK: &str = "sl_";
 const NAME_CHARS: usize = 8;
 const SECRET_CHARS: usize = 32;
 const CHECK_CHARS: usize = 4;
-/// Digits and small letters without those that look like others.
+/// Digits and lower-case letters, without those that are easily confused.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// The stored hash of a token. Compared in constant time.
@@ -20,7 +20,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub(super) struct TokenHash(blake3::Hash);
 
 impl TokenHash {
-    /// The hash of a whole token.
+    /// Hashes a whole token.
     pub(super) fn new(token: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 token");
         hasher.update(token.as_bytes());
@@ -36,38 +36,38 @@ impl TokenHash {
     }
 }
 
-/// True if a credential has the form of a token.
+/// Returns true if a credential has the form of a token.
 pub(super) fn is_one(credential: &str) -> bool {
     credential.starts_with(MARK)
 }
 
-/// The name of a well-formed token; `None` for anything else.
+/// Returns the id of a well-formed token; `None` for any other text.
 pub(super) fn name_of(token: &str) -> Option<&str> {
     let (name, rest) = token.strip_prefix(MARK)?.split_once('_')?;
     let fits = name.len() == NAME_CHARS && rest.len() == SECRET_CHARS + CHECK_CHARS;
     let (body, check) = token.split_at_checked(token.len().checked_sub(CHECK_CHARS)?)?;
     let plain = token.bytes().all(|byte| byte == b'_' || ALPHABET.contains(&byte) || byte == b'l');
-    (fits && plain && checked(body) == check).then_some(name)
+    (fits && plain && with_checksum(body) == check).then_some(name)
 }
 
-/// A new token, and its name.
+/// Creates a token; returns it and its id.
 pub(super) fn mint(entropy: &dyn Entropy) -> (String, String) {
     let mut random = [0; 25];
     entropy.fill_secret(&mut random);
     let (name, secret) = random.split_at(5);
-    let (name, secret) = (text(name), text(secret));
+    let (name, secret) = (encode(name), encode(secret));
     let body = format!("{MARK}{name}_{secret}");
-    let token = format!("{body}{}", checked(&body));
+    let token = format!("{body}{}", with_checksum(&body));
     (token, name)
 }
 
-fn checked(body: &str) -> String {
+fn with_checksum(body: &str) -> String {
     let hash = blake3::derive_key("sessionlog v1 token check", body.as_bytes());
-    text(hash.get(..5).unwrap_or_default()).chars().take(CHECK_CHARS).collect()
+    encode(hash.get(..5).unwrap_or_default()).chars().take(CHECK_CHARS).collect()
 }
 
-/// Five bits a character, from the front.
-fn text(bytes: &[u8]) -> String {
+/// Encodes five bits as one character, most significant bits first.
+fn encode(bytes: &[u8]) -> String {
     let bit = |at: usize| bytes.get(at / 8).map_or(0, |byte| byte >> (7 - at % 8) & 1);
     let symbol = |at: usize| (at..at + 5).fold(0, |value, at| value << 1 | usize::from(bit(at)));
     let symbols = (0..bytes.len() * 8 / 5).map(|number| symbol(number * 5));
@@ -80,7 +80,7 @@ mod tests {
     use crate::env::entropy::SystemEntropy;
 
     #[test]
-    fn a_token_is_read_back_and_a_mistyped_one_is_refused() {
+    fn a_minted_token_parses_and_a_mistyped_one_is_rejected() {
         let (token, name) = mint(&SystemEntropy);
         assert_eq!((token.len(), name_of(&token)), (48, Some(&*name)));
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
 
     #[cfg(feature = "http")]
     #[test]
-    fn a_token_without_its_secret_is_refused() {
+    fn a_token_with_a_wrong_secret_is_rejected() {
         use crate::access::{Access, AccessOptions, Grant, NewToken, create};
         let home = tempfile::tempdir().expect("a temporary directory");
         let path = home.path().join("tokens.json");
@@ -119,10 +119,10 @@ mod tests {
         let access = Access::open(options, clock).expect("opened");
         assert_eq!(&*access.authenticate(&token).expect("let in").name, &*record.id);
         for _ in 0..100 {
-            // Well-formed, and its name is known: only the secret differs.
+            // Well-formed with a known id: only the secret differs.
             let (other, name) = mint(&SystemEntropy);
             let body = other[..other.len() - CHECK_CHARS].replace(&name, &record.id);
-            let forged = format!("{body}{}", checked(&body));
+            let forged = format!("{body}{}", with_checksum(&body));
             assert_eq!(name_of(&forged), Some(&*record.id));
             let refused = access.authenticate(&forged).expect_err("refused");
             assert_eq!(refused.problem, "the credential is not valid");

@@ -14,7 +14,7 @@ use crate::env::{
     sync::Mutex,
 };
 
-/// A file that cannot be used, and why.
+/// A file that cannot be used, and the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct Unusable {
@@ -30,7 +30,7 @@ impl Unusable {
     }
 }
 
-/// Users besides the owner who may have rights on a file.
+/// Rights that users other than the owner may have on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privacy {
     /// None: the file holds secrets, or decides which credentials are accepted.
@@ -57,10 +57,10 @@ pub(super) fn read(path: &Path, privacy: Privacy, bytes_max: u64) -> Result<Vec<
     files::read(path, bytes_max).map_err(|error| wrong(error.to_string()))
 }
 
-/// Makes a value of what the files hold, and of the value before.
+/// Builds the value from the content of the files and the previous value.
 type Make<T> = Box<dyn Fn(Option<&Arc<T>>) -> Result<T, Unusable> + Send + Sync>;
 
-/// A value made of files.
+/// A value built from files.
 pub(super) struct Watched<T> {
     paths: Vec<PathBuf>,
     make: Make<T>,
@@ -88,16 +88,16 @@ impl<T> Watched<T> {
         Ok(Self { paths, make, lenient, seen, making: Mutex::from(()) })
     }
 
-    /// The value of the files; `None` while they cannot be used.
+    /// Returns the current value; `None` while the files cannot be used.
     pub(super) fn current(&self) -> Option<Arc<T>> {
         let seen = self.seen.load();
         if seen.identities == identities(&self.paths) {
             return seen.value.clone();
         }
-        self.make_again()
+        self.rebuild()
     }
 
-    fn make_again(&self) -> Option<Arc<T>> {
+    fn rebuild(&self) -> Option<Arc<T>> {
         let _one_at_a_time = self.making.lock();
         let seen = self.seen.load_full();
         // Taken before the files are read: a change in between is detected at the next use.

@@ -1,5 +1,5 @@
-//! Calls of declared verbs: the request is made from the declaration, the answer is read as the
-//! type it names. It must not know a verb.
+//! Calls of declared verbs: the request is built from the declaration, the answer is parsed as its
+//! type. It must not depend on a particular verb.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use super::{Client, ClientError, HttpAnswer, Request, path_part};
 use crate::verbs::{Asks, Method as Declared, PathParams as _, Verb, Written, write_query};
 
 impl Request {
-    /// A call of a verb, for a caller that adds headers to it.
+    /// Builds the request of a verb, for a caller that adds headers to it.
     ///
     /// # Panics
     /// When the body of the verb is not JSON.
@@ -43,7 +43,7 @@ impl Client {
     /// Calls a verb.
     ///
     /// # Errors
-    /// [`ClientError`]; [`ClientError::Foreign`] for an answer that is not the verb's.
+    /// [`ClientError`]; [`ClientError::Foreign`] for an answer that does not parse.
     pub async fn call<V: Verb>(
         &self,
         params: &V::Params,
@@ -53,7 +53,7 @@ impl Client {
         self.ask::<V>(Request::from_verb::<V>(params, query, body)).await
     }
 
-    /// Sends a [call](Request::from_verb) of a verb.
+    /// Sends a [request](Request::from_verb) of a verb, and parses its answer.
     ///
     /// # Errors
     /// Those of [`Self::call`].
@@ -62,7 +62,7 @@ impl Client {
         self.read::<V>(&answer)
     }
 
-    /// The same for a caller that wants the answer's text: it can be read as the verb's.
+    /// Sends a request of a verb, checks that its answer parses, and returns the answer's text.
     ///
     /// # Errors
     /// Those of [`Self::call`].
@@ -73,22 +73,22 @@ impl Client {
 
     fn read<V: Verb>(&self, answer: &HttpAnswer) -> Result<V::Answer, ClientError> {
         let read = serde_json::from_slice(&answer.body);
-        read.map_err(|error| self.unreadable(V::ROUTE.id, &error))
+        read.map_err(|error| self.unreadable_answer(V::ROUTE.id, &error))
     }
 
-    /// Reads an answer that is text.
+    /// Parses an answer that is text.
     ///
     /// # Errors
-    /// [`ClientError::Foreign`] for a text that does not have the shape.
+    /// [`ClientError::Foreign`] for a text that does not parse.
     pub fn shape<V, T>(&self, answer: &Written<T>) -> Result<T, ClientError>
     where
         V: Verb<Answer = Written<T>>,
         T: DeserializeOwned,
     {
-        answer.read().map_err(|error| self.unreadable(V::ROUTE.id, &error))
+        answer.read().map_err(|error| self.unreadable_answer(V::ROUTE.id, &error))
     }
 
-    fn unreadable(&self, call: &str, error: &serde_json::Error) -> ClientError {
+    fn unreadable_answer(&self, call: &str, error: &serde_json::Error) -> ClientError {
         let reason = format!("its answer to {call} cannot be read ({error})");
         ClientError::Foreign { address: self.address(), reason }
     }

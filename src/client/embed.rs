@@ -1,6 +1,6 @@
-//! An embedder behind a URL: texts go to a server with OpenAI's `/v1/embeddings`, vectors come
-//! back. It follows no redirect, and takes no text that the rules of secrets have not judged. It
-//! must not decide what is sent, repeat a call, or name the address or the key in an error.
+//! A client of an embedder behind a URL: sends texts to a server with OpenAI's `/v1/embeddings`,
+//! and returns vectors. It follows no redirect, and accepts only texts masked by the secret rules.
+//! It must not choose texts, repeat a call, or put the address or the key into an error.
 
 use std::{fmt, time::Duration};
 
@@ -16,24 +16,24 @@ use crate::{
     verbs::embedding::{EmbedError, Embedder},
 };
 
-/// Bytes of an answer for each number of each vector at most, and beside them.
+/// Most bytes of an answer: for each number of each vector, and for the rest.
 const NUMBER_BYTES: usize = 32;
 const ANSWER_BYTES: usize = 64 << 10;
-/// Numbers of a vector at most.
+/// Most numbers of a vector.
 const NUMBERS_MAX: usize = 8_192;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a text that is sent: models read no more of it.
+/// Most bytes of a text that are sent: models read no more of it.
 const TEXT_BYTES_MAX: usize = 8_000;
 
 /// Address and model of an embedder.
 pub struct EmbedderOptions {
-    /// The address of its embeddings, whole.
+    /// The full URL of its embeddings.
     pub url: Url,
     /// The model.
     pub model: String,
     /// The key, sent as a bearer token.
     pub key: Option<Zeroizing<String>>,
-    /// Numbers of a vector, when the model is asked for so many.
+    /// Numbers of a vector, if the request sets them.
     pub numbers: Option<usize>,
 }
 
@@ -71,13 +71,13 @@ impl fmt::Debug for HttpEmbedder {
 }
 
 impl HttpEmbedder {
-    /// An embedder; nothing is connected yet.
+    /// Creates an embedder without connecting.
     ///
     /// # Errors
-    /// [`ClientError::Setup`] when the machine has no means for a connection, or the key cannot be
-    /// sent.
+    /// [`ClientError::Setup`] if TLS cannot be set up on this machine, or the key is not a valid
+    /// header.
     pub fn new(options: EmbedderOptions) -> Result<Self, ClientError> {
-        // Asked for again it is as it was.
+        // An error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
         if let Some(key) = &options.key {
@@ -97,18 +97,18 @@ impl HttpEmbedder {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| ClientError::Setup(error.to_string()))?;
-        // Vectors of another model, or of another server's model of that name, are no like.
+        // Vectors of another model, or of another server's model of that name, are not comparable.
         let (server, path) = (options.url.origin().ascii_serialization(), options.url.path());
         let numbers = options.numbers.map_or(String::new(), |numbers| format!(" {numbers}"));
         let name = format!("{} {server}{path}{numbers}", options.model).replace('\n', " ");
         Ok(Self { http, name, options })
     }
 
-    async fn ask(&self, texts: Vec<Masked>) -> Result<Vec<Vec<f32>>, EmbedError> {
+    async fn request_vectors(&self, texts: Vec<Masked>) -> Result<Vec<Vec<f32>>, EmbedError> {
         fn fitting(text: &Masked) -> &str {
             let text = text.as_str();
             let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
-            // Servers refuse an empty text.
+            // Servers reject an empty text.
             if text.trim().is_empty() { "-" } else { text }
         }
         let texts: Vec<&str> = texts.iter().map(fitting).collect();
@@ -167,6 +167,6 @@ impl Embedder for HttpEmbedder {
     }
 
     fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
-        self.ask(texts).boxed()
+        self.request_vectors(texts).boxed()
     }
 }

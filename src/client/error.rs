@@ -1,10 +1,10 @@
-//! Failures between a front end and its owner or server, each with advice. It must not choose an
-//! exit code: interfaces do.
+//! Errors between a front end and its owner or server, each with advice. It must not choose an exit
+//! code: interfaces do.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Code of a refusal that does not say whether anything was done.
+/// Code of a refusal after which the outcome of the call is unknown.
 pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// Reason for which a call got no result.
@@ -31,7 +31,7 @@ pub enum ClientError {
         /// The data directory.
         data_dir: String,
     },
-    /// The owner was started and refused to work.
+    /// The owner was started and exited with a report.
     #[error("{}", .0.message)]
     OwnerNotStarted(Box<StartReport>),
     /// The owner of the data directory, or the server, does not answer.
@@ -45,15 +45,15 @@ pub enum ClientError {
         who: String,
         /// The data directory, or the server's address.
         address: String,
-        /// Time it was given.
+        /// The time limit, in seconds.
         seconds: u64,
-        /// True if it was given a call that changes something.
+        /// True if it received a call that changes something.
         in_doubt: bool,
     },
     /// No process answers, after every retry.
     #[error("no answer from {address}: {reason}")]
     Unreachable {
-        /// The address that was asked.
+        /// The address of the call.
         address: String,
         /// Error of the last attempt.
         reason: String,
@@ -61,39 +61,39 @@ pub enum ClientError {
     /// The other side does not speak this protocol.
     #[error("{address} answered with something that is not sessionlog's: {reason}")]
     Foreign {
-        /// The address that was asked.
+        /// The address of the call.
         address: String,
-        /// The finding.
+        /// The reason.
         reason: String,
     },
-    /// No client could be made.
+    /// The HTTP client could not be created.
     #[error("no connection can be made: {0}")]
     Setup(String),
 }
 
-/// Reason for which an owner did not start, as it said itself.
+/// Reason for which an owner did not start, as it reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartReport {
     /// One of the closed list of codes, or `owned`: another process owns the directory.
     pub code: String,
-    /// A sentence for a person.
+    /// A sentence for the user.
     pub message: String,
-    /// The exit code it ended with.
+    /// The exit code of the owner.
     pub exit: u8,
 }
 
-/// Code of a [`StartReport`] that means: another process owns the directory; connect to it.
+/// Code of a [`StartReport`] of an owner that found the directory owned: connect to that owner.
 pub(super) const OWNED: &str = "owned";
 
 impl StartReport {
-    /// The report of an owner that found another one.
+    /// Returns the report of an owner that found another one.
     #[must_use]
     pub fn owned() -> Self {
         let message = "another process owns this data directory".to_owned();
         Self { code: OWNED.to_owned(), message, exit: 1 }
     }
 
-    /// The line an owner reports with.
+    /// Returns the line of standard output that holds the report.
     ///
     /// # Panics
     /// Never: texts and numbers are JSON.
@@ -102,7 +102,7 @@ impl StartReport {
         serde_json::to_string(self).expect("texts and numbers are JSON")
     }
 
-    /// Reads that line; `None` when it is no such report.
+    /// Parses that line; `None` if it is not such a report.
     pub(super) fn read(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }
@@ -111,13 +111,13 @@ impl StartReport {
 /// Cause of a refused append: the part of it that must change before it can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The store, or the way to it: the same append may succeed later.
+    /// The store, or the connection to it: the same append may succeed later.
     Store,
     /// The caller: its credential or its quota.
     Caller,
-    /// The session, as it is now. Other sessions may be written to.
+    /// The session in its current state. Other sessions may be written to.
     Session,
-    /// The session, for good.
+    /// The session, permanently.
     Gone,
     /// One of the events: the others may be appended without it.
     Event,
@@ -125,21 +125,21 @@ pub enum Obstacle {
     Request,
 }
 
-/// An error answer, as it came.
+/// An error answer of the owner or server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
     /// One of the closed list of codes.
     pub code: String,
-    /// A sentence for a person.
+    /// A sentence for the user.
     pub message: String,
     /// The whole answer.
     pub body: Value,
 }
 
 impl Refusal {
-    /// Reads an error answer; `None` when it is not one of ours.
+    /// Parses an error answer; `None` if it is not in this protocol's format.
     pub(super) fn read(status: u16, bytes: &[u8]) -> Option<Self> {
         let body: Value = serde_json::from_slice(bytes).ok()?;
         let error = body.get("error")?;
@@ -147,7 +147,7 @@ impl Refusal {
         Some(Self { status, code: text("type")?, message: text("message")?, body })
     }
 
-    /// Says it in other words, and what to do instead when given; what is answered as JSON, too.
+    /// Replaces the message and, if given, the advice, also in the JSON body.
     pub fn reword(&mut self, message: String, action: Option<String>) {
         if let Some(error) = self.body.get_mut("error").and_then(Value::as_object_mut) {
             error.insert("message".to_owned(), Value::from(message.as_str()));
@@ -161,7 +161,7 @@ impl Refusal {
         self.message = message;
     }
 
-    /// Advice, when the answer has one.
+    /// Returns the advice, if the answer has one.
     #[must_use]
     pub fn action(&self) -> Option<&str> {
         self.body.get("error")?.get("recovery_hint")?.get("action")?.as_str()
@@ -169,7 +169,7 @@ impl Refusal {
 }
 
 impl ClientError {
-    /// One of the closed list of codes.
+    /// Returns one of the closed list of codes.
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
@@ -180,7 +180,7 @@ impl ClientError {
         }
     }
 
-    /// True if the same call may succeed later, unchanged.
+    /// Returns true if the same call may succeed later, unchanged.
     #[must_use]
     pub fn retryable(&self) -> bool {
         match self {
@@ -194,13 +194,13 @@ impl ClientError {
         }
     }
 
-    /// Reason for which an append failed with it.
+    /// Returns the obstacle of an append that failed with this error.
     #[must_use]
     pub fn obstacle(&self) -> Obstacle {
         let Self::Refused(refusal) = self else { return Obstacle::Store };
         match (refusal.status, &*refusal.code) {
             (_, "idempotency_conflict") | (400 | 413 | 422, _) => Obstacle::Event,
-            // A damaged session is repaired by a person.
+            // A damaged session blocks until an operator repairs it.
             (_, "lease_held" | "lease_lost") | (423, _) => Obstacle::Session,
             (410, _) => Obstacle::Gone,
             (429, _) if !self.retryable() => Obstacle::Caller,
@@ -211,7 +211,7 @@ impl ClientError {
         }
     }
 
-    /// The error as HTTP would answer it.
+    /// Returns the error in the form of an HTTP answer.
     #[must_use]
     pub fn to_json(&self) -> Value {
         if let Self::Refused(refusal) = self {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_obstacle_of_an_append_follows_from_the_status_and_the_code_of_the_refusal() {
+    fn status_and_code_of_a_refusal_determine_the_obstacle() {
         let refused = |status, code: &str, retryable: bool| {
             let hint = json!({ "retryable": retryable });
             let body = json!({ "error": { "recovery_hint": hint } });

@@ -1,10 +1,10 @@
-//! FRONT ENDS' WAY IN: HTTP to the owner of a data directory (over its socket, started on demand)
-//! or to a remote server. It must not know what a session or an event means, read the
-//! environment, or print.
+//! CLIENT OF FRONT ENDS: HTTP to the owner of a data directory (over its socket, started on demand)
+//! or to a remote server. It must not interpret a session or an event, read the environment, or
+//! print.
 //!
 //! Every call may be repeated safely: a call that changes something carries an idempotency key,
-//! minted here unless the caller gave one. So an owner that crashes, steps down or is replaced in
-//! the middle of a call costs the caller time, not an answer. Events are appended through the
+//! minted here unless the caller set one. So an owner that crashes, steps down or is replaced
+//! during a call costs the caller time, not an answer. Events are appended through the
 //! [`SessionWriter`].
 
 mod call;
@@ -38,10 +38,10 @@ pub use sse::{SseEvent, SseEvents};
 pub use tail::{AnswerStream, Tail, TailItem};
 pub use writer::{BatchParts, BatchRoom, FENCING_TOKEN, SessionWriter, WrittenBatch};
 
-/// Header that names a retry.
+/// Header with the key of a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// Variables with credentials of the store: no program that a front end starts gets them.
+/// Variables with credentials of the store: removed from programs that a front end starts.
 pub const CREDENTIALS: [&str; 3] =
     ["SESSIONLOG_TOKEN", "SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 
@@ -52,12 +52,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any long poll and any pause between heartbeats.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The server of a client.
+/// The owner or server of a client.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// The owner of a data directory on this machine.
     Owner(OwnerTarget),
-    /// A server.
+    /// A remote server.
     Server(Url),
 }
 
@@ -66,7 +66,7 @@ pub enum Target {
 pub struct Credentials {
     /// The credential, sent with every call.
     pub token: Option<String>,
-    /// Certificates to believe, in PEM, beside those the machine believes.
+    /// Trusted certificates in PEM, in addition to those of the machine.
     pub ca: Option<Vec<u8>>,
 }
 
@@ -78,7 +78,7 @@ impl Credentials {
             builder = builder.tls_certs_merge(certificates);
         }
         let Some(token) = self.token else { return Ok(builder) };
-        // What it says is not said again: it may be printed.
+        // The error omits the token: it may be printed.
         let wrong = |_| ClientError::Setup("the token is no credential".to_owned());
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(wrong)?;
         value.set_sensitive(true);
@@ -99,32 +99,32 @@ struct Inner {
     /// Prefix of this client's minted keys, which differs from every other client's.
     key_prefix: String,
     keys_minted: AtomicU64,
-    /// True if the owner that answers now was seen to fit; cleared by every failure.
+    /// True if the current owner was checked to fit; cleared by every failure.
     owner_fits: AtomicBool,
-    /// At most one call at a time looks for an owner or starts one.
+    /// Held while a call looks for an owner or starts one.
     starting: tokio::sync::Mutex<()>,
 }
 
 impl Client {
-    /// A client; nothing is connected yet. `key_prefix` must be random: minted idempotency keys
+    /// Creates a client without connecting. `key_prefix` must be random: minted idempotency keys
     /// start with it.
     ///
     /// # Errors
-    /// [`ClientError::Setup`] when the machine has no means for a connection.
+    /// [`ClientError::Setup`] if TLS cannot be set up on this machine.
     pub fn new(target: Target, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
         Self::with_credentials(target, key_prefix, Credentials::default())
     }
 
-    /// A client that shows a credential, to a server alone.
+    /// Creates a client that sends a credential with every call; for a server only.
     ///
     /// # Errors
-    /// [`ClientError::Setup`], also when what is shown cannot be.
+    /// [`ClientError::Setup`], also for an invalid token or certificate.
     pub fn with_credentials(
         target: Target,
         key_prefix: impl Into<String>,
         shown: Credentials,
     ) -> Result<Self, ClientError> {
-        // Asked for again it is as it was.
+        // An error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = shown
             .into(reqwest::Client::builder())?
@@ -141,8 +141,8 @@ impl Client {
             }
             Target::Server(url) => (builder, url.clone()),
         };
-        // Who is not asked for a certificate is believed without: to read those of the machine,
-        // hundreds of files, would be most of what a short-lived front end does.
+        // Plain HTTP needs no certificates: reading the machine's, hundreds of files, would take
+        // most of the time of a short-lived front end.
         let builder = if base.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
         let http = builder.build().map_err(|error| ClientError::Setup(error.to_string()))?;
         Ok(Self {
@@ -158,14 +158,14 @@ impl Client {
         })
     }
 
-    /// A fresh idempotency key, for a caller that keeps it over several calls.
+    /// Returns a new idempotency key, for a caller that keeps it over several calls.
     #[must_use]
     pub fn mint_key(&self) -> String {
         let number = self.inner.keys_minted.fetch_add(1, Ordering::Relaxed);
         format!("{}-{number}", self.inner.key_prefix)
     }
 
-    /// The server, for a person.
+    /// Returns the data directory or the server's URL, for messages.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.inner.target {

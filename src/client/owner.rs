@@ -1,5 +1,5 @@
-//! The owner of a data directory as its front ends see it: whether the one that answers fits, and
-//! starting one when none does. It must not open the data directory.
+//! Finds the owner of a data directory for a front end: checks that it fits, and starts one if none
+//! answers. It must not open the data directory.
 
 use std::{
     ffi::OsString,
@@ -19,35 +19,35 @@ use tokio::{
 use super::{Client, ClientError, Request, StartReport, Target, error::OWNED, request::Failure};
 use crate::verbs::{NoQuery, Nowhere, admin};
 
-/// Time in which an owner must open its data directory; its starter waits no longer.
+/// Time limit for an owner to open its data directory; its starter waits no longer.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time in which an owner must say who it is.
+/// Time limit for an owner to return its report.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of the line an owner reports its start with.
+/// Most bytes of the line with the start report.
 const REPORT_BYTES_MAX: u64 = 64 << 10;
 
-/// The owner a client wants.
+/// The owner that a client needs.
 #[derive(Clone, Debug)]
 pub struct OwnerTarget {
     /// A path of its socket that is short enough to connect to.
     pub socket: PathBuf,
-    /// Keeps `socket` alive when it leads through a descriptor.
+    /// Keeps the descriptor open that `socket` leads through, if any.
     pub directory: Option<Arc<OwnedFd>>,
     /// The data directory, for messages.
     pub data_dir: PathBuf,
-    /// The settings an owner must share with its front ends, `name=value`.
+    /// The settings that an owner must share with its front ends, `name=value`.
     pub config_digest: String,
-    /// Command that starts one when no owner answers; `None` never starts one.
+    /// Command that starts an owner if none answers; `None` never starts one.
     pub start: Option<OwnerStart>,
 }
 
-/// Command that starts an owner: a program that reports a [`StartReport`] or `{"ready":true}` as
-/// the one line of its standard output, takes the lock first and binds the socket after.
+/// Command that starts an owner: a program that writes one line, a [`StartReport`] or
+/// `{"ready":true}`, to standard output, takes the lock first and binds the socket after.
 #[derive(Clone, Debug)]
 pub struct OwnerStart {
     /// The program.
     pub program: PathBuf,
-    /// Its name as it sees it.
+    /// Its `argv[0]`.
     pub name: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -55,32 +55,32 @@ pub struct OwnerStart {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// Description that an owner of any version gives of itself.
+/// Report of an owner of any version about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OwnerReport {
     /// Its version.
     pub version: String,
     /// Its process.
     pub pid: u64,
-    /// True if it was started by a front end and leaves when idle.
+    /// True if a front end started it and it exits when idle.
     pub on_demand: bool,
-    /// Address for HTTP and MCP, if it listens there.
+    /// Its URL for HTTP and MCP, if it listens on one.
     pub url: Option<String>,
     /// Its settings that front ends compare, `name=value`.
     pub config_digest: String,
 }
 
 impl Client {
-    /// Asks the owner for its description, without starting one.
+    /// Requests the owner's report, without starting an owner.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when no process listens, [`ClientError::OwnerSilent`] when
-    /// one does and does not answer.
+    /// [`ClientError::Unreachable`] if no process listens, [`ClientError::OwnerSilent`] if one
+    /// listens and does not answer.
     pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
         let request = Request::from_verb::<admin::Owner>(&Nowhere {}, &NoQuery {}, &());
         let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.send_once(&request)).await {
             Ok(answer) => answer.map_err(Failure::error)?,
-            Err(_) => return Err(self.silent().await),
+            Err(_) => return Err(self.silent_owner_error().await),
         };
         serde_json::from_slice(&answer.body).map_err(|_| ClientError::Foreign {
             address: self.address(),
@@ -88,8 +88,8 @@ impl Client {
         })
     }
 
-    /// Says who listens and does not answer.
-    async fn silent(&self) -> ClientError {
+    /// Returns the error that names the process that listens and does not answer.
+    async fn silent_owner_error(&self) -> ClientError {
         let seconds = PROBE_TIMEOUT.as_secs();
         let who = match &self.inner.target {
             Target::Server(_) => "the server".to_owned(),
@@ -103,19 +103,19 @@ impl Client {
         ClientError::OwnerSilent { who, address: self.address(), seconds, in_doubt: false }
     }
 
-    /// Asks an owner that was started on demand to finish its work and leave.
+    /// Requests that an owner started on demand finishes its work and exits.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] from an owner that was not; [`ClientError::Unreachable`].
+    /// [`ClientError::Refused`] from an owner not started on demand; [`ClientError::Unreachable`].
     pub async fn step_down(&self) -> Result<(), ClientError> {
         let request = Request::from_verb::<admin::StepDown>(&Nowhere {}, &NoQuery {}, &());
         match tokio::time::timeout(PROBE_TIMEOUT, self.send_once(&request)).await {
             Ok(answer) => answer.map(drop).map_err(Failure::error),
-            Err(_) => Err(self.silent().await),
+            Err(_) => Err(self.silent_owner_error().await),
         }
     }
 
-    /// Makes sure that an owner answers that fits; starts one when none does.
+    /// Checks that the owner fits; starts one if none answers.
     pub(super) async fn find_owner(&self) -> Result<(), Failure> {
         let Target::Owner(target) = &self.inner.target else { return Ok(()) };
         if self.inner.owner_fits.load(Ordering::Acquire) {
@@ -136,7 +136,7 @@ impl Client {
                     Some(start) => start_owner(start, target).await?.unwrap_or(reason),
                     None => reason,
                 };
-                // Started by us or by another client at the same time: look again.
+                // Started here or by another client concurrently: another attempt finds it.
                 Err(Failure::Again(unreachable(target, reason)))
             }
             Err(error) => Err(Failure::Final(error)),
@@ -167,7 +167,7 @@ fn check_fit(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientErr
     Ok(())
 }
 
-/// The settings of one list that the other has not, or has otherwise.
+/// Returns the settings of one list that the other lacks or has with another value.
 fn differing_settings(list: &str, other: &str) -> String {
     let known = |setting: &&str| other.split(' ').any(|same| same == *setting);
     list.split(' ').filter(|setting| !known(setting)).collect::<Vec<_>>().join(" ")
@@ -177,8 +177,8 @@ fn unreachable(target: &OwnerTarget, reason: String) -> ClientError {
     ClientError::Unreachable { address: target.data_dir.display().to_string(), reason }
 }
 
-/// Starts an owner and waits until it reports: ready, or why not. Returns why the owner may not be
-/// reachable yet, when it knows.
+/// Starts an owner and waits for its report. Returns a reason for which the owner may not be
+/// reachable yet, if known.
 async fn start_owner(start: &OwnerStart, target: &OwnerTarget) -> Result<Option<String>, Failure> {
     let unreachable = |reason: String| unreachable(target, reason);
     let mut command = tokio::process::Command::new(&start.program);
@@ -212,7 +212,7 @@ async fn start_owner(start: &OwnerStart, target: &OwnerTarget) -> Result<Option<
             Err(Failure::Final(ClientError::OwnerNotStarted(Box::new(report))))
         }
         None if line.is_empty() => {
-            // It ended before it could say why; the next attempt shows whether once or always.
+            // It exited before its report; the next attempt shows if that is permanent.
             let ended = child.wait().await.map_or_else(|e| e.to_string(), |code| code.to_string());
             Err(Failure::Again(unreachable(format!("its owner ended at once ({ended})"))))
         }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_of_another_version_or_configuration_is_refused_with_what_to_do() {
+    fn an_owner_of_another_version_or_configuration_is_rejected_with_advice() {
         let target = OwnerTarget {
             socket: PathBuf::from("s"),
             directory: None,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_report_reads_back_what_it_says() {
+    fn a_start_report_round_trips() {
         let report = StartReport { code: "x".into(), message: "a \"b\"".into(), exit: 3 };
         assert_eq!(StartReport::read(&report.to_line()), Some(report));
         assert_eq!(StartReport::read("{\"ready\":true}"), None);

@@ -1,5 +1,5 @@
-//! One call: built, sent, repeated while that can help, and its answer read. It must not decide
-//! what an answer means beyond "done" and "refused".
+//! One call: built, sent, repeated while that can help, and its answer read. It must not interpret
+//! an answer beyond success and refusal.
 
 use std::{pin::Pin, sync::atomic::Ordering, time::Duration};
 
@@ -18,23 +18,23 @@ use crate::{
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// Time for which a call is repeated from its first failure on, where an owner can be started or is
-/// being replaced.
+/// Time for which a call is repeated after its first failure, while an owner is started or
+/// replaced.
 const PATIENCE_OWNER: Duration = Duration::from_secs(30);
 /// The same for a server, which this program cannot start.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
-/// Time after which the client checks whether the process that has the call still answers.
+/// Time after which the client checks that the process that received the call still answers.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Path of a session's resource below `/v1`; `rest` begins with `/` or is empty.
+/// Returns the path of a session's resource; `rest` starts with `/` or is empty.
 #[must_use]
 pub fn session_path(session: &SessionId, rest: &str) -> String {
     // The alphabet of a session's id needs no escape in a path.
     format!("/v1/sessions/{session}{rest}")
 }
 
-/// A name as one part of a path.
+/// Escapes a name as one segment of a path.
 #[must_use]
 pub fn path_part(name: &str) -> String {
     const ESCAPED: &AsciiSet =
@@ -54,19 +54,19 @@ pub struct Request {
 }
 
 impl Request {
-    /// A call that changes nothing.
+    /// Creates a call that changes nothing.
     #[must_use]
     pub fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
 
-    /// A call that changes something; it is sent with an idempotency key.
+    /// Creates a call that changes something; it is sent with an idempotency key.
     #[must_use]
     pub fn post(path: impl Into<String>) -> Self {
         Self::new(Method::POST, path)
     }
 
-    /// A call that removes something.
+    /// Creates a call that removes something.
     #[must_use]
     pub fn delete(path: impl Into<String>) -> Self {
         Self::new(Method::DELETE, path)
@@ -78,7 +78,7 @@ impl Request {
         Self { method, changes, path, query: Vec::new(), headers: Vec::new(), body: None }
     }
 
-    /// The same call known to change nothing, whatever its method.
+    /// Marks the call as one that changes nothing, for any method.
     #[must_use]
     pub fn that_only_reads(self) -> Self {
         Self { changes: false, ..self }
@@ -91,7 +91,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter when there is a value.
+    /// Adds a query parameter if it has a value.
     #[must_use]
     pub fn query_opt(self, name: &str, value: Option<impl ToString>) -> Self {
         match value {
@@ -107,21 +107,21 @@ impl Request {
         self
     }
 
-    /// Sends JSON.
+    /// Sets a JSON body.
     #[must_use]
     pub fn json(self, body: &Value) -> Self {
         self.body(body.to_string(), "application/json")
     }
 
-    /// Sends bytes of some type.
+    /// Sets a body of a content type.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>, content_type: &'static str) -> Self {
         self.body = Some((body.into(), content_type));
         self
     }
 
-    /// The session that the call deletes.
-    fn deletes(&self) -> Option<&str> {
+    /// Returns the session that the call deletes.
+    fn deleted_session(&self) -> Option<&str> {
         let id = self.path.strip_prefix(Delete::ROUTE.path.strip_suffix("{session}")?)?;
         (self.method == Method::DELETE && !id.contains('/')).then_some(id)
     }
@@ -136,7 +136,7 @@ impl Request {
 pub struct HttpAnswer {
     /// The HTTP status, 2xx.
     pub status: u16,
-    /// The body as it came.
+    /// The body's bytes.
     pub body: Bytes,
 }
 
@@ -144,7 +144,7 @@ pub struct HttpAnswer {
 pub(super) enum Failure {
     /// Another attempt may succeed.
     Again(ClientError),
-    /// It will not.
+    /// Another attempt cannot succeed.
     Final(ClientError),
 }
 
@@ -156,7 +156,7 @@ impl Failure {
     }
 }
 
-/// Pauses between attempts, growing, until the patience from the first one on has run out.
+/// Growing pauses between attempts, until the patience since the first failure is exhausted.
 pub(super) struct Backoff {
     next: Duration,
     patience: Duration,
@@ -164,7 +164,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Waits before the next attempt; `false` when patience has run out.
+    /// Waits before the next attempt; returns false once the patience is exhausted.
     pub(super) async fn wait(&mut self) -> bool {
         let patience = self.patience;
         let end = self.end.get_or_insert_with(|| Box::pin(sleep(patience)));
@@ -189,8 +189,8 @@ impl Client {
         }
         let mut backoff = self.backoff();
         let mut sent_before = false;
-        // An unknown outcome stays unknown until an answer tells it: a later refusal to write does
-        // not.
+        // An unknown outcome stays unknown until an answer determines it: a later refusal to write
+        // does not.
         let mut unknown = None;
         loop {
             let failure = match self.attempt(&request, &mut sent_before).await {
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Sends a call and gives its answer as text.
+    /// Sends a call and returns its answer as text.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -223,7 +223,7 @@ impl Client {
         })
     }
 
-    /// Sends a call and reads its answer as JSON.
+    /// Sends a call and parses its answer as JSON.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -253,12 +253,12 @@ impl Client {
     ) -> Result<HttpAnswer, Failure> {
         self.find_owner().await?;
         let again = std::mem::replace(sent_before, true);
-        match self.watched(request).await {
+        match self.send_watched(request).await {
             Err(Failure::Final(ClientError::Refused(refusal)))
                 if again && refusal.code == "session_deleted" =>
             {
-                // The answer to the first attempt was lost; this says that it worked.
-                let deleted = request.deletes().map(|id| SessionDeleted {
+                // The answer to the first attempt was lost; this refusal shows that it succeeded.
+                let deleted = request.deleted_session().map(|id| SessionDeleted {
                     id: id.to_owned(),
                     kind: "session_deleted".to_owned(),
                     restorable_until: None,
@@ -271,9 +271,9 @@ impl Client {
         }
     }
 
-    /// One attempt. When it takes long, the process is asked now and then who it is: a call may
-    /// last, but a process that is stopped must not make its callers wait with it.
-    async fn watched(&self, request: &Request) -> Result<HttpAnswer, Failure> {
+    /// Makes one attempt, and checks periodically that the process still answers: a call may take
+    /// long, but must not wait for a stopped process.
+    async fn send_watched(&self, request: &Request) -> Result<HttpAnswer, Failure> {
         let mut call = std::pin::pin!(self.send_once(request));
         loop {
             if let Ok(answer) = tokio::time::timeout(SILENCE, &mut call).await {
@@ -288,7 +288,7 @@ impl Client {
         }
     }
 
-    /// One attempt, without a look at the owner.
+    /// Makes one attempt, without checking the owner.
     pub(super) async fn send_once(&self, request: &Request) -> Result<HttpAnswer, Failure> {
         let response = self.open(request).await?;
         let status = response.status().as_u16();
@@ -296,7 +296,7 @@ impl Client {
         self.judge(status, body)
     }
 
-    /// Sends a call and answers as soon as the answer's head is there.
+    /// Sends a call and returns once the head of the answer is received.
     pub(super) async fn open(&self, request: &Request) -> Result<reqwest::Response, Failure> {
         let mut url = self.inner.base.clone();
         let path = format!("{}{}", url.path().trim_end_matches('/'), request.path);
@@ -323,17 +323,17 @@ impl Client {
             let error = ClientError::Foreign { address: self.address(), reason };
             return Err(Failure::Final(error));
         };
-        // An owner that is leaving says so; the next one will do the work. An owner that does not
-        // know what became of a call may know by the next time, from the call's key.
+        // An owner that is leaving reports it; the next one does the work. An owner that does not
+        // know the outcome of a call may know it at the next attempt, from the call's key.
         let again = matches!(&*refusal.code, "owner_unavailable" | OUTCOME_UNKNOWN);
         let error = ClientError::Refused(Box::new(refusal));
         Err(if again { Failure::Again(error) } else { Failure::Final(error) })
     }
 
-    /// An attempt without an answer. Every call may be repeated, so it may be tried again.
+    /// Classifies an attempt without an answer: another one may follow, as calls are repeatable.
     pub(super) fn lost(&self, error: &reqwest::Error) -> Failure {
         let unreachable =
-            ClientError::Unreachable { address: self.address(), reason: innermost(error) };
+            ClientError::Unreachable { address: self.address(), reason: root_cause(error) };
         if error.is_builder() || error.is_timeout() && !error.is_connect() {
             return Failure::Final(unreachable);
         }
@@ -341,13 +341,13 @@ impl Client {
     }
 }
 
-/// True if an answer also shows the outcome of the same call before it.
+/// Returns true if an answer also determines the outcome of earlier attempts of the same call.
 fn is_conclusive(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.status < 500)
 }
 
-/// The cause at the bottom of an error: what the system said, without the layers above it.
-fn innermost(error: &reqwest::Error) -> String {
+/// Returns the root cause of an error: the system's message, without the layers above it.
+fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;

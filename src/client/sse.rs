@@ -1,5 +1,5 @@
 //! Parser of server-sent events, each with its source bytes. It must not hold more than one event,
-//! nor interpret it.
+//! nor interpret its data.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct SseEvent {
     pub id: Option<String>,
     /// `data:` lines, joined.
     pub data: String,
-    /// Its source bytes, the empty line after it included.
+    /// Its source bytes, including the empty line after it.
     pub raw: Vec<u8>,
     /// True for a part of an event that is too long to be parsed.
     pub is_part: bool,
@@ -28,12 +28,12 @@ impl SseEvent {
         Self { raw, is_part: true, ..Self::default() }
     }
 
-    /// True for comments alone.
+    /// Returns true if it has only comments.
     pub(super) fn is_empty(&self) -> bool {
         self.name.is_empty() && self.id.is_none() && self.data.is_empty()
     }
 
-    /// The same event with other data.
+    /// Returns the event's bytes with other data.
     #[must_use]
     pub fn with_data(&self, data: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(&self.raw);
@@ -42,7 +42,7 @@ impl SseEvent {
         for line in text.lines() {
             let is_data = line == "data" || line.starts_with("data:");
             if is_data && !said {
-                // A line ends a field: what has several lines is several fields.
+                // A line break ends a field: data of several lines is several fields.
                 for line in data.split('\n') {
                     out.push_str("data: ");
                     out.push_str(line);
@@ -59,18 +59,18 @@ impl SseEvent {
     }
 }
 
-/// Reads events from the bytes of a stream.
+/// Parses events from the bytes of a stream.
 #[derive(Debug)]
 pub struct SseEvents {
     buffer: BytesMut,
     /// Byte offsets of the start of the unfinished line, and of the end of the scan.
     line: usize,
     seen: usize,
-    /// Set if a part of the event was handed out: true if that ended within a line.
+    /// Set if a part of the event was returned: true if that part ended within a line.
     within: Option<bool>,
     /// The id of the latest event that had one.
     pub last_id: Option<String>,
-    /// Time to wait before the stream is opened again, as the server asked.
+    /// Time to wait before a reconnect, as set by the server.
     pub retry: Option<Duration>,
     bytes_max: usize,
 }
@@ -87,7 +87,7 @@ impl SseEvents {
         Self { buffer, line, seen, within: None, last_id: None, retry: None, bytes_max }
     }
 
-    /// Adds bytes; returns the events that are complete now.
+    /// Adds bytes; returns the events that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
@@ -106,13 +106,13 @@ impl SseEvents {
         events
     }
 
-    /// Bytes behind the last whole event.
+    /// Returns and removes the bytes after the last whole event.
     pub fn take_rest(&mut self) -> Vec<u8> {
         (self.line, self.seen) = (0, 0);
         std::mem::take(&mut self.buffer).to_vec()
     }
 
-    /// The end of the first event: after its empty line.
+    /// Returns the end of the first event: after its empty line.
     fn end(&mut self) -> Option<usize> {
         while let Some(more) = self.buffer.get(self.seen..)?.iter().position(|byte| *byte == b'\n')
         {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_is_too_long_passes_unseen() {
+    fn an_oversized_event_is_passed_on_in_parts_without_data() {
         let text = format!("data: 1\n\ndata: {0}\ndata: {0}\n\ndata: 2\n\n", "x".repeat(50));
         for size in [1, 2, 7, 20, 1_000] {
             let mut events = SseEvents::bounded(30);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_however_their_bytes_come() {
+    fn events_are_parsed_for_any_chunking_of_bytes() {
         let text = "event: message\nid: 7\ndata: {\"a\":\ndata: 1}\n\n: ping\n\nretry: 50\r\ndata:x\r\n\r\nid: 9\n";
         for size in [1, 2, 7, 1_000] {
             let mut events = SseEvents::default();

@@ -1,4 +1,4 @@
-//! Following a session: server-sent events, resumed where they stopped when the owner goes away.
+//! Follows a session: server-sent events, resumed at the next position after the owner goes away.
 //! It must not buffer more than the event or the line being read.
 
 use std::collections::VecDeque;
@@ -14,29 +14,29 @@ use super::{
 };
 use crate::event::SessionId;
 
-/// Bytes of one line: the largest event escaped in the worst way stays below it.
+/// Most bytes of one line: the largest event, fully escaped, stays below it.
 const LINE_BYTES_MAX: usize = 32 << 20;
 
-/// A running answer: server-sent events, or lines and announced bytes.
+/// An answer being received: server-sent events, lines, or bytes of announced length.
 pub struct AnswerStream {
     response: reqwest::Response,
     buffer: BytesMut,
-    /// Parser of events, and the events that it has read.
+    /// Parser of events, and the parsed events not returned yet.
     events: SseEvents,
     read: VecDeque<SseEvent>,
     address: String,
 }
 
 impl AnswerStream {
-    /// The next event; `None` when the server ended the stream.
+    /// Returns the next event; `None` once the server ended the stream.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when the connection broke, or an event is too long.
+    /// [`ClientError::Unreachable`] if the connection broke, or an event is too long.
     pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
         loop {
             match self.read.pop_front() {
                 Some(event) if event.is_part => {
-                    return Err(self.broken("an event that is too long".to_owned()));
+                    return Err(self.broken_stream("an event that is too long".to_owned()));
                 }
                 Some(event) if event.is_empty() => continue,
                 Some(event) => return Ok(Some(event)),
@@ -45,31 +45,31 @@ impl AnswerStream {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.read.extend(self.events.push(&chunk)),
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(self.broken(error.to_string())),
+                Err(error) => return Err(self.broken_stream(error.to_string())),
             }
         }
     }
 
-    /// The next bytes as they are, at least one and at most `bytes_max`; none when the answer is
-    /// over.
+    /// Returns the next bytes unchanged, at least one and at most `bytes_max`; none at the end of
+    /// the answer.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when the connection broke.
+    /// [`ClientError::Unreachable`] if the connection broke.
     pub async fn next_bytes(&mut self, bytes_max: usize) -> Result<Bytes, ClientError> {
         while self.buffer.is_empty() {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
                 Ok(None) => return Ok(Bytes::new()),
-                Err(error) => return Err(self.broken(error.to_string())),
+                Err(error) => return Err(self.broken_stream(error.to_string())),
             }
         }
         Ok(self.buffer.split_to(self.buffer.len().min(bytes_max)).freeze())
     }
 
-    /// The next line, without its end; `None` when the answer is over.
+    /// Returns the next line, without its newline; `None` at the end of the answer.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when the connection broke, or a line is too long.
+    /// [`ClientError::Unreachable`] if the connection broke, or a line is too long.
     pub async fn line(&mut self) -> Result<Option<String>, ClientError> {
         let mut scanned = 0;
         loop {
@@ -81,17 +81,19 @@ impl AnswerStream {
             }
             scanned = self.buffer.len();
             if scanned > LINE_BYTES_MAX {
-                return Err(self.broken(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+                return Err(
+                    self.broken_stream(format!("a line of more than {LINE_BYTES_MAX} bytes"))
+                );
             }
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(self.broken(error.to_string())),
+                Err(error) => return Err(self.broken_stream(error.to_string())),
             }
         }
     }
 
-    fn broken(&self, reason: String) -> ClientError {
+    fn broken_stream(&self, reason: String) -> ClientError {
         ClientError::Unreachable { address: self.address.clone(), reason }
     }
 }
@@ -101,12 +103,12 @@ impl AnswerStream {
 pub enum TailItem {
     /// An event.
     Event(String),
-    /// Events that are lost for good, where they were.
+    /// A range of events that are lost permanently.
     Gap(String),
 }
 
 impl TailItem {
-    /// The JSON text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn text(&self) -> &str {
         let (Self::Event(text) | Self::Gap(text)) = self;
@@ -114,7 +116,7 @@ impl TailItem {
     }
 }
 
-/// A session followed from a place on: every event once, in order, through crashes and
+/// A session followed from a position on: every event once, in order, through crashes and
 /// replacements of the owner.
 pub struct Tail {
     client: Client,
@@ -160,10 +162,10 @@ impl Client {
         Ok(AnswerStream { response, buffer, events, read, address: self.address() })
     }
 
-    /// Follows a session from a point on (its tail when `None`).
+    /// Follows a session from a point on (its tail if `None`).
     ///
     /// # Errors
-    /// [`ClientError`]: an unknown session, a point that names nothing.
+    /// [`ClientError`]: an unknown session, a point that does not exist.
     pub async fn tail(
         &self,
         session: &SessionId,
@@ -191,10 +193,10 @@ impl Client {
 }
 
 impl Tail {
-    /// The next event, or what is lost before it; waits for it.
+    /// Waits for the next event or gap, and returns it.
     ///
     /// # Errors
-    /// [`ClientError`] when the session cannot be followed any more.
+    /// [`ClientError`] if the session cannot be followed any more.
     pub async fn next(&mut self) -> Result<TailItem, ClientError> {
         loop {
             let stream = match &mut self.stream {
@@ -211,7 +213,7 @@ impl Tail {
             match stream.next().await {
                 Ok(Some(event)) => {
                     self.backoff = self.client.backoff();
-                    if let Some(item) = self.take(event)? {
+                    if let Some(item) = self.read_item(event)? {
                         return Ok(item);
                     }
                 }
@@ -221,7 +223,7 @@ impl Tail {
         }
     }
 
-    /// The position after the last event seen.
+    /// Returns the position after the last event returned.
     #[must_use]
     pub fn next_position(&self) -> u64 {
         self.next
@@ -238,8 +240,8 @@ impl Tail {
         }))
     }
 
-    /// The session's event within a server-sent one; heartbeats and farewells hold none.
-    fn take(&mut self, event: SseEvent) -> Result<Option<TailItem>, ClientError> {
+    /// Returns the session's event in a server-sent one; heartbeats and farewells hold none.
+    fn read_item(&mut self, event: SseEvent) -> Result<Option<TailItem>, ClientError> {
         if event.name == "gap" {
             let gap: Value = serde_json::from_str(&event.data).unwrap_or_default();
             let end = gap.get("to").and_then(Value::as_u64).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The one writer of events: batches within the limits of the store, divided where an event in them
-//! is refused, each a call that may be repeated. Hooks, imports, proxies and `append` write through
-//! it. It must not read an event, nor decide what becomes of a refused one.
+//! The one writer of events: batches within the limits of the store, divided if an event in them is
+//! rejected, each a repeatable call. Hooks, imports, proxies and `append` write through it. It must
+//! not parse an event, nor decide what to do with a rejected one.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -13,47 +13,47 @@ use crate::{
     verbs::{NoQuery, Nowhere, sessions::Create},
 };
 
-/// Header with the number of the caller's lease.
+/// Header with the fencing token of the caller's lease.
 pub const FENCING_TOKEN: &str = "fencing-token";
-/// Bytes of the events of one batch at most: the rest is room for what is around them.
+/// Most bytes of the events of one batch: the rest is for the members around them.
 const BATCH_BYTES_MAX: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 
 /// Writes to one session.
 #[derive(Clone, Copy)]
 pub struct SessionWriter<'a> {
-    /// The way to the store.
+    /// The client of the store.
     pub client: &'a Client,
     /// The session.
     pub session: &'a SessionId,
-    /// Origin of the events, where it is not the interface.
+    /// Origin of the events, if it is not the interface.
     pub origin: Option<&'static str>,
-    /// Number of the caller's lease of the session.
+    /// Fencing token of the caller's lease of the session.
     pub fencing_token: Option<u64>,
-    /// True if an append creates a session that does not exist.
+    /// True if an append creates a missing session.
     pub creates: bool,
 }
 
-/// Answer to an append. Members that it lacks have their default: the events in it may have numbers
-/// that are too large to parse.
+/// Answer to an append. Members that cannot be parsed have their default: the events in the answer
+/// may have numbers that are too large.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct WrittenBatch {
-    /// True if the batch was known and nothing was written.
+    /// True if the batch was stored before and nothing was written.
     pub repeated: bool,
     /// The position of the first event.
     pub first_position: Option<u64>,
-    /// The position behind the last event and what the server added.
+    /// The position after the last event and the server's additions.
     pub next_position: Option<u64>,
     /// The events.
     pub data: Vec<WrittenEvent>,
-    /// Notices for a person.
+    /// Notices for the user.
     pub notices: Vec<String>,
-    /// The answer as it came.
+    /// The answer's bytes.
     #[serde(skip)]
     pub body: Bytes,
 }
 
-/// The place of an event.
+/// The position of a stored event.
 #[derive(Debug, Deserialize)]
 pub struct WrittenEvent {
     /// Its position.
@@ -61,17 +61,17 @@ pub struct WrittenEvent {
 }
 
 impl<'a> SessionWriter<'a> {
-    /// A writer to a session, which need not exist.
+    /// Creates a writer to a session, which need not exist.
     #[must_use]
     pub fn new(client: &'a Client, session: &'a SessionId) -> Self {
         Self { client, session, origin: None, fencing_token: None, creates: false }
     }
 
-    /// Appends events, each a JSON text: all of them or none. `at` is the position that the first
-    /// must get, `key` names a retry.
+    /// Appends events, each a JSON text: all of them or none. `at` is the required position of the
+    /// first, `key` the idempotency key.
     ///
     /// # Errors
-    /// [`ClientError`]; [`ClientError::obstacle`] says what is refused.
+    /// [`ClientError`]; [`ClientError::obstacle`] classifies the cause.
     pub async fn append<T: AsRef<str>>(
         &self,
         events: impl IntoIterator<Item = T>,
@@ -96,12 +96,12 @@ impl<'a> SessionWriter<'a> {
             Some(value) => request.header(name, value),
             None => request,
         });
-        let request = self.marked(request).body(body, "application/json");
+        let request = self.with_origin(request).body(body, "application/json");
         let body = self.client.send(request).await?.body;
         Ok(WrittenBatch { body: body.clone(), ..serde_json::from_slice(&body).unwrap_or_default() })
     }
 
-    /// Creates the session with its first events, each a JSON text; false where it exists.
+    /// Creates the session with its first events, each a JSON text; false if it exists.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -119,13 +119,13 @@ impl<'a> SessionWriter<'a> {
         let id = Some(self.session.to_string());
         let new = CreateSession { id, initial_events: events, ..new };
         let request = Request::from_verb::<Create>(&Nowhere {}, &NoQuery {}, &new);
-        match self.client.send(self.marked(request)).await {
+        match self.client.send(self.with_origin(request)).await {
             Err(error) if error.code() == "session_exists" => Ok(false),
             answer => answer.map(|_| true),
         }
     }
 
-    fn marked(&self, request: Request) -> Request {
+    fn with_origin(&self, request: Request) -> Request {
         match self.origin {
             Some(origin) => request.header("Sessionlog-Origin", origin),
             None => request,
@@ -133,7 +133,7 @@ impl<'a> SessionWriter<'a> {
     }
 }
 
-/// Room of one batch for further events.
+/// Space left in one batch.
 #[derive(Debug, Default)]
 pub struct BatchRoom {
     events: usize,
@@ -141,8 +141,8 @@ pub struct BatchRoom {
 }
 
 impl BatchRoom {
-    /// Takes room for an event; false where there is none. A batch has room for a first event of
-    /// any size: the error of the store is better than one from here.
+    /// Reserves space for an event; false if it does not fit. The first event always fits: the
+    /// store's error for one that is too large is more precise.
     pub fn take(&mut self, event_bytes: usize) -> bool {
         self.bytes += event_bytes + 1;
         self.events += 1;
@@ -150,15 +150,15 @@ impl BatchRoom {
     }
 }
 
-/// The parts in which events are sent, in order: no part is empty, or more than a batch may hold.
+/// Splits events into parts, in order: no part is empty or exceeds the limits of a batch.
 #[derive(Debug)]
 pub struct BatchParts<'a, T> {
-    /// The next part last.
+    /// The remaining parts, the next one last.
     left: Vec<&'a [T]>,
 }
 
 impl<'a, T> BatchParts<'a, T> {
-    /// The parts of some events, by the bytes of each.
+    /// Splits events into parts; `bytes` returns the size of one.
     pub fn new(events: &'a [T], bytes: impl Fn(&T) -> usize) -> Self {
         let (mut left, mut rest) = (Vec::new(), events);
         while !rest.is_empty() {
@@ -172,12 +172,12 @@ impl<'a, T> BatchParts<'a, T> {
         Self { left }
     }
 
-    /// Has a part come again.
+    /// Returns a part to the front, to be sent again.
     pub fn put_back(&mut self, part: &'a [T]) {
         self.left.push(part);
     }
 
-    /// Has the halves of a part come next; false for a single event.
+    /// Puts the halves of a part at the front; false for a single event.
     pub fn divide(&mut self, part: &'a [T]) -> bool {
         let (first, second) = part.split_at(part.len() / 2);
         let is_divided = !first.is_empty();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_keep_to_the_limits_of_a_batch_and_to_the_order() {
+    fn parts_respect_batch_limits_and_keep_the_order() {
         for (sizes, expected) in [
             (vec![], vec![]),
             (vec![1; 999], vec![999]),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divided_part_is_followed_by_its_halves_and_a_single_event_is_not_divided() {
+    fn a_part_divides_into_halves_but_a_single_event_does_not() {
         let sizes = [1, 2, 3, 4, 5];
         let (mut parts, mut seen) = (parts(&sizes), Vec::new());
         while let Some(part) = parts.next() {
@@ -245,7 +245,7 @@ mod tests {
         })]
 
         #[test]
-        fn parts_are_never_empty_hold_every_event_in_order_and_keep_to_the_limits(
+        fn random_parts_hold_every_event_in_order_within_the_limits(
             count in prop_oneof![
                 0..3_usize,
                 (EVENTS_MAX - 1)..=(EVENTS_MAX + 1),

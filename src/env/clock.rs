@@ -14,7 +14,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock whose monotonic time starts now.
+    /// Creates a clock whose monotonic time starts now.
     #[must_use]
     pub fn new() -> Self {
         Self { start: Instant::now() }

@@ -31,7 +31,7 @@ const DIRECTORY_FLAGS: OFlags =
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: Mode = Mode::RWXU;
 
-/// Inodes that a new file needs until it has its name, and the one that is made beside it.
+/// Inodes that a new file needs until it is renamed: its own and that of its temporary file.
 const INODES_MIN: u64 = 2;
 
 /// A data directory on the real disk.
@@ -55,7 +55,7 @@ impl DataDir {
         Ok(Self { root, lock_rule: LockRule::default() })
     }
 
-    /// The same directory under another rule for its lock.
+    /// Returns the same directory with another rule for its lock.
     #[must_use]
     pub fn with_lock_rule(self, lock_rule: LockRule) -> Self {
         Self { lock_rule, ..self }
@@ -104,7 +104,7 @@ impl DataDir {
 
     /// Opens an existing file in one call that follows no link at any depth; `None` where the
     /// system lacks the call (Linux before 5.6, a sandbox), or when a new file is requested.
-    fn existing(&self, path: &str, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    fn open_existing(&self, path: &str, flags: OFlags) -> Option<io::Result<OwnedFd>> {
         if flags.contains(OFlags::CREATE) {
             return None;
         }
@@ -123,7 +123,7 @@ impl DataDir {
         opened.as_ref().err().is_none_or(known).then_some(opened)
     }
 
-    /// Free space of the file system.
+    /// Returns the free space of the file system.
     fn free(&self) -> io::Result<Free> {
         Ok(Free::from_statvfs(&rustix::fs::fstatvfs(&self.root)?))
     }
@@ -134,7 +134,7 @@ impl DataDir {
                 rustix::fs::openat(directory, name, flags | FILE_FLAGS, FILE_MODE)
             })
         };
-        let opened = match self.existing(path, flags) {
+        let opened = match self.open_existing(path, flags) {
             Some(opened) => opened?,
             None => walk()?,
         };
@@ -163,7 +163,7 @@ fn no_directory_lock(error: Errno) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
-/// Refuses a path that could leave the data directory or that has two spellings.
+/// Rejects a path that could leave the data directory or that has two spellings.
 ///
 /// # Errors
 /// `ErrorKind::InvalidInput`.
@@ -184,8 +184,8 @@ fn create_durably(path: &Path) -> io::Result<()> {
     let gone = |at: &&Path| !at.as_os_str().is_empty() && !at.exists();
     let mut missing: Vec<&Path> = path.ancestors().take_while(gone).collect();
     match sync_name(path.ancestors().nth(missing.len()).unwrap_or(path)) {
-        // A process that may not read or sync the directory above did not create anything in it.
-        Err(error) if unsynced(&error) => {}
+        // A process that may not read or sync the parent directory did not create anything in it.
+        Err(error) if cannot_sync(&error) => {}
         synced => synced?,
     }
     while let Some(next) = missing.pop() {
@@ -195,13 +195,13 @@ fn create_durably(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// True if a directory cannot be synced: by this user, or on this file system.
-fn unsynced(error: &io::Error) -> bool {
+/// Returns true if a directory cannot be synced by this user, or on this file system.
+fn cannot_sync(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
     [InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported].contains(&error.kind())
 }
 
-/// Makes durable that a directory has its name.
+/// Makes the name of a directory durable by syncing its parent.
 fn sync_name(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     // Resolved, because the path may end in a link or in "..".
@@ -368,9 +368,9 @@ impl File for DiskFile {
                     at += written as u64;
                     rest = rest.get(written..).unwrap_or_default();
                 }
-                // The signal came before the first byte was written, so no sync is lost.
+                // The signal arrived before the first byte was written, so no sync is lost.
                 Err(Errno::INTR) => {}
-                // A file system without the flag, a kernel or a sandbox without the call: nothing
+                // The file system lacks the flag, or the kernel or sandbox lacks the call: nothing
                 // was written.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                     self.file.write_all_at(rest, at)?;
@@ -383,7 +383,7 @@ impl File for DiskFile {
     }
 
     fn hurry(&self, byte_offset: u64, bytes: u64) {
-        // Writes dirty pages of the range back first: only clean ones can be dropped.
+        // Writes dirty pages of the range back first: only clean pages can be dropped.
         if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
             let _ = rustix::fs::fadvise(&self.file, byte_offset, Some(bytes), Advice::DontNeed);
         }
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_cannot_be_locked_is_refused_by_name() {
+    fn a_directory_that_cannot_be_locked_is_rejected_with_an_error_naming_it() {
         let told = no_directory_lock(Errno::BADF).to_string();
         assert!(told.contains("cannot lock a directory") && told.contains("lock_file_only"));
     }

@@ -1,19 +1,20 @@
-//! The only source of randomness. No other file may draw any.
+//! The only source of randomness. It must not depend on another module; no other file draws any.
 
 use std::cell::RefCell;
 
 use super::Entropy;
 
-/// Bytes read from the kernel at a time: every event needs some, and each read is a system call.
+/// Bytes read from the kernel at once: every event needs random bytes, and each read is a system
+/// call.
 const POOL_BYTES: usize = 4096;
-/// Larger requests go to the kernel directly.
+/// Maximum bytes of a request served from the pool; larger ones go to the kernel.
 const POOLED_BYTES_MAX: usize = 64;
 
-/// The kernel's generator, through a pool of each thread's own. Bytes are handed out once and
-/// wiped from the pool. This program starts others by `exec` only, so no child has a parent's pool.
+/// The kernel's generator, through a pool per thread. Bytes are returned once and wiped from the
+/// pool. This program starts others by `exec` only, so no child has a parent's pool.
 pub struct SystemEntropy;
 
-/// Random bytes that are not used yet: those from `at` on.
+/// Random bytes; those from `at` on are unused.
 struct Pool {
     bytes: [u8; POOL_BYTES],
     at: usize,
@@ -23,14 +24,14 @@ thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; _], at: POOL_BYTES }) };
 }
 
-fn ask_kernel(bytes: &mut [u8]) {
+fn fill_from_kernel(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("a kernel without randomness cannot run a store of secrets");
 }
 
 impl Pool {
     fn fill(&mut self, bytes: &mut [u8]) {
         if self.at + bytes.len() > POOL_BYTES {
-            ask_kernel(&mut self.bytes);
+            fill_from_kernel(&mut self.bytes);
             self.at = 0;
         }
         let end = self.at + bytes.len();
@@ -46,12 +47,12 @@ impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         match bytes.len() {
             ..=POOLED_BYTES_MAX => POOL.with_borrow_mut(|pool| pool.fill(bytes)),
-            _ => ask_kernel(bytes),
+            _ => fill_from_kernel(bytes),
         }
     }
 
     fn fill_secret(&self, bytes: &mut [u8]) {
-        ask_kernel(bytes);
+        fill_from_kernel(bytes);
     }
 }
 
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_bytes_are_returned_once() {
+    fn random_bytes_from_the_pool_are_never_returned_twice() {
         let mut seen = HashSet::new();
         for _ in 0..4 * POOL_BYTES / 16 {
             let mut bytes = [0; 16];
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_the_rest_of_the_pool_cannot_fill_is_fresh_throughout() {
+    fn a_request_larger_than_the_rest_of_the_pool_gets_only_fresh_bytes() {
         let mut pool = Pool { bytes: [0; POOL_BYTES], at: POOL_BYTES - 8 };
         let mut bytes = [0; 64];
         pool.fill(&mut bytes);

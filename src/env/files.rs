@@ -1,5 +1,5 @@
-//! Files outside the data directory: what a user names on a command line, configuration, a spool,
-//! a socket's place. It must not be used for anything inside a data directory: that is `Storage`.
+//! Files outside the data directory: paths named on a command line, configuration, a spool, the
+//! path of a socket. It must not be used for anything inside a data directory: that is `Storage`.
 
 #![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
 
@@ -36,12 +36,12 @@ pub fn open(path: &Path) -> io::Result<InputFile> {
     Ok(InputFile { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
 }
 
-/// Opens a regular file of this user for reading; `None` where there is none.
+/// Opens a regular file of this user for reading; `None` when it does not exist.
 ///
 /// # Errors
 /// The error of the file system.
 pub fn open_own(path: &Path) -> io::Result<Option<impl Read + io::Seek + use<>>> {
-    // A pipe is opened without waiting for its writer.
+    // A pipe is opened without waiting for a writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -52,7 +52,7 @@ pub fn open_own(path: &Path) -> io::Result<Option<impl Read + io::Seek + use<>>>
     Ok(own.then_some(file))
 }
 
-/// Opens a regular file for reading, with its size; `None` of a link and of anything else.
+/// Opens a regular file for reading, with its size; `None` for a link and any other kind of file.
 ///
 /// # Errors
 /// The error of the file system.
@@ -64,8 +64,8 @@ pub fn open_regular(path: &Path) -> io::Result<Option<(impl Read + use<>, u64)>>
     Ok(about.is_file().then_some((file, about.len())))
 }
 
-/// Reads a regular file below a directory, through directories of these names, of at most that many
-/// bytes; `None` where one of them is not there, is a link, or is something else.
+/// Reads a regular file of at most `bytes_max` bytes below a directory, through directories of
+/// these names; `None` when a name of the path does not exist, is a link, or is of another kind.
 ///
 /// # Errors
 /// The error of the file system; `FileTooLarge` for a larger file.
@@ -101,7 +101,7 @@ pub fn read_within(
     if !file.metadata()?.is_file() {
         return Ok(None);
     }
-    read_open(file, bytes_max).map(Some)
+    read_bounded(file, bytes_max).map(Some)
 }
 
 /// Metadata by which a changed file differs from an unchanged one.
@@ -111,13 +111,13 @@ pub struct FileStamp {
     pub is_file: bool,
     /// Size in bytes.
     pub bytes: u64,
-    /// Its number in its file system.
+    /// Device and inode.
     inode: (u64, u64),
-    /// When its contents and its entry last changed, in seconds and nanoseconds.
+    /// Times of the last change of content and of inode, in seconds and nanoseconds.
     changed: [(i64, i64); 2],
 }
 
-/// The state of what a path names, links followed; `None` where nothing is or may be seen.
+/// Returns the state of the file at a path, links followed; `None` when it cannot be seen.
 #[must_use]
 pub fn state(path: &Path) -> Option<FileStamp> {
     let about = fs::metadata(path).ok()?;
@@ -134,10 +134,10 @@ pub fn state(path: &Path) -> Option<FileStamp> {
 /// # Errors
 /// The error of the file system; `FileTooLarge` for a larger one.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    read_open(fs::File::open(path)?, bytes_max)
+    read_bounded(fs::File::open(path)?, bytes_max)
 }
 
-fn read_open(file: fs::File, bytes_max: u64) -> io::Result<Vec<u8>> {
+fn read_bounded(file: fs::File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
@@ -151,30 +151,31 @@ fn read_open(file: fs::File, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Those of [`read`]; `InvalidData` when it is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    as_text(read(path, bytes_max)?)
+    decode_text(read(path, bytes_max)?)
 }
 
-/// Reads a whole UTF-8 file that others may have put there: a pipe is not waited for.
+/// Reads a whole UTF-8 file that others may have put there; does not wait for a pipe.
 ///
 /// # Errors
-/// Those of [`read_text`]; `InvalidInput` for what is no regular file.
+/// Those of [`read_text`]; `InvalidInput` for anything but a regular file.
 pub fn read_regular_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
     }
-    as_text(read_open(file, bytes_max)?)
+    decode_text(read_bounded(file, bytes_max)?)
 }
 
-fn as_text(bytes: Vec<u8>) -> io::Result<String> {
+fn decode_text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Reads a whole UTF-8 file of at most `bytes_max` bytes that only its owner may read.
 ///
 /// # Errors
-/// Those of [`read_text`]; `PermissionDenied` when others may read or write it, or it is no file.
+/// Those of [`read_text`]; `PermissionDenied` when others may read or write it, or it is not a
+/// file.
 pub fn read_private(path: &Path, bytes_max: u64) -> io::Result<Zeroizing<String>> {
     let mut file = fs::File::open(path)?;
     let about = file.metadata()?;
@@ -191,7 +192,8 @@ pub fn read_private(path: &Path, bytes_max: u64) -> io::Result<Zeroizing<String>
     Ok(text)
 }
 
-/// A file being written beside its final name; it appears there, whole, with [`Output::finish`].
+/// A file being written under a temporary name next to its final one; [`Output::finish`] renames
+/// it.
 pub struct Output {
     writer: io::BufWriter<fs::File>,
     part: PathBuf,
@@ -199,7 +201,7 @@ pub struct Output {
     finished: bool,
 }
 
-/// Starts writing `path`, mode 0600. An existing file stays as it is until [`Output::finish`].
+/// Starts writing `path`, mode 0600. An existing file is unchanged until [`Output::finish`].
 ///
 /// # Errors
 /// The error of the file system.
@@ -226,7 +228,7 @@ impl Output {
     /// Makes the bytes durable and renames the file.
     ///
     /// # Errors
-    /// The error of the file system; the name is untouched then.
+    /// The error of the file system; the existing file is unchanged then.
     pub fn finish(mut self) -> io::Result<()> {
         self.writer.flush()?;
         self.writer.get_ref().sync_all()?;
@@ -239,17 +241,17 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.finished {
-            // The rest of a failed export is useless.
+            // The partial output of a failed export is useless.
             let _ = fs::remove_file(&self.part);
         }
     }
 }
 
-/// Replaces or creates a file: whole or not at all. A link stays a link, an existing file keeps its
-/// rights; a new one has `mode`.
+/// Replaces or creates a file atomically. A link remains a link, and an existing file keeps its
+/// mode; a new one has `mode`.
 ///
 /// # Errors
-/// The error of the file system; the file is as it was then.
+/// The error of the file system; the file is unchanged then.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let (path, mode) = match look(path)? {
         Some(found) => (canonical(path)?, found.mode),
@@ -273,7 +275,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if created { sync_parent(path) } else { Ok(()) }
 }
 
-/// Creates a directory and what is missing above it, mode 0700.
+/// Creates a directory and its missing parents, mode 0700.
 ///
 /// # Errors
 /// The error of the file system.
@@ -281,7 +283,7 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Paths in a directory, sorted.
+/// Returns the paths in a directory, sorted.
 ///
 /// # Errors
 /// The error of the file system.
@@ -303,7 +305,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a directory when nothing is in it; an absent one is success.
+/// Removes a directory if it is empty; an absent one is success.
 ///
 /// # Errors
 /// The error of the file system.
@@ -315,7 +317,7 @@ pub fn remove_empty_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes all rights of group and others from a socket just bound.
+/// Removes all rights of group and others from a newly bound socket.
 ///
 /// # Errors
 /// The error of the file system.
@@ -339,7 +341,7 @@ pub struct PathInfo {
     pub uid: u32,
 }
 
-/// Metadata of a path; `None` when it does not exist.
+/// Returns the metadata of a path; `None` when it does not exist.
 ///
 /// # Errors
 /// The error of the file system.
@@ -357,8 +359,8 @@ pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
     }))
 }
 
-/// True if a path is a directory, not a link, that belongs to this user and that no other user may
-/// write to: its content comes from this user.
+/// Returns true if a path is a directory, not a link, that belongs to this user and that no other
+/// user may write to: its content comes from this user.
 #[must_use]
 pub fn is_own_dir(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -367,8 +369,8 @@ pub fn is_own_dir(path: &Path) -> bool {
     })
 }
 
-/// The user id of a path's owner, links followed; `None` when it is this user, or when the path
-/// does not exist.
+/// Returns the user id of a path's owner, links followed; `None` when it is this user, or when the
+/// path does not exist.
 ///
 /// # Errors
 /// The error of the file system.
@@ -377,7 +379,7 @@ pub fn other_user(path: &Path) -> io::Result<Option<u32>> {
     Ok(look(path)?.map(|found| found.uid).filter(|uid| *uid != own))
 }
 
-/// True if this process may do what any user may.
+/// Returns true if this process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -391,7 +393,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Distinguishes a file from the one that its path named before: another file, or other content.
+/// Identity of a file, by which a replaced or changed file at the same path is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub(super) file: (u64, u64),
@@ -400,7 +402,7 @@ pub struct Identity {
     changed: (i64, i64),
 }
 
-/// Identity of the file that a path names now, links followed.
+/// Returns the identity of the file at a path, links followed.
 ///
 /// # Errors
 /// The error of the file system.
@@ -414,8 +416,7 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
     })
 }
 
-/// Free bytes below which a disk counts as short of space: a small directory needs
-/// as much to take a name.
+/// Free bytes below which a disk counts as full: a small directory needs as much to add a name.
 const SPACE_MIN: u64 = 256 << 10;
 
 /// Free space of a file system for this user.
@@ -423,7 +424,7 @@ const SPACE_MIN: u64 = 256 << 10;
 pub struct Free {
     /// Bytes that can be written.
     pub bytes: u64,
-    /// Files that can be made; `None` where the file system does not count them.
+    /// Number of files that can be created; `None` where the file system does not count them.
     pub inodes: Option<u64>,
 }
 
@@ -433,7 +434,7 @@ impl Free {
         Self { bytes, inodes: (about.f_files > 0).then_some(about.f_favail) }
     }
 
-    /// The resource that is short where a file does not fit.
+    /// Returns the resource that is exhausted when a file does not fit.
     #[must_use]
     pub fn short(&self) -> Short {
         let space = self.bytes < SPACE_MIN || self.inodes != Some(0);
@@ -441,7 +442,7 @@ impl Free {
     }
 }
 
-/// Free space of the file system of a path.
+/// Returns the free space of the file system of a path.
 ///
 /// # Errors
 /// The error of the system.
@@ -449,8 +450,8 @@ pub fn free(path: &Path) -> io::Result<Free> {
     Ok(Free::from_statvfs(&rustix::fs::statvfs(path)?))
 }
 
-/// Blocks until no other process changes a file, and locks it until the result is dropped. The lock
-/// is on a file beside it, `NAME.lock`, because the file itself is replaced.
+/// Blocks until this process has the lock of a file, and holds it until the result is dropped. The
+/// lock is on a separate file, `NAME.lock`, because the file itself is replaced.
 ///
 /// # Errors
 /// The error of the file system.
@@ -460,7 +461,7 @@ pub fn lock_beside(path: &Path) -> io::Result<Locked> {
     Ok(Locked(file))
 }
 
-/// The same lock, or `None` while another process holds it.
+/// Tries to take the same lock; `None` while another process holds it.
 ///
 /// # Errors
 /// The error of the file system.
@@ -473,13 +474,13 @@ pub fn try_lock_beside(path: &Path) -> io::Result<Option<Locked>> {
     }
 }
 
-/// A lock beside a file; it is released when dropped.
+/// A lock file next to a file; the lock is released when dropped.
 pub struct Locked(fs::File);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // A child process between its fork and its exec has the descriptor too: closing this one
-        // alone would leave the lock held until then.
+        // A child process between its fork and its exec has the descriptor as well: closing this
+        // one alone would leave the lock held until then.
         let _ = self.0.unlock();
     }
 }
@@ -492,7 +493,7 @@ fn lock_file(path: &Path) -> io::Result<fs::File> {
     options.write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The one absolute spelling of an existing path: links, `.` and `..` resolved.
+/// Returns the absolute path of an existing file: links, `.` and `..` resolved.
 ///
 /// # Errors
 /// The error of the file system.
@@ -500,14 +501,14 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// True if a path itself is a link.
+/// Returns true if a path itself is a link.
 #[must_use]
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-/// The first link on the way from a directory to a path below it that leads out of that directory,
-/// or to nothing, and what it names.
+/// Returns the first link below a directory on a path that leads out of that directory or to
+/// nothing, and its target.
 ///
 /// # Errors
 /// The error of the file system; `InvalidInput` for a path that is not below the directory.
@@ -526,7 +527,7 @@ pub fn link_out(directory: &Path, path: &Path) -> io::Result<Option<(PathBuf, Pa
     Ok(None)
 }
 
-/// The one absolute spelling of a path of which the last parts need not exist yet.
+/// Returns the absolute path of a file whose last path components need not exist yet.
 ///
 /// # Errors
 /// The error of the file system; `InvalidInput` for `..` below what exists.

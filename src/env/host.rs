@@ -1,6 +1,6 @@
 //! The machine around a data directory: the owner's socket and log file, a process that leaves its
-//! terminal, a scratch directory. It must not touch the content of a data directory: that is
-//! `disk`, under the lock.
+//! terminal, a scratch directory. It must not touch the content of a data directory: `disk` does,
+//! under the lock.
 
 #![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
 
@@ -31,12 +31,12 @@ use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files, with_shortage
 
 /// Name of the owner's socket in a data directory.
 const SOCKET_FILE: &str = "owner.sock";
-/// Bytes a unix socket's address has room for on Linux, its final zero left out.
+/// Maximum bytes of a Unix socket's address on Linux, without its final zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name derived from `SOCKET_FILE` (while it is being bound).
 const SOCKET_NEW_FILE: &str = "owner.sock.new";
 
-/// Sent to a process that lets a file grow beyond its limit; without a handler it ends the process.
+/// Signal to a process that grows a file beyond its limit; without a handler it ends the process.
 pub const FILE_SIZE_SIGNAL: i32 = rustix::process::Signal::XFSZ.as_raw();
 
 /// Socket of the owner of a data directory.
@@ -52,8 +52,8 @@ pub struct OwnerSocket {
 }
 
 impl OwnerSocket {
-    /// The socket of a data directory. A directory with a path too long for a socket's address is
-    /// created when absent, because only an open directory gives it a short name.
+    /// Returns the socket of a data directory. A directory with a path too long for a socket's
+    /// address is created when absent, because only an open directory gives it a short name.
     ///
     /// # Errors
     /// The error of the file system.
@@ -70,27 +70,27 @@ impl OwnerSocket {
         Ok(Self { path, directory: Some(directory), bound: OnceLock::new() })
     }
 
-    /// Binds the socket, closed to other users, in place of what a dead owner left. Only the
-    /// holder of the data directory's lock may call this: it would cut a living owner off.
+    /// Binds the socket, mode 0600, replacing that of a dead owner. Only the holder of the data
+    /// directory's lock may call this: it would disconnect a living owner.
     ///
     /// # Errors
-    /// The error of the system; [`super::short_of`] tells what a full disk lacks.
+    /// The error of the system; [`super::short_of`] returns what a full disk lacks.
     pub fn bind(&self) -> io::Result<UnixListener> {
         let new = self.path.with_file_name(SOCKET_NEW_FILE);
         files::remove(&new)?;
         let free = || Ok(files::free(new.parent().unwrap_or(&new))?.short());
         let listener = UnixListener::bind(&new).map_err(|error| with_shortage(error, free))?;
         files::make_private(&new)?;
-        // A second bind by the same value does not happen: an owner binds once.
+        // This value is bound once: an owner binds one socket.
         let _ = self.bound.set(identity(&new)?);
-        // One step from the stale socket to the new one: a client always finds one of them.
+        // Replaces the stale socket atomically: a client always finds one of them.
         fs::rename(&new, &self.path)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
 
-    /// True if the path still leads to the socket that was bound here. It does not once the
-    /// directory was removed or created again by another process.
+    /// Returns true if the path still names the socket that was bound here. It does not once
+    /// another process removed or recreated the directory.
     ///
     /// # Errors
     /// The error of the file system when the path cannot be checked.
@@ -103,7 +103,7 @@ impl OwnerSocket {
     }
 
     /// Removes the socket's name, so that the next client starts an owner at once. Another owner's
-    /// socket under the same name stays.
+    /// socket under the same name is kept.
     ///
     /// # Errors
     /// The error of the file system.
@@ -112,18 +112,18 @@ impl OwnerSocket {
     }
 }
 
-/// Kills a program that leads a group of processes, and what it started.
+/// Kills a process group by its leader.
 pub fn kill_group(leader: u32) {
     let leader = i32::try_from(leader).ok().and_then(Pid::from_raw);
-    // Ended already is as good.
+    // A group that has ended already is success.
     let _ = leader.map(|leader| kill_process_group(leader, Signal::KILL));
 }
 
-/// The output of a command. It is split into arguments without a shell, and gets none of this
-/// program's variables. A command that prints too much or takes too long is killed.
+/// Returns the output of a command. It is split into arguments without a shell, and does not
+/// inherit this program's own variables. A command that prints too much or runs too long is killed.
 ///
 /// # Errors
-/// When it cannot be run, fails, does not end in time, prints more than so many bytes, or no text.
+/// An error when it cannot be run, fails, times out, prints too many bytes, or prints no UTF-8.
 pub fn output_of(
     command: &str,
     bytes_max: u64,
@@ -139,7 +139,7 @@ pub fn output_of(
     let mut child = run.spawn()?;
     let read = read_within(&mut child, bytes_max, time_max);
     if read.is_err() {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -152,8 +152,8 @@ pub fn output_of(
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Output of a command until its end; the command is not reaped. The thread that reads is left
-/// behind when something else keeps the pipe open.
+/// Reads the output of a command until its end; the command is not reaped. The reader thread keeps
+/// running when another process keeps the pipe open.
 fn read_within(
     child: &mut Child,
     bytes_max: u64,
@@ -162,7 +162,7 @@ fn read_within(
     let (sender, receiver) = mpsc::channel();
     let (stdout, pid) = (child.stdout.take(), Pid::from_child(child));
     std::thread::spawn(move || {
-        // With room for all of it, no copy of a key is left behind in memory.
+        // With capacity for all of it, no copy of a key remains in freed memory.
         let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(64);
         let mut bytes = Zeroizing::new(Vec::with_capacity(room));
         let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe.into());
@@ -171,7 +171,7 @@ fn read_within(
             let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             read = read.and_then(|read| Ok(waitid(WaitId::Pid(pid), ended).map(|_| read)?));
         }
-        // The receiver is gone when this took too long.
+        // The receiver was dropped if this took too long.
         let _ = sender.send(read.map(|_| bytes));
     });
     match receiver.recv_timeout(time_max) {
@@ -187,7 +187,7 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"SESSIONLOG_")
 }
 
-/// Threads that this process can run at once.
+/// Returns the number of threads that this process can run at once.
 #[must_use]
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -239,7 +239,7 @@ pub fn leave_parent() -> io::Result<()> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|number| *number > 2)
         .collect();
-    // The descriptor that read the directory is among the numbers, and closed by now.
+    // The descriptor that listed the directory is among the numbers, and is closed by now.
     let open = |number: &i32| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
     for number in numbers.into_iter().filter(open) {
         close_inherited(number);
@@ -256,8 +256,8 @@ fn close_inherited(number: i32) {
 }
 
 /// Settings of the binaries' allocator, which reads them from the symbol of this name: freed memory
-/// goes back to the system within a second (docs/decisions/0017-an-allocator-of-our-own.md). The
-/// environment's `_RJEM_MALLOC_CONF` has the last word.
+/// is returned to the system within a second (docs/decisions/0017-an-allocator-of-our-own.md). The
+/// environment variable `_RJEM_MALLOC_CONF` overrides them.
 #[cfg(feature = "jemalloc")]
 #[expect(unsafe_code, reason = "the name of the symbol, and its type, are the allocator's")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -272,7 +272,7 @@ pub fn close_stdout() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }
 
-/// Attempts to remove a directory into which a process still writes.
+/// Maximum attempts to remove a directory into which a process still writes.
 const REMOVALS_MAX: usize = 1_000;
 
 /// A private directory that is removed with its contents when dropped.
@@ -283,7 +283,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates an empty directory, mode 0700, in the machine's place for temporary files.
+    /// Creates an empty directory, mode 0700, in the machine's directory for temporary files.
     ///
     /// # Errors
     /// The error of the file system.
@@ -304,7 +304,7 @@ impl Scratch {
         Ok(Self { path, kept: false })
     }
 
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -323,8 +323,8 @@ impl Drop for Scratch {
         if self.kept {
             return;
         }
-        // A process that was killed may still finish a call that makes a file. Another error is not
-        // reported: what remains is in the directory for temporary files.
+        // A killed process may still finish a call that creates a file. Another error is not
+        // reported: the rest remains in the directory for temporary files.
         for _ in 0..REMOVALS_MAX {
             match fs::remove_dir_all(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_does_not_end_or_prints_too_much_is_killed_and_named() {
+    fn a_hanging_or_verbose_command_is_killed_with_an_error_naming_it() {
         let long = Duration::from_secs(600);
         let output = output_of("printf abc", 3, long).expect("it prints that");
         assert_eq!(output.as_str(), "abc");
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_bound_and_reached_however_long_the_directory_is() {
+    fn a_socket_in_a_directory_with_a_long_path_is_bound_and_connected() {
         let home = tempfile::tempdir().expect("a temporary directory");
         for data_dir in [home.path().join("short"), home.path().join("long".repeat(40))] {
             drop(DataDir::open(&data_dir).expect("created"));

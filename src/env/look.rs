@@ -1,6 +1,6 @@
-//! Files that a session refers to, looked at where they are: below the directories that a person
-//! allows, links followed only within them, regular files only. A file that holds secrets by its
-//! name is not hashed. It must not write, and it reads nothing but the bytes that it hashes.
+//! Checks files that a session refers to: below the directories that the user allows, links
+//! followed only within them, regular files only. A file whose name marks it as secret is not
+//! hashed. It must not write, and it must not read any bytes but those that it hashes.
 
 use std::{
     io::{self, Read as _},
@@ -9,11 +9,11 @@ use std::{
 
 use super::files;
 
-/// Bytes of a file that is hashed at most.
+/// Maximum bytes of a file that is hashed.
 const BYTES_MAX: u64 = 16 << 20;
 /// Prefix of the hash of a file.
 const PREFIX: &str = "blake3:";
-/// Endings and beginnings of names of files that hold secrets, and directories of such files.
+/// Suffixes and prefixes of names of files that hold secrets, and directories of such files.
 const SECRET_ENDINGS: [&str; 8] =
     [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".age"];
 const SECRET_BEGINNINGS: [&str; 6] =
@@ -21,39 +21,39 @@ const SECRET_BEGINNINGS: [&str; 6] =
 const SECRET_NAMES: [&str; 5] = [".netrc", ".npmrc", ".pgpass", ".pypirc", ".htpasswd"];
 const SECRET_DIRECTORIES: [&str; 5] = [".ssh", ".gnupg", ".aws", ".kube", ".docker"];
 
-/// The directories below which files are looked at.
+/// The directories below which files are checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     base: PathBuf,
     more: Vec<PathBuf>,
 }
 
-/// Result of looking at a file.
+/// Result of checking a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is there, with the hash of its bytes.
+    /// The file exists; the hash of its bytes.
     Hash(String),
-    /// It is there, and too large or too secret to be hashed.
+    /// The file exists and is too large or too secret to be hashed.
     NotHashed,
-    /// It is not there.
+    /// The file does not exist.
     Gone,
-    /// It is outside of the directories, behind a link out of them, no regular file, or not to be
-    /// read.
+    /// The file is outside of the directories, reached by a link out of them, not regular, or not
+    /// readable.
     Denied,
 }
 
 impl Roots {
-    /// Below the directory of a workspace, to which relative paths belong, and below others.
+    /// Allows the directory of a workspace, to which relative paths belong, and others.
     #[must_use]
     pub fn new(workspace: &Path, more: &[PathBuf]) -> Self {
         let plain = |path: &PathBuf| files::canonical(path).unwrap_or_else(|_| path.clone());
         Self { base: plain(&workspace.to_path_buf()), more: more.iter().map(plain).collect() }
     }
 
-    /// Looks at a file.
+    /// Checks a file.
     #[must_use]
     pub fn look(&self, path: &str) -> Seen {
-        let Some(asked) = normalised(&self.base.join(path)) else { return Seen::Denied };
+        let Some(asked) = normalise(&self.base.join(path)) else { return Seen::Denied };
         let is_inside = |path: &Path| {
             path.starts_with(&self.base) || self.more.iter().any(|root| path.starts_with(root))
         };
@@ -84,8 +84,8 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The path without `.` and `..`; `None` where it climbs above the root.
-fn normalised(path: &Path) -> Option<PathBuf> {
+/// Returns the path without `.` and `..`; `None` when it leaves the root.
+fn normalise(path: &Path) -> Option<PathBuf> {
     let mut made = PathBuf::new();
     for part in path.components() {
         match part {
@@ -101,7 +101,7 @@ fn normalised(path: &Path) -> Option<PathBuf> {
     Some(made)
 }
 
-/// The hash of a regular file; `None` of a large one.
+/// Returns the hash of a regular file; `None` for a file that is too large.
 fn hash(path: &Path) -> io::Result<Option<String>> {
     let Some((file, bytes)) = files::open_regular(path)? else {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -114,7 +114,7 @@ fn hash(path: &Path) -> io::Result<Option<String>> {
     Ok((read <= BYTES_MAX).then(|| format!("{PREFIX}{}", hasher.finalize().to_hex())))
 }
 
-/// True if a file holds secrets, by its name and its directories.
+/// Returns true if a file holds secrets, by its name and its directories.
 fn is_secret(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let name = name.unwrap_or_default();
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_file_is_known_by_its_name() {
+    fn a_file_with_secrets_is_recognised_by_its_name() {
         for (path, secret) in [
             ("/w/.env", true),
             ("/w/.env.local", true),

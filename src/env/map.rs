@@ -1,9 +1,10 @@
-//! Files mapped into memory, read-only, for bytes that may be lost. A page that cannot be had, for
-//! the file was cut or the device fails, reads as zeros and marks its mapping as hurt, where the
-//! system would end the process. It must not map what is written to while it is mapped.
+//! Files mapped into memory, read-only, for bytes that may be lost. A page that cannot be read,
+//! because the file was truncated or the device fails, reads as zeros and marks its mapping as
+//! damaged, where the system would end the process. It must not map a file that is written to while
+//! it is mapped.
 //!
-//! The handler of `SIGBUS` is installed with the first mapping. It takes the faults within one of
-//! ours; any other goes to the handler that was there before, or ends the process as it would have.
+//! The handler of `SIGBUS` is installed with the first mapping. It handles faults within these
+//! mappings; any other goes to the previous handler, or ends the process as it would have.
 
 #![expect(unsafe_code, reason = "a mapping, and a handler of a signal")]
 #![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
@@ -18,19 +19,19 @@ use std::{
 
 use memmap2::{Mmap, MmapOptions};
 
-/// Bytes that were put somewhere, open for reading.
+/// Stored bytes, open for reading.
 pub trait Mapped: Send + Sync {
-    /// The bytes as they were put, unless they are hurt.
+    /// Returns the bytes as they were stored, unless they are damaged.
     fn bytes(&self) -> &[u8];
 
-    /// True if bytes read as zeros since, because the file or the device lacks them, or their file
-    /// is to be removed: results computed from them are void. The caller checks often, and drops
-    /// them then.
+    /// Returns true if bytes have read as zeros since, because the file or the device lacks them,
+    /// or if their file is to be removed: results computed from them are void. The caller checks
+    /// often, and drops them then.
     fn is_hurt(&self) -> bool {
         false
     }
 
-    /// True if they take memory of this process, as a copy does.
+    /// Returns true if they occupy memory of this process, as a copy does.
     fn is_copy(&self) -> bool {
         true
     }
@@ -48,14 +49,14 @@ impl Mapped for zeroize::Zeroizing<Vec<u8>> {
     }
 }
 
-/// Mappings that there may be at once; what comes beyond is copied.
+/// Maximum number of concurrent mappings; files beyond it are copied.
 const SLOTS: usize = 4096;
-/// The state of a slot that is being taken.
+/// State of a slot that is being claimed.
 const TAKING: usize = 1;
 
-/// Address range of a mapping, as the handler of a signal may read it: without a lock.
+/// Address range of a mapping, which a signal handler reads without a lock.
 struct MapSlot {
-    /// Its first byte; 0 is a free slot.
+    /// Its first byte; 0 marks a free slot.
     from: AtomicUsize,
     to: AtomicUsize,
     hurt: AtomicBool,
@@ -64,9 +65,9 @@ struct MapSlot {
 static TABLE: [MapSlot; SLOTS] = [const {
     MapSlot { from: AtomicUsize::new(0), to: AtomicUsize::new(0), hurt: AtomicBool::new(false) }
 }; SLOTS];
-/// Slots from here on were never taken.
+/// Number of slots that were ever claimed; those from here on are unused.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// Handler of the signal before ours.
+/// The previous handler of the signal.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
@@ -91,13 +92,13 @@ impl Mapped for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Nothing reads it any more: no fault comes between this and the end of the mapping.
+        // No thread reads it any more: no fault occurs between this and the end of the mapping.
         self.slot.from.store(0, Ordering::Release);
     }
 }
 
-/// Maps the first `bytes` bytes of a file; `None` when there are too many mappings, or nothing to
-/// map. The caller sees to it that no process writes to the file while it is mapped.
+/// Maps the first `bytes` bytes of a file; `None` when there are too many mappings, or no bytes to
+/// map. The caller ensures that no process writes to the file while it is mapped.
 ///
 /// # Errors
 /// The error of the system.
@@ -106,13 +107,13 @@ pub(super) fn map(file: &fs::File, bytes: u64) -> io::Result<Option<Box<dyn Mapp
     if length == 0 {
         return Ok(None);
     }
-    install()?;
+    install_handler()?;
     let Some(slot) = take_slot() else { return Ok(None) };
     // SAFETY: the file is written once, before it is mapped, and overwritten only when no mapping
-    // of it is left. One that is cut from outside faults, which the handler answers with zeros.
+    // of it is left. One that is truncated from outside faults, and the handler maps zeros there.
     let mapped = unsafe { MmapOptions::new().len(length).map(file) };
     let map = mapped.inspect_err(|_| slot.from.store(0, Ordering::Release))?;
-    // No dump of this process holds what people said. A hint: not every system takes it.
+    // Excludes user content from core dumps. A hint: not every system supports it.
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::DontDump);
     let from = map.as_ptr() as usize;
@@ -132,15 +133,15 @@ fn take_slot() -> Option<&'static MapSlot> {
     TABLE.get(at)
 }
 
-/// Installs the handler, once in the life of the process.
-fn install() -> io::Result<()> {
+/// Installs the handler, once per process.
+fn install_handler() -> io::Result<()> {
     static INSTALLED: std::sync::Mutex<bool> = std::sync::Mutex::new(false);
     let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if *installed {
         return Ok(());
     }
-    // SAFETY: both structures are plain data that the calls fill or read; the handler keeps to what
-    // a handler of a signal may do. What was there before is known before the handler can run.
+    // SAFETY: both structures are plain data that the calls fill or read; the handler is
+    // async-signal-safe. The previous handler is stored before this one can run.
     unsafe {
         let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).map_err(io::Error::other)?;
         PAGE.store(page, Ordering::Release);
@@ -162,17 +163,17 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a fault of a page. It may interrupt any thread anywhere: it takes no lock and allocates
-/// nothing.
+/// Handles a fault of a page. It may interrupt any thread at any point: it takes no lock and
+/// allocates nothing.
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the system hands in a valid structure; its address counts when the system itself sent
-    // the signal, which a positive code says.
+    // SAFETY: the system passes a valid structure; its address is valid when the system itself sent
+    // the signal, which a positive code indicates.
     let at = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
     if at.is_some_and(fill) {
         return;
     }
-    // SAFETY: the handler before is called as it was installed, or the system's own is put back:
-    // then the same access faults again when this returns, and ends the process.
+    // SAFETY: the previous handler is called as it was installed, or the default is restored: then
+    // the same access faults again when this returns, and ends the process.
     unsafe {
         let before = BEFORE.get();
         match before.map_or(libc::SIG_DFL, |before| before.sa_sigaction) {
@@ -197,7 +198,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Puts a page of zeros where one of a mapping of ours cannot be had, and marks the mapping.
+/// Maps a page of zeros in place of an unreadable page of a mapping, and marks the mapping.
 fn fill(at: usize) -> bool {
     let taken = TABLE.get(..TAKEN.load(Ordering::Acquire)).unwrap_or_default();
     let mut slots = taken.iter();
@@ -209,7 +210,7 @@ fn fill(at: usize) -> bool {
     slot.hurt.store(true, Ordering::Release);
     let page = PAGE.load(Ordering::Acquire);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the page is within a mapping of ours, which is read as bytes of any value.
+    // SAFETY: the page is within one of these mappings, which is read as bytes of any value.
     let put = unsafe {
         let page_at = (at - at % page) as *mut libc::c_void;
         libc::mmap(page_at, page, libc::PROT_READ, flags, -1, 0)
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_is_cut_reads_zeros_and_says_so_and_the_others_do_not() {
+    fn a_truncated_mapping_reads_zeros_and_only_it_is_marked_damaged() {
         let bytes = vec![7_u8; 64 << 10];
         let (_home, opened, path) = file(&bytes);
         let (_other_home, other, _) = file(&bytes);

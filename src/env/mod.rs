@@ -21,7 +21,7 @@ use crate::event::Timestamp;
 pub use map::Mapped;
 pub use secrets::MasterKeys;
 
-/// An open file. Reads and writes name their byte offset; there is no cursor.
+/// An open file. Reads and writes take a byte offset; it has no file position.
 pub trait File: Send + Sync {
     /// Writes all bytes at `byte_offset`, growing the file when needed, or fails: then any part of
     /// them may have been written.
@@ -36,8 +36,8 @@ pub trait File: Send + Sync {
     /// The error of the file system.
     fn read_at(&self, byte_offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads what can be had without waiting for a device, from the front of `buffer` on: it may
-    /// be less than there is.
+    /// Reads the bytes that are available without waiting for a device, from the front of `buffer`
+    /// on: possibly fewer than the file has.
     ///
     /// # Errors
     /// The error of the file system; [`Self::read_at`] may still succeed.
@@ -54,8 +54,8 @@ pub trait File: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 
     /// Writes all bytes at `byte_offset` and makes them and the size durable, as `write_at` and
-    /// `sync` would in one call; bytes written otherwise may stay volatile. After an error the
-    /// state of all of them is unknown, and a second sync proves nothing.
+    /// `sync` would in one call; bytes of other writes may stay volatile. After an error the state
+    /// of all of them is unknown, and a second sync proves nothing.
     ///
     /// # Errors
     /// The error of the file system.
@@ -65,13 +65,13 @@ pub trait File: Send + Sync {
     /// does not block and promises nothing.
     fn hurry(&self, byte_offset: u64, bytes: u64);
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     ///
     /// # Errors
     /// The error of the file system.
     fn len(&self) -> io::Result<u64>;
 
-    /// True if the file has no byte.
+    /// Returns true if the file is empty.
     ///
     /// # Errors
     /// The error of the file system.
@@ -85,25 +85,25 @@ pub trait File: Send + Sync {
     /// The error of the file system.
     fn evict(&self) -> io::Result<()>;
 
-    /// All of the file, which has so many bytes and is not written to any more: mapped where the
-    /// system can do that, else a copy.
+    /// Returns all of a file of that size that is not written to any more: mapped where the system
+    /// supports it, else a copy.
     ///
     /// # Errors
-    /// The error of the file system; `ErrorKind::InvalidData` for a file of another length, with
-    /// another name beside its own, or that other users may read or write.
+    /// The error of the file system; `ErrorKind::InvalidData` for a file of another length, with a
+    /// second hard link, or that other users may read or write.
     fn map(&self, bytes: u64) -> io::Result<Box<dyn Mapped>> {
         copy_of(self, bytes)
     }
 }
 
-/// A copy of all of a file.
+/// Copies all of a file into memory.
 fn copy_of(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped>> {
     let mut copy = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let read = file.read_at(0, &mut copy)?;
     if read == copy.len() { Ok(Box::new(copy)) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// One name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     /// The name, without its directory.
@@ -117,10 +117,10 @@ pub struct DirEntry {
 /// The file that the owner of a data directory locks.
 pub const LOCK_FILE: &str = "LOCK";
 
-/// Locks that a process needs before it may own a data directory.
+/// Locks that a process needs before it owns a data directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockRule {
-    /// The directory and the file `LOCK`. A file system that cannot lock a directory is refused.
+    /// The directory and the file `LOCK`. A file system that cannot lock a directory is rejected.
     #[default]
     Both,
     /// The file `LOCK`, and the directory where its file system can lock one (NFS cannot). An
@@ -137,7 +137,7 @@ pub trait Storage: Send + Sync {
     /// durable only after `sync_dir` of its directory.
     ///
     /// # Errors
-    /// The error of the file system; [`short_of`] tells what a full one lacks.
+    /// The error of the file system; [`short_of`] returns what a full one lacks.
     fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// Opens an existing file for reading and writing; never follows a symbolic link.
@@ -152,7 +152,7 @@ pub trait Storage: Send + Sync {
     /// The error of the file system.
     fn open_read(&self, path: &str) -> io::Result<Box<dyn File>>;
 
-    /// The names in a directory, sorted.
+    /// Returns the entries of a directory, sorted.
     ///
     /// # Errors
     /// The error of the file system.
@@ -182,19 +182,18 @@ pub trait Storage: Send + Sync {
     /// The error of the file system.
     fn sync_dir(&self, directory: &str) -> io::Result<()>;
 
-    /// Checks that there is space for a file of so many bytes and another, as far as the file
-    /// system tells beforehand.
+    /// Checks that a file of so many bytes and one more file fit, as far as the file system reports
+    /// it beforehand.
     ///
     /// # Errors
-    /// `ErrorKind::StorageFull`: there is none.
+    /// `ErrorKind::StorageFull`: there is no space.
     fn room(&self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
         Ok(())
     }
 
-    /// When a file was written to last, in seconds and nanoseconds: another value after each write,
-    /// as far as the clock of the file system tells them apart. `None` where that is not known.
-    ///
+    /// Returns when a file was last written, in seconds and nanoseconds: another value after each
+    /// write, within the resolution of the file system's clock. `None` where it is not known.
     /// # Errors
     /// The error of the file system.
     fn written_at(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
@@ -220,19 +219,19 @@ pub trait Storage: Send + Sync {
 /// The resource that a full disk lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Short {
-    /// Bytes.
+    /// Free bytes.
     #[default]
     Space,
-    /// Inodes: every file takes one.
+    /// Free inodes: every file takes one.
     Inodes,
 }
 
-/// The disk is full although it has space.
+/// The disk is out of inodes although it has free bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("no inode is free on this file system")]
 struct NoInode;
 
-/// The resource that a failed call lacked; `None` where it failed otherwise.
+/// Returns the resource that a failed call lacked; `None` for any other failure.
 #[must_use]
 pub fn short_of(error: &io::Error) -> Option<Short> {
     let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -240,7 +239,7 @@ pub fn short_of(error: &io::Error) -> Option<Short> {
     full.then_some(if inodes { Short::Inodes } else { Short::Space })
 }
 
-/// The same error, that says so where it is inodes that the file system is short of.
+/// Adds to an error that inodes are exhausted, if they are.
 fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<Short>) -> io::Error {
     match short_of(&error).map(|_| short()) {
         Some(Ok(Short::Inodes)) => io::Error::new(io::ErrorKind::StorageFull, NoInode),
@@ -248,7 +247,7 @@ fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<Short>) ->
     }
 }
 
-/// True if the process, or the system, has no file descriptors left: that passes.
+/// Returns true if the process or the system is out of file descriptors: a transient error.
 #[must_use]
 pub fn out_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -256,22 +255,22 @@ pub fn out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// True if the device could not read the requested bytes: other parts of the file may be intact.
+/// Returns true if the device could not read the requested bytes: other parts may be intact.
 #[must_use]
 pub fn unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// Time.
+/// Source of time.
 pub trait Clock: Send + Sync {
-    /// Wall time; may jump either way.
+    /// Returns wall time, which may jump in either direction.
     fn now(&self) -> Timestamp;
 
-    /// Time since a fixed instant; monotonic.
+    /// Returns the time since a fixed instant; monotonic.
     fn monotonic(&self) -> Duration;
 }
 
-/// Randomness.
+/// Source of randomness.
 pub trait Entropy: Send + Sync {
     /// Fills `bytes` with random bytes. They may come from a pool in this process's memory: fit
     /// for ids and salts, not for keys and nonces.
@@ -282,21 +281,21 @@ pub trait Entropy: Send + Sync {
     fn fill_secret(&self, bytes: &mut [u8]);
 }
 
-/// Everything outside the process that the engine may touch.
+/// Everything outside the process that the engine may use.
 #[derive(Clone)]
 pub struct Env {
     /// The data directory.
     pub storage: Arc<dyn Storage>,
-    /// Time.
+    /// The clocks.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
     /// The keys that the data directory is encrypted with; `None` for one in plaintext.
     pub keys: Option<Arc<MasterKeys>>,
 }
 
 impl Env {
-    /// The real machine, with `data_dir` (created when absent, mode 0700) as data directory.
+    /// Opens the real machine; `data_dir` is created when absent, mode 0700.
     ///
     /// # Errors
     /// The error of the file system.
@@ -304,7 +303,7 @@ impl Env {
         Self::locked_by(data_dir, LockRule::default())
     }
 
-    /// The same under a rule for the lock of the data directory.
+    /// Returns the real machine with a rule for the lock of the data directory.
     ///
     /// # Errors
     /// The error of the file system.
@@ -317,13 +316,13 @@ impl Env {
         })
     }
 
-    /// The same with the keys that the data directory is encrypted with.
+    /// Returns the same environment with the keys that encrypt the data directory.
     #[must_use]
     pub fn with_keys(self, keys: Option<Arc<MasterKeys>>) -> Self {
         Self { keys, ..self }
     }
 
-    /// `N` random bytes.
+    /// Returns `N` random bytes.
     #[must_use]
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
@@ -331,7 +330,7 @@ impl Env {
         bytes
     }
 
-    /// `N` random bytes for a key or a nonce: see [`Entropy::fill_secret`].
+    /// Returns `N` random bytes for a key or a nonce: see [`Entropy::fill_secret`].
     #[must_use]
     pub fn secret<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];

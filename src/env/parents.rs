@@ -1,28 +1,28 @@
-//! The processes that this one may be a tool of: its parent, and behind a shell that runs it the
-//! shell's. A hook and a front end of one agent's program name the same process so. It must not
-//! name a process by its number alone where the system says when that began: numbers are used
-//! again.
+//! The processes that may have started this one as a tool: its parent and, where that is a shell,
+//! the shell's parent. A hook and a front end of one agent's program name the same process this
+//! way. It must not name a process by its id alone where the system reports its start time: ids are
+//! reused.
 
 use std::{os::unix::process::parent_id, path::Path};
 
 use super::files;
 
-/// Processes that are named at most.
+/// Maximum number of processes named.
 const NAMED_MAX: usize = 8;
-/// Bytes of what the system says of one.
+/// Maximum bytes of the system's record of a process.
 const STAT_BYTES_MAX: u64 = 4 << 10;
 /// Hexadecimal digits of a name.
 const DIGITS: usize = 16;
-/// Programs that run another one and are no agent.
+/// Programs that run another one and are not agents.
 const RUNNERS: [&str; 14] = [
     "ash", "bash", "busybox", "dash", "env", "fish", "ksh", "mksh", "nice", "nohup", "sh",
     "stdbuf", "timeout", "zsh",
 ];
-/// Programs that take over the children of others: no agent, either.
+/// Programs that adopt the children of others, and are not agents.
 const REAPERS: [&str; 6] = ["dumb-init", "init", "launchd", "runit", "systemd", "tini"];
 
-/// Names of these processes, the parent first. Each is a hash of the machine's start, of the
-/// container, and of the process with its start, so that no two processes have one name.
+/// Returns names of these processes, the parent first. Each is a hash of the machine's boot, the
+/// container, and the process with its start time, so that no two processes have one name.
 #[must_use]
 pub fn names() -> Vec<String> {
     let boot = files::read_text(Path::new("/proc/sys/kernel/random/boot_id"), STAT_BYTES_MAX);
@@ -33,7 +33,7 @@ pub fn names() -> Vec<String> {
     while let Some(pid) = next.filter(|pid| *pid > 0 && names.len() < NAMED_MAX) {
         let stat = files::read(Path::new(&format!("/proc/{pid}/stat")), STAT_BYTES_MAX);
         let process = stat.ok().and_then(|stat| Process::read(&String::from_utf8_lossy(&stat)));
-        // Where the system does not say more of a process, only the parent is named.
+        // Where the system reports no more of a process, only the parent is named.
         let Some(process) = process else {
             if names.is_empty() {
                 names.push(process_name(&around, pid, ""));
@@ -60,12 +60,12 @@ fn process_name(around: &str, pid: u32, begun: &str) -> String {
 struct Process {
     program: String,
     parent: u32,
-    /// When it began, in the system's count.
+    /// Its start time, in the system's clock ticks.
     begun: String,
 }
 
 impl Process {
-    /// Reads a line of `/proc`: the program's name stands in brackets and may have some.
+    /// Parses a line of `/proc`: the program's name is in parentheses and may contain some.
     fn read(stat: &str) -> Option<Self> {
         let (head, rest) = stat.rsplit_once(')')?;
         let program = head.split_once('(')?.1.to_owned();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parent_comes_first_and_has_the_same_name_each_time() {
+    fn the_parent_process_comes_first_with_a_stable_name() {
         let first = names();
         assert!(!first.is_empty() && first.len() <= NAMED_MAX, "{first:?}");
         assert_eq!(names(), first);

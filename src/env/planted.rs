@@ -2,7 +2,7 @@
 //! always false and costs nothing. It must not plant anything by itself, and each defect is checked
 //! in one place only.
 
-/// A defect of the protocol, in the engine. Defects of disk calls are planted around the engine.
+/// A planted defect of the engine. Defects of disk calls are planted around the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// A redaction is answered before its zeros are durable.
@@ -11,13 +11,13 @@ pub enum Defect {
     AppendAfterTornTail,
     /// Segment bytes that `settled/` does not name are accepted.
     BelieveBeyondSettled,
-    /// A bad frame that was durable is taken for a torn tail.
+    /// A damaged frame that was durable is treated as a torn tail.
     CutAtDamage,
-    /// A start forgets event ids and batch keys.
+    /// A start does not load event ids and batch keys.
     DropIdempotency,
     /// Bytes that shared a block with a failed write are not written again.
     ForgetShared,
-    /// The key of an erased session stays.
+    /// The key of an erased session is kept.
     KeepErasedKey,
     /// The checksum of a payload is not checked.
     HeaderOnlyChecksum,
@@ -25,45 +25,45 @@ pub enum Defect {
     LateKey,
     /// The thread that becomes leader of the journal is not woken.
     LoseWakeUp,
-    /// A journal file that is used again keeps its salt.
+    /// A reused journal file keeps its salt.
     NoNewSalt,
-    /// Journal files are free before what they hold is flushed.
+    /// Journal files are freed before their records are flushed.
     RecycleBeforeFlushing,
-    /// Journal files are free that the older settled file needs.
+    /// Journal files that the older settled file needs are freed.
     RecyclePastOlder,
     /// The end of a poisoned file is recorded after the failed frame, so its positions are used
     /// again.
     ReuseAfterPoison,
-    /// One nonce for everything.
+    /// One nonce is used for everything.
     SameNonce,
     /// Bytes of a redacted body that a file still has are served.
     ServeRedacted,
-    /// Readers see what a failed sync left.
+    /// Readers see the bytes of a failed sync.
     ServePastDurable,
-    /// A redaction leaves the file in use of the journal as it is.
+    /// A redaction leaves the journal file in use unchanged.
     SpareLastFile,
     /// A replaced segment is unlinked while the older settled file names it.
     UnlinkEarly,
-    /// Bytes of earlier uses behind the frames of a journal file stay.
+    /// Bytes of earlier uses after the frames of a journal file are kept.
     ZeroFramesAlone,
 }
 
 #[cfg(feature = "tests")]
 static PLANTED: std::sync::OnceLock<Defect> = std::sync::OnceLock::new();
 
-/// Plants a defect into this process, for good. The first one stays.
+/// Plants a defect into this process permanently. The first one is kept.
 #[cfg(feature = "tests")]
 pub fn plant(defect: Defect) {
     PLANTED.get_or_init(|| defect);
 }
 
-/// True if that defect was planted.
+/// Returns true if that defect was planted.
 #[cfg(feature = "tests")]
 pub(crate) fn planted(defect: Defect) -> bool {
     PLANTED.get() == Some(&defect)
 }
 
-/// Nothing can be planted.
+/// Returns false: no defect can be planted.
 #[cfg(not(feature = "tests"))]
 pub(crate) const fn planted(_: Defect) -> bool {
     false

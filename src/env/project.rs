@@ -1,8 +1,8 @@
 //! The project of a working directory: its repository, or the directory itself. A worktree that git
-//! linked to a repository belongs to that one's main checkout: it is thrown away when its branch is
+//! linked to a repository belongs to the main checkout: worktrees are deleted when their branch is
 //! merged. A home directory and the root of the file system belong to no project: programs of every
-//! kind run there. It must not run git, nor believe a file of a worktree alone: it belongs to the
-//! repository that names it, too.
+//! kind run there. It must not run git, nor trust a file of a worktree alone: the repository must
+//! name the worktree as well.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::files;
 const MARK: &str = ".git";
 /// Directory of a repository's records of its worktrees.
 const WORKTREES: &str = "worktrees";
-/// Bytes of a file that names a path, and of the configuration of a repository.
+/// Maximum bytes of a file that names a path, and of the configuration of a repository.
 const PATH_BYTES_MAX: u64 = 8 << 10;
 const CONFIG_BYTES_MAX: u64 = 256 << 10;
 
@@ -30,7 +30,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// The project of a working directory. The search for a repository ends below the home
+    /// Finds the project of a working directory. The search for a repository ends below the home
     /// directory and below `/`.
     #[must_use]
     pub fn from_directory(directory: &Path, home: Option<&Path>) -> Self {
@@ -45,14 +45,14 @@ impl Project {
         Self { shared: shared(&directory), root: main.or(root), worktree, directory }
     }
 
-    /// The directory that sessions of the project belong to: the repository's root, or else the
-    /// working directory.
+    /// Returns the directory that sessions of the project belong to: the repository's root, or else
+    /// the working directory.
     #[must_use]
     pub fn workspace(&self) -> String {
         self.root.as_ref().unwrap_or(&self.directory).display().to_string()
     }
 
-    /// The working directory as one of the main checkout: where it is in a worktree, the same place
+    /// Returns the working directory in the main checkout: for a worktree, the corresponding path
     /// there.
     #[must_use]
     pub fn place(&self) -> PathBuf {
@@ -65,44 +65,45 @@ impl Project {
     }
 }
 
-/// The main checkout of the repository that a worktree is linked to; `None` for what is no linked
-/// worktree. The repository has to name the worktree, so that a file of a foreign directory leads
-/// to no repository but its author's.
+/// Returns the main checkout of the repository that a worktree is linked to; `None` if it is not a
+/// linked worktree. The repository has to name the worktree, so that a file of a foreign directory
+/// leads only to a repository of its author.
 fn main_checkout(top: &Path) -> Option<PathBuf> {
     let mark = top.join(MARK);
-    let own = named_by(&mark, "gitdir: ", top)?;
+    let own = read_path(&mark, "gitdir: ", top)?;
     // `REPOSITORY/worktrees/NAME`
     let common = own.parent().filter(|parent| parent.ends_with(WORKTREES))?.parent()?;
-    let is_its = named_by(&own.join("commondir"), "", &own)? == common
-        && named_by(&own.join("gitdir"), "", &own)? == files::canonical(&mark).ok()?
+    let is_its = read_path(&own.join("commondir"), "", &own)? == common
+        && read_path(&own.join("gitdir"), "", &own)? == files::canonical(&mark).ok()?
         && is_of_user(common);
     is_its.then(|| checkout_of(common)).flatten()
 }
 
-/// The checkout that a repository's directory belongs to; the directory itself where there is none.
+/// Returns the checkout that a repository's directory belongs to, else the directory itself.
 fn checkout_of(common: &Path) -> Option<PathBuf> {
     let parent = common.parent()?;
     if common.ends_with(MARK) {
         return Some(parent.to_path_buf());
     }
-    // A submodule's directory is elsewhere, and says where it is checked out.
+    // A submodule's directory is elsewhere, and its configuration names the checkout.
     let config = files::read_regular_text(&common.join("config"), CONFIG_BYTES_MAX).ok();
     let checkout = config.as_deref().into_iter().flat_map(str::lines).find_map(|line| {
         let (name, path) = line.split_once('=')?;
         (name.trim() == "worktree").then(|| files::canonical(&common.join(path.trim())).ok())?
     });
     let leads_back =
-        |top: &PathBuf| named_by(&top.join(MARK), "gitdir: ", top).as_deref() == Some(common);
+        |top: &PathBuf| read_path(&top.join(MARK), "gitdir: ", top).as_deref() == Some(common);
     Some(checkout.filter(leads_back).unwrap_or_else(|| common.to_path_buf()))
 }
 
-/// True if a path belongs to this user; root works in directories of others, as in a container.
+/// Returns true if a path belongs to this user; root works in directories of others, as in a
+/// container.
 fn is_of_user(path: &Path) -> bool {
     files::is_root() || matches!(files::other_user(path), Ok(None))
 }
 
-/// The path that a small file of this user names, without links; relative to a directory.
-fn named_by(file: &Path, prefix: &str, directory: &Path) -> Option<PathBuf> {
+/// Returns the path that a small file of this user names, without links; relative to a directory.
+fn read_path(file: &Path, prefix: &str, directory: &Path) -> Option<PathBuf> {
     let about = files::look(file).ok()??;
     if about.is_dir || files::is_link(file) || !is_of_user(file) {
         return None;

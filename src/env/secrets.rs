@@ -1,5 +1,5 @@
 //! Master keys as given in the configuration: thirty-two bytes, wiped when dropped. It must not
-//! depend on what they decrypt, nor ever print one.
+//! depend on what they decrypt, nor print one.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub const KEY_BYTES: usize = 32;
 pub struct Secret(Zeroizing<[u8; KEY_BYTES]>);
 
 impl Secret {
-    /// A key of these bytes.
+    /// Creates a key of these bytes.
     #[must_use]
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(Zeroizing::new(bytes))
@@ -29,12 +29,12 @@ impl Secret {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let bytes = if text.len() == 2 * KEY_BYTES { from_hex(text) } else { from_base64(text) }?;
-        // Equal bytes are a placeholder, not a drawn key.
+        // Equal bytes are a placeholder, not a random key.
         let random = bytes.iter().any(|byte| Some(byte) != bytes.first());
         random.then_some(Self(bytes))
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
@@ -50,9 +50,9 @@ impl fmt::Debug for Secret {
 /// The keys a store is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterKeys {
-    /// Encrypts what is written.
+    /// Key that encrypts what is written.
     pub current: Secret,
-    /// Decrypts what was written under the previous key.
+    /// Key that decrypts what was written before the rotation.
     pub previous: Option<Secret>,
 }
 
@@ -66,7 +66,7 @@ fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     Some(key)
 }
 
-/// Either alphabet; the bits after the last byte are ignored.
+/// Decodes base64 of either alphabet; the bits after the last byte are ignored.
 fn from_base64(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let text: Zeroizing<Vec<u8>> = Zeroizing::new(

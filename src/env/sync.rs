@@ -1,9 +1,9 @@
-//! Locks, and threads that wait for them: the standard library's, or with `--cfg shuttle` those of
-//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). Every module takes
-//! them from here; a lock of another kind would stop the scheduler. A lock is
-//! taken though a thread panicked while it held it: what it guards is valid after every statement.
-//! A lock of the engine has a [`Rank`]; in debug builds a thread that takes one whose rank is not
-//! above those it holds panics before it blocks. It must not do anything else.
+//! Locks and condition variables: the standard library's, or with `--cfg shuttle` those of a
+//! scheduler that explores interleavings (`tests/shuttle.rs`). Every module uses these; a lock of
+//! another kind would block the scheduler. A lock whose holder panicked can still be taken: the
+//! value it guards is valid after every statement. A lock of the engine has a [`Rank`]; in debug
+//! builds a thread that takes one whose rank is not above those it holds panics before it blocks.
+//! It must not depend on what the locks guard.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -21,18 +21,18 @@ pub use shuttle::thread;
 #[cfg(not(shuttle))]
 pub use std::thread;
 
-/// The place of a lock among those that one thread holds together, and its name in messages. A
-/// thread takes locks in rising order of the number. Locks with the same number are never held
-/// together by one thread.
+/// Order of a lock among those that one thread holds together, and its name in messages. A thread
+/// takes locks in rising order of the number. Locks with the same number are never held together by
+/// one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank(pub u8, pub &'static str);
 
 impl Rank {
-    /// For a lock under which no other is taken.
+    /// Rank of a lock under which no other is taken.
     pub const LAST: Self = Self(u8::MAX, "a lock that is taken last");
 }
 
-/// Ranks as debug builds check them.
+/// Checks of ranks in debug builds.
 #[cfg(debug_assertions)]
 mod order {
     use std::cell::RefCell;
@@ -47,7 +47,7 @@ mod order {
         static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// The rank of a lock; none of one outside the engine.
+    /// The rank of a lock; none for one outside the engine.
     #[derive(Debug)]
     pub(super) struct LockRank(Option<Rank>);
 
@@ -56,14 +56,14 @@ mod order {
             Self(rank)
         }
 
-        /// Notes that this thread takes the lock.
+        /// Records that this thread takes the lock.
         ///
         /// # Panics
-        /// When the thread holds a lock whose rank is not below this one's.
+        /// If the thread holds a lock whose rank is not below this one's.
         #[track_caller]
         pub(super) fn take(&self) -> RankHeld {
             let Some(rank) = self.0 else { return RankHeld(None) };
-            // A thread that ends has no list any more, and takes one lock at a time.
+            // A thread that is ending has no list any more, and takes one lock at a time.
             let _ = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
                 if !std::thread::panicking() {
@@ -76,7 +76,7 @@ mod order {
         }
     }
 
-    /// A note that this thread holds a lock; dropped with the lock's guard.
+    /// Record that this thread holds a lock; dropped with the lock's guard.
     #[derive(Debug)]
     pub(super) struct RankHeld(Option<Rank>);
 
@@ -92,7 +92,7 @@ mod order {
     }
 }
 
-/// Ranks cost nothing in release builds.
+/// Ranks in release builds, where they cost nothing.
 #[cfg(not(debug_assertions))]
 mod order {
     use super::Rank;
@@ -121,7 +121,7 @@ use order::{LockRank, RankHeld};
 #[must_use]
 pub struct Guard<G> {
     guard: G,
-    /// Behind the guard: fields are dropped in their order.
+    /// Declared after the guard: fields are dropped in their order.
     held: RankHeld,
 }
 
@@ -154,7 +154,7 @@ pub struct Mutex<T> {
 }
 
 impl<T> Mutex<T> {
-    /// A mutex of that rank around a value.
+    /// Creates a mutex of that rank around a value.
     pub const fn new(rank: Rank, value: T) -> Self {
         Self { rank: LockRank::new(Some(rank)), lock: imp::Mutex::new(value) }
     }
@@ -167,7 +167,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A mutex without a rank: outside the engine no thread holds two of them in an order that matters.
+/// Creates a mutex without a rank: outside the engine no thread holds two that need an order.
 impl<T> From<T> for Mutex<T> {
     fn from(value: T) -> Self {
         Self { rank: LockRank::new(None), lock: imp::Mutex::new(value) }
@@ -180,14 +180,14 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// A lock that many readers or one writer have; a panic does not poison it.
+/// A reader-writer lock; a panic does not poison it.
 #[derive(Debug)]
 pub struct RwLock<T> {
     rank: LockRank,
     lock: imp::RwLock<T>,
 }
 
-/// A lock without a rank, as that of a [`Mutex`].
+/// Creates a lock without a rank, like that of a [`Mutex`].
 impl<T: Default> Default for RwLock<T> {
     fn default() -> Self {
         Self { rank: LockRank::new(None), lock: imp::RwLock::new(T::default()) }
@@ -195,7 +195,7 @@ impl<T: Default> Default for RwLock<T> {
 }
 
 impl<T> RwLock<T> {
-    /// A lock of that rank around a value.
+    /// Creates a lock of that rank around a value.
     pub const fn new(rank: Rank, value: T) -> Self {
         Self { rank: LockRank::new(Some(rank)), lock: imp::RwLock::new(value) }
     }
@@ -215,24 +215,24 @@ impl<T> RwLock<T> {
     }
 }
 
-/// A condition that threads wait for with a [`Mutex`].
+/// A condition variable, used with a [`Mutex`].
 #[derive(Debug, Default)]
 pub struct Condvar(imp::Condvar);
 
 impl Condvar {
-    /// A condition that no thread waits for.
+    /// Creates a condition variable without waiting threads.
     pub fn new() -> Self {
         Self(imp::Condvar::new())
     }
 
-    /// Gives the mutex up and blocks until notified; spurious wake-ups happen.
+    /// Releases the mutex and blocks until notified; spurious wake-ups happen.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let Guard { guard, held } = guard;
         let waited = self.0.wait(guard);
         Guard { guard: waited.unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 
-    /// [`Self::wait`] with a time limit; returns also whether the time ran out.
+    /// Is [`Self::wait`] with a time limit; returns also whether it timed out.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -265,7 +265,7 @@ mod tests {
     const HIGH: Rank = Rank(2, "high");
 
     #[test]
-    fn locks_are_taken_in_the_order_of_their_ranks_or_the_thread_panics() {
+    fn taking_a_lock_out_of_rank_order_panics() {
         let (low, high) = (Mutex::new(LOW, ()), RwLock::new(HIGH, ()));
         let panics = |run: &dyn Fn()| catch_unwind(AssertUnwindSafe(run)).is_err();
         let nested = |first: &dyn Fn(), held: &dyn Fn()| panics(first) || panics(held);
@@ -286,7 +286,7 @@ mod tests {
             let _one = high.read();
             drop(high.read());
         }));
-        // A lock that was given back counts no more, be it after a panic or out of order.
+        // A released lock no longer counts, even after a panic or out of order.
         assert!(!nested(&|| drop(high.write()), &|| {
             let (first, second) = (low.lock(), high.read());
             drop(first);

@@ -1,8 +1,8 @@
-//! Lists that hold the latest of what was added. It must not decide how many.
+//! Lists that keep the latest items. It must not decide how many.
 
 use std::collections::VecDeque;
 
-/// Adds an item behind the others; of more than `items_max` the oldest goes. True if one went.
+/// Appends an item; drops the oldest beyond `items_max`. Returns true if one was dropped.
 pub fn push_bounded<T>(list: &mut VecDeque<T>, item: T, items_max: usize) -> bool {
     let is_full = list.len() >= items_max;
     if is_full {

@@ -10,11 +10,11 @@ use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp, j
 /// Origin of an event; set by the interface that received it, never by its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// A person.
+    /// The user.
     User,
     /// A language model.
     Model,
-    /// A tool's output.
+    /// The output of a tool.
     Tool,
     /// A web page.
     Web,
@@ -25,7 +25,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Origin {
         }
     }
 
-    /// The origin of that name.
+    /// Returns the origin of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let all = [Self::User, Self::Model, Self::Tool, Self::Web, Self::Harness, Self::Import];
@@ -52,28 +52,28 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that happened, as the store keeps it.
+/// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its place in the session.
+    /// Its position in the session.
     pub position: Position,
-    /// Its name, unique in the session.
+    /// Its id, unique in the session.
     pub id: EventId,
     /// `{domain}.{action}`.
     pub kind: EventType,
     /// Origin of the event.
     pub origin: Origin,
-    /// The client's time, if given.
+    /// The client's time of it, if given.
     pub created_at: Option<Timestamp>,
-    /// The store's clock; never decreases in a session.
+    /// The store's time of it; never decreases in a session.
     pub processed_at: Timestamp,
     /// JSON object text without the reserved members.
     pub body: Bytes,
 }
 
 impl Event {
-    /// The event for a reader of its words: U+FFFD is in the place of each half of a surrogate pair
-    /// that its body has alone, which readers of JSON refuse.
+    /// Returns the event for a reader of its text: each lone half of a surrogate pair in its body,
+    /// which JSON parsers reject, is replaced by U+FFFD.
     #[must_use]
     pub fn paired(&self) -> Cow<'_, Self> {
         match str::from_utf8(&self.body).map(json::paired) {
@@ -83,20 +83,20 @@ impl Event {
     }
 }
 
-/// An event as the store keeps it, wherever its parts are.
+/// A stored event whose parts are borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRef<'a> {
-    /// Its place in the session.
+    /// Its position in the session.
     pub position: Position,
-    /// Its name.
+    /// Its id.
     pub id: &'a EventId,
     /// Its type.
     pub kind: &'a EventType,
-    /// Who caused it.
+    /// Origin of the event.
     pub origin: Origin,
-    /// The client's time, if given.
+    /// The client's time of it, if given.
     pub created_at: Option<Timestamp>,
-    /// The store's clock.
+    /// The store's time of it.
     pub processed_at: Timestamp,
     /// JSON object text without the reserved members.
     pub body: &'a [u8],
@@ -120,13 +120,13 @@ impl<'a> From<&'a Event> for EventRef<'a> {
 /// An event to be emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// The client's name for it, which makes a retry answer the same position.
+    /// The client's id for it, by which a retry returns the same position.
     pub id: Option<EventId>,
     /// `{domain}.{action}`.
     pub kind: EventType,
     /// Origin of the event; set by the interface.
     pub origin: Origin,
-    /// The client's clock.
+    /// The client's time of it, if given.
     pub created_at: Option<Timestamp>,
     /// Precondition: the event must get exactly this position.
     pub position: Option<Position>,
@@ -134,7 +134,7 @@ pub struct NewEvent {
     pub body: Bytes,
 }
 
-/// Events emitted together: all or none.
+/// Events appended together: all or none.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The events, in order; clones of a batch share them.
@@ -143,17 +143,17 @@ pub struct Batch {
     pub if_position: Option<Position>,
     /// The client's key of the batch: a retry within 24 h returns the same positions.
     pub key: Option<BatchKey>,
-    /// The token of the writer's lease.
+    /// Fencing token of the writer's lease.
     pub fence: Option<Fence>,
-    /// Stored with the events, in the same frame; not stored when the batch is a retry.
+    /// Note stored with the events, in the same frame; not stored when the batch is a retry.
     pub note: Option<NewNote>,
-    /// Pairs of the session's metadata that are set, or removed, in the same frame; not when the
+    /// Metadata pairs of the session that are set, or removed, in the same frame; not when the
     /// batch is a retry.
     pub metadata: BTreeMap<String, Option<String>>,
 }
 
 impl Batch {
-    /// True if it is only a note that the server made by itself.
+    /// Returns true if it is only a note that the server wrote on its own.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.events.is_empty() && self.note.as_ref().is_some_and(|note| note.idle)

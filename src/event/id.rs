@@ -8,29 +8,29 @@ use super::limits;
 /// Reason for which a text is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// No character at all.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
-    /// Longer than the limit, in bytes.
+    /// The text is longer than the limit, in bytes.
     #[error("it is {length} bytes long; {max} are allowed")]
     TooLong {
-        /// Bytes found.
+        /// Bytes of the text.
         length: usize,
         /// Bytes allowed.
         max: usize,
     },
-    /// A character outside the allowed set.
+    /// The text has a character outside the allowed set.
     #[error("the character {found:?} is not allowed")]
     Character {
         /// The first character that is not allowed.
         found: char,
     },
-    /// A type of an event that is not parts with dots between them.
+    /// The text is not an event type: parts separated by dots.
     #[error("it is not domain.action, such as user.message")]
     Parts,
 }
 
-/// `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`: what a client may call a session.
+/// Checks the id of a session: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`.
 fn check_name(text: &str) -> Result<(), IdError> {
     if text.len() > limits::ID_BYTES_MAX {
         return Err(IdError::TooLong { length: text.len(), max: limits::ID_BYTES_MAX });
@@ -45,7 +45,7 @@ fn check_name(text: &str) -> Result<(), IdError> {
     }
 }
 
-/// Printable text without control characters: what a client may call an event or a batch.
+/// Checks the id of an event or the key of a batch: text without control characters.
 fn check_text(text: &str) -> Result<(), IdError> {
     if text.is_empty() {
         return Err(IdError::Empty);
@@ -72,12 +72,12 @@ macro_rules! id {
             /// Checks the text.
             ///
             /// # Errors
-            /// [`IdError`] says what is wrong with it.
+            /// [`IdError`] gives the reason.
             pub fn new(text: &str) -> Result<Self, IdError> {
                 $check(text).map(|()| Self(text.into()))
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -120,33 +120,33 @@ id!(
     check_text
 );
 
-/// Stands before and after the hash in an id that a recorder makes of content.
+/// Delimiter before and after the hash in an id that a recorder derives from content.
 const OF_CONTENT: char = '~';
-/// Characters of such a hash at least.
+/// Minimum characters of such a hash.
 const HASH_CHARS_MIN: usize = 16;
 
-/// An id that a recorder made of content, as it is sent: `NAME~HASH~PART`, a form that no other id
-/// has. Anyone who sees such a hash can test guesses of the content, so a store keeps `NAME`, a
-/// hash of `HASH` that only it can make, and `PART`.
+/// An id that a recorder derived from content, as it is sent: `NAME~HASH~PART`, a form that no
+/// other id has. Anyone who sees such a hash can test guesses of the content, so a store keeps
+/// `NAME`, a keyed hash of `HASH`, and `PART`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfContent<'a> {
-    /// Says what the event is, as `line-`.
+    /// Kind of the event, as `line-`.
     pub name: &'a str,
     /// A hash of the content.
     pub hash: &'a str,
-    /// Suffix of the event among those made of the content, as `.1`; empty for the first.
+    /// Suffix of the event among those derived from the content, as `.1`; empty for the first.
     pub part: &'a str,
 }
 
 impl OfContent<'_> {
-    /// The id as it is sent.
+    /// Returns the id as it is sent.
     #[must_use]
     pub fn sent(self) -> String {
         let Self { name, hash, part } = self;
         format!("{name}{OF_CONTENT}{hash}{OF_CONTENT}{part}")
     }
 
-    /// The id as it is kept, with another hash in place of that of the content.
+    /// Returns the id as it is stored, with the given hash instead of that of the content.
     #[must_use]
     pub fn kept(self, hash: &str) -> Option<EventId> {
         EventId::new(&format!("{}{hash}{}", self.name, self.part)).ok()
@@ -154,7 +154,7 @@ impl OfContent<'_> {
 }
 
 impl EventId {
-    /// Its parts, when it has the form of those that are made of content.
+    /// Splits an id of the form that is derived from content into its parts.
     #[must_use]
     pub fn of_content(&self) -> Option<OfContent<'_>> {
         let mut parts = self.0.split(OF_CONTENT);
@@ -164,7 +164,7 @@ impl EventId {
         (is_hash && parts.next().is_none()).then_some(OfContent { name, hash, part })
     }
 
-    /// The id of the first of the events that were made of one record, when this may be another.
+    /// Returns the id of the first event derived from the same record, if this may be a later one.
     #[must_use]
     pub fn first_of_record(&self) -> Option<Self> {
         let name = self.0.trim_end_matches(|last: char| last.is_ascii_digit());
@@ -174,33 +174,33 @@ impl EventId {
     }
 }
 
-/// A client's name for one call (`Idempotency-Key`): of a batch, remembered for 24 h. With it comes
-/// a digest of the call, where nothing else that is stored says what the call was.
+/// A client's key of one request (`Idempotency-Key`), remembered for 24 h. With it comes a digest
+/// of the request, where the request itself is not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchKey {
     text: Arc<str>,
     call: Option<[u8; 8]>,
 }
 
-/// Stands between a key and the digest of its call where both are stored as one text. No key has a
-/// control character.
+/// Separator between a key and the digest of its request where both are stored as one text. No key
+/// has a control character.
 const CALL: char = '\0';
 
 impl BatchKey {
     /// Checks the text.
     ///
     /// # Errors
-    /// [`IdError`] says what is wrong with it.
+    /// [`IdError`] gives the reason.
     pub fn new(text: &str) -> Result<Self, IdError> {
         check_text(text).map(|()| Self { text: text.into(), call: None })
     }
 
-    /// The key of the call that `write` writes: the first half of a digest stands for everything
-    /// it asks for. The digest depends on the key itself: where it is kept without the key, as in
-    /// the id of a checkpoint, nothing can be guessed of what it stands for unless the key can be.
+    /// Returns the key of the request that `write` serializes, with the first half of its digest.
+    /// The digest depends on the key itself: where it is stored without the key, as in the id of a
+    /// checkpoint, the request cannot be guessed from it unless the key can be.
     ///
     /// # Errors
-    /// That of the writer.
+    /// The error of the writer.
     pub fn of_call<E>(
         self,
         write: impl FnOnce(&mut dyn io::Write) -> Result<(), E>,
@@ -213,13 +213,13 @@ impl BatchKey {
         Ok(Self { call: hasher.finalize().as_bytes().first_chunk().copied(), ..self })
     }
 
-    /// The key as the client wrote it.
+    /// Returns the key as the client wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The key with the digest of its call, as one text.
+    /// Returns the key with the digest of its request, as one text.
     #[must_use]
     pub fn stored(&self) -> String {
         match self.call {
@@ -228,10 +228,10 @@ impl BatchKey {
         }
     }
 
-    /// The key that was [stored](Self::stored).
+    /// Parses a key that was [stored](Self::stored).
     ///
     /// # Errors
-    /// [`IdError`] when it is no key.
+    /// [`IdError`] when it is not a key.
     pub fn of_stored(text: &str) -> Result<Self, IdError> {
         let (text, call) = match text.split_once(CALL) {
             None => (text, None),
@@ -240,22 +240,22 @@ impl BatchKey {
         Ok(Self { call: call.map(u64::to_be_bytes), ..Self::new(text)? })
     }
 
-    /// 16 bytes that stand for the key and its call: half of them for each.
+    /// Returns 16 bytes that identify the key and its request, half of them for each.
     #[must_use]
     pub fn digest(&self) -> [u8; 16] {
-        Self::halves(*blake3::hash(self.text.as_bytes()).as_bytes(), self.call)
+        Self::join_digests(*blake3::hash(self.text.as_bytes()).as_bytes(), self.call)
     }
 
-    /// [`Self::digest`] for what is kept, by a hash that only the store can make: a recorder makes
-    /// keys of content.
+    /// Returns [`Self::digest`] as it is stored, by a hash that only the store can compute: a
+    /// recorder derives keys from content.
     #[must_use]
     pub fn digest_by(&self, hash: impl Fn(&[u8]) -> [u8; 32]) -> [u8; 16] {
         let of_call = self.call.map(|_| hash(self.stored().as_bytes()));
         let of_call = of_call.as_ref().and_then(|hash| hash.first_chunk().copied());
-        Self::halves(hash(self.text.as_bytes()), of_call)
+        Self::join_digests(hash(self.text.as_bytes()), of_call)
     }
 
-    fn halves(of_key: [u8; 32], of_call: Option<[u8; 8]>) -> [u8; 16] {
+    fn join_digests(of_key: [u8; 32], of_call: Option<[u8; 8]>) -> [u8; 16] {
         let mut both: [u8; 16] = *of_key.first_chunk().expect("a hash has twice as many bytes");
         if let Some(of_call) = of_call {
             let (_, half) = both.split_at_mut(8);
@@ -264,8 +264,8 @@ impl BatchKey {
         both
     }
 
-    /// Compares the digest `sent` of a call with a `known` one: `None` when their keys differ, else
-    /// true for the same call, and so a retry. This is the one place that decides it for calls
+    /// Compares the digest `sent` of a request with a `known` one: `None` when their keys differ,
+    /// else true for the same request, and so a retry. Only this function decides it for requests
     /// whose content is not stored to compare with.
     #[must_use]
     pub fn retries(known: [u8; 16], sent: [u8; 16]) -> Option<bool> {
@@ -279,7 +279,7 @@ impl fmt::Display for BatchKey {
     }
 }
 
-/// The tenant and user that a verb acts for.
+/// The tenant and user that a request acts for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// The tenant.
@@ -289,7 +289,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The scope of a store without credentials: `default` / `local`.
+    /// Returns the scope of a store without credentials: `default` / `local`.
     #[must_use]
     pub fn local() -> Self {
         Self { tenant: TenantId("default".into()), user: UserId("local".into()) }
@@ -301,7 +301,7 @@ impl Scope {
 pub struct SessionKey {
     /// The session's scope.
     pub scope: Scope,
-    /// Its name in that scope.
+    /// Its id in that scope.
     pub session: SessionId,
 }
 
@@ -316,7 +316,7 @@ pub struct Incarnation(pub [u8; 16]);
 pub struct SessionHash(pub [u8; 32]);
 
 impl SessionHash {
-    /// Hash of one life of a session.
+    /// Computes the hash of one incarnation of a session.
     #[must_use]
     pub fn new(key: &SessionKey, incarnation: Incarnation) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 session hash");

@@ -1,44 +1,44 @@
 //! Number and nesting of the values of a JSON text, counted in one pass without allocating, before
 //! a parser builds a tree of foreign text, which takes up to a hundred times the memory of the
-//! text. It must not judge whether the text is JSON.
+//! text. It must not judge whether the text is valid JSON.
 
 use std::borrow::Cow;
 
 use super::limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
-/// Size of the tree of a text.
+/// Size of the tree of a JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// Values: each scalar, list and object; the names of members are none.
+    /// Number of values: scalars, lists and objects, without the names of members.
     pub values: usize,
-    /// Lists and objects around the innermost value.
+    /// Maximum nesting of lists and objects.
     pub depth: usize,
 }
 
 impl Weight {
-    /// True if a tree may be built.
+    /// Returns true if a tree of this size may be built.
     #[must_use]
     pub fn fits(self) -> bool {
         self.values <= JSON_VALUES_MAX && self.depth <= JSON_DEPTH_MAX
     }
 }
 
-/// The text, when a tree of all its values may be built.
+/// Returns the text if a tree of all its values may be built.
 #[must_use]
 pub fn tree(text: &str) -> Option<&str> {
     list(text, usize::MAX)
 }
 
-/// The text, when a tree of its outer `levels` may be built, with all that is deeper as raw text:
+/// Returns the text if a tree of its outer `levels` may be built, with deeper values as raw text:
 /// level 1 has the elements of a list or the members of an object.
 #[must_use]
 pub fn list(text: &str, levels: usize) -> Option<&str> {
-    // Each value takes a byte at least, and parsers of trees bound the depth themselves.
+    // Each value takes at least a byte, and parsers of trees bound the depth themselves.
     (text.len() <= JSON_VALUES_MAX || weigh(text.as_bytes(), levels).fits()).then_some(text)
 }
 
 /// Counts the values of the outer `levels`. It stops where a limit is exceeded. Text that is not
-/// JSON is counted, too: no lenient reader finds more values in it.
+/// JSON is counted as well: no lenient parser finds more values in it.
 #[must_use]
 pub fn weigh(text: &[u8], levels: usize) -> Weight {
     let (mut weight, mut depth) = (Weight::default(), 0_usize);
@@ -60,7 +60,7 @@ pub fn weigh(text: &[u8], levels: usize) -> Weight {
             }
             b'"' | b'[' | b'{' => true,
             b':' if named && counted => {
-                // The string before it was a name.
+                // The string before it was a member's name.
                 weight.values -= 1;
                 false
             }
@@ -77,7 +77,7 @@ pub fn weigh(text: &[u8], levels: usize) -> Weight {
         }
         weight.depth = weight.depth.max(depth);
         weight.values += usize::from(begins && counted);
-        // One more than the limit may be a name.
+        // One value more than the limit may be a member's name.
         if weight.values > JSON_VALUES_MAX + 1 || depth > JSON_DEPTH_MAX {
             break;
         }
@@ -85,8 +85,8 @@ pub fn weigh(text: &[u8], levels: usize) -> Weight {
     weight
 }
 
-/// Bytes of the string that a text begins with, its quotes included; `None` where it begins with
-/// none or the string does not end.
+/// Returns the bytes of the string at the start of a text, its quotes included; `None` if the text
+/// does not start with a string or the string does not end.
 #[must_use]
 pub fn string_len(text: &str) -> Option<usize> {
     let mut is_escaped = false;
@@ -98,8 +98,7 @@ pub fn string_len(text: &str) -> Option<usize> {
     Some(end + 2)
 }
 
-/// A JSON text, or what is between the quotes of a string, with U+FFFD for each lone half of a
-/// surrogate pair.
+/// Replaces each lone half of a surrogate pair by U+FFFD, in a JSON text or the inside of a string.
 #[must_use]
 pub fn paired(inside: &str) -> Cow<'_, str> {
     let unit = |text: &str| {

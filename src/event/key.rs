@@ -1,8 +1,8 @@
-//! The name of a master key. It must not hold a key.
+//! The id of a master key. It must not hold a key.
 
 use std::fmt;
 
-/// Names a master key, and reveals nothing of it: a hash of it.
+/// Id of a master key: a hash that does not reveal it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub [u8; 8]);
 

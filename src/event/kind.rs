@@ -14,7 +14,7 @@ impl EventType {
     /// Checks the text.
     ///
     /// # Errors
-    /// [`IdError`] says what is wrong with it.
+    /// [`IdError`] gives the reason.
     pub fn new(text: &str) -> Result<Self, IdError> {
         if text.is_empty() {
             return Err(IdError::Empty);
@@ -31,10 +31,10 @@ impl EventType {
         }
     }
 
-    /// A type, or the domain that types are in: `user` or `user.*` for `user.message`.
+    /// Parses a type, or a domain of types: `user` or `user.*` for `user.message`.
     ///
     /// # Errors
-    /// Those of [`Self::new`], but for the number of parts.
+    /// Those of [`Self::new`], except for the number of parts.
     pub fn domain(text: &str) -> Result<Self, IdError> {
         let text = text.strip_suffix(".*").unwrap_or(text);
         match Self::new(&format!("{text}.x")) {
@@ -43,21 +43,21 @@ impl EventType {
         }
     }
 
-    /// True if it is that type, or in that domain.
+    /// Returns true if it is that type, or in that domain.
     #[must_use]
     pub fn is_in(&self, domain: &Self) -> bool {
         let rest = self.0.strip_prefix(&*domain.0);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// The type of a stored event, unchecked: a rule added later must not make what was
-    /// acknowledged unreadable.
+    /// Returns the type of a stored event, unchecked: a rule added later must not make acknowledged
+    /// events unreadable.
     #[must_use]
     pub fn kept(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The type as text.
+    /// Returns the type as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,30 +1,30 @@
-//! The types of events that this program gives a meaning; docs/events.md describes each. Any other
-//! type is stored and returned unchanged. It must not say what a body holds, but for the member
-//! that alone has words.
+//! The event types that this program interprets; docs/events.md describes each. Any other type is
+//! stored and returned unchanged. It must not describe the content of a body, except for the member
+//! that has its text.
 
-/// Part of an event that was said or done: that is searched, and nothing else.
+/// Part of an event that has its searchable text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// All of its body but what names other things.
+    /// All of its body except references to other things.
     Body,
     /// One member: the others are counts and positions.
     In(&'static str),
-    /// None: a status, a measure, or a record of what was said elsewhere.
+    /// None: a status, a measure, or a copy of an event elsewhere.
     Nothing,
 }
 
 use Words::{Body, In, Nothing};
 
-/// Declares a constant for each type, the list of all, and what of each was said or done.
+/// Declares a constant for each type, the list of all, and the searchable text of each.
 macro_rules! register {
     ($($name:ident = $text:literal => $words:expr),* $(,)?) => {
         $(#[doc = concat!("`", $text, "`.")] pub const $name: &str = $text;)*
 
-        /// Every type of this register.
+        /// Every registered type.
         pub const ALL: &[&str] = &[$($text),*];
 
-        /// Part of an event of the type that was said or done; all of a type that is not known
-        /// here.
+        /// Returns the part of an event of the type that has searchable text; all of an unknown
+        /// type.
         #[must_use]
         pub fn words(kind: &str) -> Words {
             match kind {
@@ -35,7 +35,7 @@ macro_rules! register {
     };
 }
 
-/// Domains under which other programs know speakers that have a type here.
+/// Domains that other programs use for speakers of types in this register.
 const DOMAINS: [(&str, &str); 7] = [
     ("assistant", "agent"),
     ("model", "agent"),
@@ -46,7 +46,7 @@ const DOMAINS: [(&str, &str); 7] = [
     ("developer", "system"),
 ];
 
-/// The type of this register that was meant by one that no view shows: `agent.message` by
+/// Returns the type of this register that an alias denotes: `agent.message` for
 /// `assistant.message`.
 #[must_use]
 pub fn meant(kind: &str) -> Option<&'static str> {
@@ -92,7 +92,7 @@ register! {
     GRAPH_ENTITY_REMOVED = "graph.entity_removed" => Nothing,
     GRAPH_RELATIONSHIP_REMOVED = "graph.relationship_removed" => Nothing,
 
-    // What is handed from a session to the one that continues it.
+    // Content passed from a session to its successor.
     CONTEXT_ITEM = "context.item" => Body,
     FILE_REFERENCED = "file.referenced" => Body,
     FILE_CHECKED = "file.checked" => Nothing,
@@ -122,7 +122,7 @@ register! {
     USER_DEFINE_OUTCOME = "user.define_outcome" => Body,
     USER_INTERRUPT = "user.interrupt" => Nothing,
 
-    // What was recorded elsewhere, and the audit log.
+    // Copies of records made elsewhere, and the audit log.
     TRANSCRIPT_ENTRY = "transcript.entry" => Nothing,
     AUDIT_CALL = "audit.call" => Nothing,
     AUDIT_FORBIDDEN = "audit.forbidden" => Nothing,
@@ -130,13 +130,13 @@ register! {
     AUDIT_TOKEN = "audit.token" => Nothing,
 }
 
-/// True if a type is a call of a tool.
+/// Returns true if a type is a call of a tool.
 #[must_use]
 pub fn is_call(kind: &str) -> bool {
     matches!(kind, AGENT_TOOL_USE | AGENT_MCP_TOOL_USE | AGENT_CUSTOM_TOOL_USE)
 }
 
-/// True if a type is the result of a call.
+/// Returns true if a type is the result of a call.
 #[must_use]
 pub fn is_result(kind: &str) -> bool {
     matches!(
@@ -145,9 +145,9 @@ pub fn is_result(kind: &str) -> bool {
     )
 }
 
-/// True if an event of the type may change the meaning of earlier ones, or be changed by later
-/// ones: a file changed, a command succeeded at last, a step or an item is replaced, an event is
-/// wrong.
+/// Returns true if an event of the type may change the meaning of earlier ones, or be changed by
+/// later ones: a file changed, a failed command succeeded, a step or an item is replaced, an event
+/// is marked wrong.
 #[must_use]
 pub fn says_of_earlier(kind: &str) -> bool {
     const OTHERS: [&str; 5] =

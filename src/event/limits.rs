@@ -12,23 +12,22 @@ pub const EVENT_BYTES_MAX: usize = 4 << 20;
 pub const BATCH_EVENTS_MAX: usize = 1_000;
 /// Bytes of one batch as it arrives; also the largest request body.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
-/// Batches of one append stream that are on their way at once.
+/// Batches in flight of one append stream.
 pub const FLOW_BATCHES_MAX: usize = 1_024;
-/// Bytes of the batches of one append stream that are on their way at once; one more may begin
-/// below it.
+/// Bytes of the batches in flight of one append stream; one more batch may start below it.
 pub const FLOW_BYTES_MAX: usize = 4 << 20;
 /// Nesting depth of a JSON document.
 pub const JSON_DEPTH_MAX: usize = 128;
-/// Values of a JSON text that is read as a tree; beyond it a text stays text, or is refused where
-/// it has to be understood.
+/// Values of a JSON text that is parsed into a tree; a larger text stays raw text, or is rejected
+/// where it has to be parsed.
 pub const JSON_VALUES_MAX: usize = 100_000;
-/// Values of a list by which a request filters: types, kinds, statuses, pairs, transforms.
+/// Values of a list in a filter of a request: types, kinds, statuses, pairs, transforms.
 pub const FILTER_VALUES_MAX: usize = 100;
-/// Characters of a text by which a request filters: a speaker, a workspace.
+/// Characters of a text in a filter of a request: a speaker, a workspace.
 pub const FILTER_CHARS_MAX: usize = 512;
-/// Bytes of a request of MCP.
+/// Bytes of an MCP request.
 pub const MCP_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a request of MCP that carries an event or a state.
+/// Bytes of an MCP request that carries an event or a state.
 pub const MCP_CARRIER_BYTES_MAX: usize = EVENT_BYTES_MAX + MCP_BYTES_MAX;
 /// Pairs of metadata of one session.
 pub const METADATA_PAIRS_MAX: usize = 16;
@@ -42,25 +41,25 @@ pub const TITLE_CHARS_MAX: usize = 512;
 pub const WORKSPACE_CHARS_MAX: usize = 512;
 /// Default sessions of a page.
 pub const PAGE_SESSIONS_DEFAULT: usize = 100;
-/// Sessions of a page at most.
+/// Maximum sessions of a page.
 pub const PAGE_SESSIONS_MAX: usize = 1_000;
-/// Sessions that one request for a list with a filter looks at.
+/// Sessions that one filtered list request examines.
 pub const LISTED_LOOKS_MAX: usize = 20_000;
 /// Default events of a page.
 pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
-/// Events of a page at most.
+/// Maximum events of a page.
 pub const PAGE_EVENTS_MAX: usize = 10_000;
-/// Bytes of bodies of a page at most.
+/// Maximum bytes of bodies of a page.
 pub const PAGE_BYTES_MAX: usize = 16 << 20;
-/// Readers (streams and long polls) at once.
+/// Concurrent readers (streams and long polls).
 pub const READERS_MAX: usize = 10_000;
-/// Connections of MCP over HTTP at once.
+/// Concurrent connections of MCP over HTTP.
 pub const MCP_CONNECTIONS_MAX: usize = 1_000;
-/// Connections of MCP over HTTP of one tenant at once.
+/// Concurrent connections of MCP over HTTP per tenant.
 pub const MCP_CONNECTIONS_TENANT_MAX: usize = 256;
-/// Bytes of each of the things that are kept of a client as it described itself to MCP.
+/// Bytes of each property of an MCP client's description that is kept.
 pub const MCP_CLIENT_BYTES_MAX: usize = 4 << 10;
-/// Longest `wait_ms` of a long poll, in milliseconds.
+/// Maximum `wait_ms` of a long poll, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 60_000;
 /// Time for which a batch key is remembered, in microseconds.
 pub const BATCH_KEY_MICROS: i64 = 24 * 3_600 * 1_000_000;
@@ -72,7 +71,7 @@ pub const NOTE_NAME_CHARS_MAX: usize = 128;
 pub const CURSORS_MAX: usize = 1_000;
 /// Default duration of a lease, in seconds.
 pub const LEASE_SECONDS_DEFAULT: u64 = 300;
-/// Longest duration of a lease that is not renewed, in seconds.
+/// Maximum duration of a lease without renewal, in seconds.
 pub const LEASE_SECONDS_MAX: u64 = 24 * 3_600;
 
 const _: () = assert!(PAGE_SESSIONS_DEFAULT <= PAGE_SESSIONS_MAX);

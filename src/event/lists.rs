@@ -1,19 +1,19 @@
-//! Tables of words: a list in one text, split while the crate is compiled, or a column of a row
-//! that is searched as it is. It must not hold a table.
+//! Word tables: a list in one text, split at compile time, or a column of a row that is searched
+//! unsplit. It must not hold a table.
 
-/// The words of a text, which are one space apart.
+/// Splits a text at its single spaces into words.
 #[must_use]
 pub const fn word_list<const N: usize>(text: &'static str) -> [&'static str; N] {
     split(text, b' ')
 }
 
-/// The phrases of a text, with `|` between them. A space at the end of a phrase is part of it.
+/// Splits a text at `|` into phrases. A space at the end of a phrase is part of it.
 #[must_use]
 pub const fn phrase_list<const N: usize>(text: &'static str) -> [&'static str; N] {
     split(text, b'|')
 }
 
-/// True if a column of words has a word.
+/// Returns true if a column of words contains a word.
 #[must_use]
 pub fn has(column: &str, word: &str) -> bool {
     column.split_ascii_whitespace().any(|one| one == word)
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_split_at_its_marks_and_keeps_other_spaces() {
+    fn a_list_is_split_at_its_separators_and_keeps_inner_spaces() {
         const WORDS: [&str; 3] = word_list(
             "a bc \
              d",
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no more words")]
-    fn a_list_that_is_longer_than_its_type_is_refused() {
+    fn a_list_longer_than_its_maximum_is_rejected() {
         let _: [&str; 1] = word_list("a b");
     }
 }

@@ -1,5 +1,5 @@
 //! Notes: records about a position that take no position themselves, so no event's position
-//! changes. And the fencing token of a lease. It must not look inside a note's body.
+//! changes. And the fencing token of a lease. It must not parse a note's body.
 
 use std::fmt;
 
@@ -10,45 +10,45 @@ use super::{Lsn, Position, Timestamp};
 /// Kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoteKind {
-    /// Position where a reader continues. The last note of a name counts; one with an empty body
+    /// A position where a reader continues. The last note of a name counts; one with an empty body
     /// removes the cursor.
     Cursor,
     /// A position to resume from.
     Checkpoint,
-    /// A position to resume from, with the work done.
+    /// A position to resume from, with the work completed.
     Final,
 }
 
 impl NoteKind {
-    /// True if it is a checkpoint.
+    /// Returns true if it is a checkpoint.
     #[must_use]
     pub fn is_checkpoint(self) -> bool {
         self != Self::Cursor
     }
 }
 
-/// A note to be kept.
+/// A note to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNote {
     /// Its kind.
     pub kind: NoteKind,
     /// Its name: at most as long as an event's id.
     pub name: String,
-    /// Its position; when absent, the tail after the events it comes with.
+    /// Its position; if absent, the tail after the events of its batch.
     pub position: Option<Position>,
-    /// The client's.
+    /// The client's content.
     pub body: Bytes,
-    /// The server made it by itself, so it is no sign of activity: without events in its batch it
-    /// does not reset the session's idle time and needs no lease.
+    /// True if the server wrote it on its own, so it is not activity: without events in its batch
+    /// it does not reset the session's idle time and needs no lease.
     pub idle: bool,
-    /// Number of notes the session must have in front of it; with another number it is refused.
+    /// Number of notes the session must have before this one; otherwise it is rejected.
     pub if_notes: Option<u64>,
 }
 
 /// A note as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Its place among all records of the store: a later note has a higher one.
+    /// Its log sequence number: a later note has a higher one.
     pub number: Lsn,
     /// Its kind.
     pub kind: NoteKind,
@@ -56,13 +56,13 @@ pub struct Note {
     pub name: String,
     /// Its position.
     pub position: Position,
-    /// The store's clock when it was written.
+    /// The store's time of it.
     pub at: Timestamp,
-    /// The client's.
+    /// The client's content.
     pub body: Bytes,
 }
 
-/// The token of a lease; a later lease of the session has a higher one.
+/// The fencing token of a lease; a later lease of the session has a higher one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(pub u64);
 

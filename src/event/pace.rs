@@ -1,9 +1,9 @@
-//! The pace of a long computation. Its loops call [`steps`]; there it yields to others, and
-//! there it ends once its answer is not wanted any more, by unwinding to [`paced`]. It must not
-//! know who waits, nor read a clock.
+//! Cooperative scheduling of a long computation. Its loops call [`steps`], which yields to others
+//! and ends a cancelled computation by unwinding to [`paced`]. It must not know the caller, nor
+//! read a clock.
 //!
-//! Folds, views and ranking are plain functions, and most of their callers want them whole. So a
-//! loop does not return early through each of them (docs/decisions/0068).
+//! Folds, views and ranking are plain functions, and most of their callers want complete results.
+//! So a loop does not return early through each of them (docs/decisions/0068).
 
 use std::{
     cell::{Cell, RefCell},
@@ -11,14 +11,14 @@ use std::{
     rc::Rc,
 };
 
-/// Steps between two looks at whether to give way.
+/// Steps between two checks whether to yield.
 const LOOK_EVERY: u32 = 256;
 
-/// The computation was ended before it was done: its answer is not wanted any more.
+/// The computation was cancelled before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
-/// Yields to other computations, or ends this one.
+/// Yields to other computations, or cancels this one.
 type Look = Rc<dyn Fn() -> Result<(), Ended>>;
 
 thread_local! {
@@ -26,13 +26,13 @@ thread_local! {
     static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
 }
 
-/// Counts a step of about a microsecond. Every loop whose length a caller or a session decides
+/// Counts a step of about a microsecond. Every loop whose length depends on a caller or a session
 /// calls it, or [`steps`], and holds no lock then. Outside of [`paced`] it does nothing.
 pub fn step() {
     steps(1);
 }
 
-/// Counts several steps at once: a tree that was parsed, a text that was compared.
+/// Counts several steps at once: for a parsed tree or a compared text.
 pub fn steps(count: usize) {
     let left = LEFT.get();
     match u32::try_from(count).ok().and_then(|count| left.checked_sub(count)) {
@@ -48,12 +48,12 @@ pub fn steps(count: usize) {
 fn look() {
     let look = LOOK.with_borrow(Clone::clone);
     if let Some(Err(ended)) = look.map(|look| look()) {
-        // No panic: no message is printed, and no test fails for it.
+        // Not a panic: no message is printed, and no test fails for it.
         panic::resume_unwind(Box::new(ended));
     }
 }
 
-/// Runs a computation whose steps call `look`, each few hundred steps.
+/// Runs a computation that calls `look` every few hundred steps.
 ///
 /// # Errors
 /// [`Ended`] as soon as `look` returns it. A panic of the computation is passed on.
@@ -70,8 +70,8 @@ pub fn paced<T>(
     })
 }
 
-/// Runs a part of a computation that is void once `is_void` says so, which each look asks, too:
-/// then it ends there, with `None`.
+/// Runs a part of a computation and returns `None` once `is_void` is true, which each check calls
+/// as well.
 pub fn unless<T>(
     is_void: impl Fn() -> bool + Clone + 'static,
     compute: impl FnOnce() -> T,
@@ -79,7 +79,7 @@ pub fn unless<T>(
     let outer = LOOK.with_borrow(Clone::clone);
     let asked = is_void.clone();
     let look = move || {
-        // Giving way may take long.
+        // Yielding may take long.
         let looked =
             if asked() { Err(Ended) } else { outer.as_ref().map_or(Ok(()), |look| look()) };
         looked.and_then(|()| if asked() { Err(Ended) } else { Ok(()) })
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_computation_ends_at_the_step_at_which_its_answer_is_not_wanted_any_more() {
+    fn a_cancelled_computation_stops_at_its_next_step() {
         let looks = Rc::new(Cell::new(0));
         let look = {
             let looks = Rc::clone(&looks);
@@ -117,13 +117,13 @@ mod tests {
         });
         assert_eq!((ended, looks.get()), (Err(Ended), 3));
         assert!(done < 3 * LOOK_EVERY, "{done}");
-        // Outside of it a step is nothing.
+        // Outside of `paced` a step does nothing.
         steps(usize::MAX);
         assert_eq!(looks.get(), 3);
     }
 
     #[test]
-    fn a_void_part_ends_alone_and_an_unwanted_one_ends_the_computation() {
+    fn a_void_part_stops_alone_and_a_cancelled_one_stops_the_computation() {
         let (is_void, is_over) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
         let asked = Rc::clone(&is_over);
         let look = move || if asked.get() { Err(Ended) } else { Ok(()) };

@@ -1,11 +1,11 @@
-//! One grammar for "where in a session", the same in every interface. It must not resolve a point:
-//! service does, because that needs the log and its facts.
+//! One grammar for a position in a session, the same in every interface. It must not resolve a
+//! point: service does, because that needs the log and its facts.
 
 use std::fmt;
 
 use super::{EventId, Position, Timestamp};
 
-/// A way to name a position.
+/// A reference to a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Point {
     /// `17`: the position itself.
@@ -18,27 +18,27 @@ pub enum Point {
     Event(EventId),
     /// `time:<RFC 3339>`: the first event processed at or after.
     Time(Timestamp),
-    /// `step:<n>` or `step:<n>@<branch>`: where that research step was recorded.
+    /// `step:<n>` or `step:<n>@<branch>`: the position of that research step.
     Step {
         /// 1-based step number.
         number: u64,
-        /// The branch, when the step is on one.
+        /// The branch, if the step is on one.
         branch: Option<String>,
     },
-    /// `checkpoint:<id or label>`: the latest of that label.
+    /// `checkpoint:<id or label>`: the latest checkpoint of that label.
     Checkpoint(String),
-    /// `cursor:<name>`: where that reader continues.
+    /// `cursor:<name>`: the position of that cursor.
     Cursor(String),
     /// `action:<event type>[/<n>]`: the n-th last such event, 1 = last.
     Action {
         /// The event type.
         kind: String,
-        /// Counted from the end, from 1.
+        /// Number counted from the end, from 1.
         nth: u64,
     },
 }
 
-/// A text that follows no form of the grammar.
+/// A text that does not match the grammar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a point: write a position (17), end, -5, event:<id>, time:<RFC 3339>, \
@@ -56,12 +56,12 @@ impl Point {
     /// Parses a point.
     ///
     /// # Errors
-    /// [`PointError`] when the text follows no form of the grammar.
+    /// [`PointError`] when the text does not match the grammar.
     pub fn parse(text: &str) -> Result<Self, PointError> {
-        Self::forms(text).ok_or_else(|| PointError { text: text.chars().take(200).collect() })
+        Self::parse_forms(text).ok_or_else(|| PointError { text: text.chars().take(200).collect() })
     }
 
-    fn forms(text: &str) -> Option<Self> {
+    fn parse_forms(text: &str) -> Option<Self> {
         if text == "end" {
             return Some(Self::End);
         }
@@ -99,7 +99,7 @@ impl Point {
     }
 }
 
-/// Decimal digits only: `u64::from_str` would accept a sign.
+/// Parses decimal digits only: `u64::from_str` would accept a sign.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }

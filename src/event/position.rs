@@ -1,8 +1,8 @@
-//! Places in a session and in a store. It must not know byte offsets: those belong to files.
+//! Positions in a session and in a store. It must not know byte offsets: those belong to files.
 
 use std::fmt;
 
-/// 0-based, dense, permanent place of an event in its session.
+/// 0-based, dense, permanent index of an event in its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -10,13 +10,13 @@ impl Position {
     /// The first position of every session.
     pub const ZERO: Self = Self(0);
 
-    /// The position `count` places later; saturates at the end of the number range.
+    /// Returns the position `count` later; saturates at the end of the number range.
     #[must_use]
     pub fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// The position `count` places earlier, or the first one.
+    /// Returns the position `count` earlier, or the first one.
     #[must_use]
     pub fn minus(self, count: u64) -> Self {
         Self(self.0.saturating_sub(count))
@@ -29,8 +29,8 @@ impl fmt::Display for Position {
     }
 }
 
-/// Log sequence number: the place of a record, event or control, among all records of one store.
-/// Never reused, not even for a record that was rolled back.
+/// Log sequence number of a record, event or control, among all records of one store. Never reused,
+/// not even for a record that was rolled back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -44,31 +44,31 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range `[from, to)`; empty when `to` is not after `from`.
+    /// Returns the range `[from, to)`; empty when `to` is not after `from`.
     #[must_use]
     pub fn new(from: Position, to: Position) -> Self {
         Self { from, to: to.max(from) }
     }
 
-    /// The number of positions in the range.
+    /// Returns the number of positions in the range.
     #[must_use]
     pub fn len(self) -> u64 {
         self.to.0 - self.from.0
     }
 
-    /// True if the range contains no position.
+    /// Returns true if the range contains no position.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.to <= self.from
     }
 
-    /// True if `position` is in the range.
+    /// Returns true if `position` is in the range.
     #[must_use]
     pub fn contains(self, position: Position) -> bool {
         self.from <= position && position < self.to
     }
 
-    /// True if all of another range is in this one; an empty one may be at its end.
+    /// Returns true if all of another range is in this one; an empty one may be at its end.
     #[must_use]
     pub fn holds(self, other: Self) -> bool {
         self.from <= other.from && other.to <= self.to

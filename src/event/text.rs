@@ -1,15 +1,15 @@
-//! Shortening text for a reader: whole graphemes only, with an ellipsis where something is left
-//! out. It must not allocate more than it keeps.
+//! Shortening text for a reader: whole graphemes only, with an ellipsis where text is omitted. It
+//! must not allocate more than the length of its result.
 
 use unicode_segmentation::GraphemeCursor;
 
-/// Estimated bytes of a token of any text.
+/// Estimated bytes of a token in any language.
 pub const TOKEN_BYTES: usize = 4;
-/// Mark of left-out text.
+/// Mark of omitted text.
 pub const ELLIPSIS: char = '…';
 
-/// The text on one line of at most `chars_max` characters: white space and control characters
-/// become single spaces; a longer text ends in an ellipsis after a whole grapheme.
+/// Returns the text on one line of at most `chars_max` characters: white space and control
+/// characters become single spaces; a longer text ends in an ellipsis after a whole grapheme.
 #[must_use]
 pub fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = Line::new(chars_max, text.len());
@@ -32,14 +32,14 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     line.text
 }
 
-/// The whole characters in the first `bytes_max` bytes of the text.
+/// Returns the whole characters in the first `bytes_max` bytes of the text.
 #[must_use]
 pub fn head(text: &str, bytes_max: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
 }
 
-/// The first `chars_max` characters of the text, its lines kept; a longer text ends in an ellipsis
-/// after a whole grapheme.
+/// Returns the first `chars_max` characters of the text with its line breaks; a longer text ends in
+/// an ellipsis after a whole grapheme.
 #[must_use]
 pub fn clip(text: &str, chars_max: usize) -> String {
     let place = |characters: usize| text.char_indices().nth(characters).map(|(at, _)| at);
@@ -49,7 +49,7 @@ pub fn clip(text: &str, chars_max: usize) -> String {
     shortened(text, place(chars_max.saturating_sub(1)).unwrap_or(0))
 }
 
-/// The text up to `end`, or to where the grapheme there begins, and an ellipsis.
+/// Returns the text up to `end`, or to the start of the grapheme there, and an ellipsis.
 #[must_use]
 pub fn shortened(text: &str, end: usize) -> String {
     let kept = text.get(..whole_graphemes(text, end)).unwrap_or_default().trim_end();
@@ -59,8 +59,8 @@ pub fn shortened(text: &str, end: usize) -> String {
     made
 }
 
-/// The last grapheme boundary up to `end`, which must be a character boundary. Only the text around
-/// it is read.
+/// Returns the last grapheme boundary up to `end`, which must be a character boundary. Only the
+/// text around it is read.
 #[must_use]
 pub fn whole_graphemes(text: &str, end: usize) -> usize {
     let mut cursor = GraphemeCursor::new(end, text.len(), true);
@@ -74,7 +74,7 @@ struct Line {
     text: String,
     chars: usize,
     chars_max: usize,
-    /// Bytes of `text` that leave room for the ellipsis.
+    /// Bytes of `text` that leave space for the ellipsis.
     cut_at: usize,
 }
 
@@ -83,8 +83,8 @@ impl Line {
         Self { text: String::with_capacity(bytes.min(chars_max)), chars: 0, chars_max, cut_at: 0 }
     }
 
-    /// Takes the visible ASCII characters that a text begins with, as many as leave room for one
-    /// more. Answers how many.
+    /// Appends the printable ASCII characters at the start of a text, as many as leave space for
+    /// one more. Returns their number.
     fn push_run(&mut self, text: &str) -> usize {
         let room = self.chars_max.saturating_sub(self.chars + 1);
         let run = text.bytes().take(room).take_while(u8::is_ascii_graphic).count();
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_the_same_taken_character_by_character() {
+    fn a_line_cut_at_once_equals_one_cut_by_character() {
         let by_character = |text: &str, chars_max: usize| {
             let space = |c: char| c.is_whitespace() || c.is_control();
             let words: Vec<&str> = text.split(space).filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Instants as the store keeps them: microseconds since 1970, UTC. It reads no clock (env does).
+//! Timestamps as stored: microseconds since 1970, UTC. It must not read a clock (env does).
 
 use std::fmt;
 
@@ -13,17 +13,17 @@ impl Timestamp {
         text.parse::<jiff::Timestamp>().ok().map(|instant| Self(instant.as_microsecond()))
     }
 
-    /// The instant `micros` later, saturating.
+    /// Returns the instant `micros` later, saturating.
     #[must_use]
     pub fn plus_micros(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// Its text, as [`fmt::Display`] has it, for years of four digits.
+    /// Formats it as [`fmt::Display`] does, for years of four digits.
     #[must_use]
     pub fn text(self) -> Option<[u8; 27]> {
         const DAY: i64 = 86_400_000_000;
-        let (year, month, day) = civil(self.0.div_euclid(DAY))?;
+        let (year, month, day) = civil_date(self.0.div_euclid(DAY))?;
         let micros = self.0.rem_euclid(DAY);
         let seconds = u32::try_from(micros / 1_000_000).ok()?;
         let micros = u32::try_from(micros % 1_000_000).ok()?;
@@ -50,9 +50,9 @@ impl Timestamp {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in years of four digits. Years begin in
-/// March here, so that the day a leap year adds is the last one.
-fn civil(days: i64) -> Option<(i64, i64, i64)> {
+/// Returns year, month and day of a day counted from 1970-01-01, in years of four digits. Years
+/// begin in March here, so that the day a leap year adds is the last one.
+fn civil_date(days: i64) -> Option<(i64, i64, i64)> {
     const ERA_DAYS: i64 = 146_097;
     let shifted = days + 719_468;
     let (era, day) = (shifted.div_euclid(ERA_DAYS), shifted.rem_euclid(ERA_DAYS));
@@ -65,7 +65,7 @@ fn civil(days: i64) -> Option<(i64, i64, i64)> {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 with six digits of a second and `Z`: sortable as text.
+    /// Writes RFC 3339 with six digits of a second and `Z`: sortable as text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = self.text() {
             return f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?);

@@ -1,5 +1,5 @@
-//! A person's words, shortened: the beginning, the end, and every sentence between them that binds
-//! the agent. It must not judge what is asked.
+//! Shortens a user message: keeps the beginning, the end, and every sentence between them that sets
+//! a requirement. It must not judge the request.
 
 use super::budget::{Budget, Cut};
 use crate::{
@@ -7,22 +7,22 @@ use crate::{
     projection::sentences::sentences,
 };
 
-/// Bytes in which the end of a sentence is looked for, and of a sentence that can bind: a longer
-/// one is no sentence, but code or a log.
+/// Most bytes in which a sentence's end is searched, and of a sentence that can set a requirement:
+/// a longer one is code or a log.
 const SENTENCE_BYTES: usize = 600;
-/// Characters of the first sentence at least, where all of it is too long.
+/// Least characters kept of the first sentence, if all of it is too long.
 const CLIPPED_CHARS_MIN: usize = 24;
-/// Bytes of what a sentence that binds announces by a colon.
+/// Most bytes kept of the lines that such a sentence introduces by a colon.
 const ANNOUNCED_BYTES: usize = 300;
-/// Words of a sentence that binds.
+/// Words of a sentence that sets a requirement.
 const BINDING: [&str; 11] = [
     "must", "mustn't", "never", "only", "exactly", "always", "not", "don't", "dont", "cannot",
     "can't",
 ];
 
-/// True if a sentence says what must be or must not be done.
+/// Returns true if a sentence requires or forbids something.
 #[must_use]
-fn binds(sentence: &str) -> bool {
+fn sets_requirement(sentence: &str) -> bool {
     let words = sentence.split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '\u{2019}'));
     let is_binding = |word: &str| {
         let word = word.to_lowercase().replace('\u{2019}', "'");
@@ -31,16 +31,16 @@ fn binds(sentence: &str) -> bool {
     sentence.len() <= SENTENCE_BYTES && words.filter(|word| word.len() <= 12).any(is_binding)
 }
 
-/// The sentences of a text that bind.
+/// Returns the sentences of a text that set a requirement.
 pub(super) fn binding_of(text: &str) -> Vec<&str> {
     let all: Vec<&str> = sentences(text, SENTENCE_BYTES).collect();
-    binding(&all).into_iter().filter_map(|at| all.get(at).copied()).collect()
+    requirement_indexes(&all).into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// The places of the sentences that bind; one that ends in a colon with what it announces.
-fn binding(sentences: &[&str]) -> Vec<usize> {
+/// Returns the indexes of such sentences; one that ends in a colon includes the lines after it.
+fn requirement_indexes(sentences: &[&str]) -> Vec<usize> {
     let mut places = Vec::new();
-    for (at, _) in sentences.iter().enumerate().filter(|(_, sentence)| binds(sentence)) {
+    for (at, _) in sentences.iter().enumerate().filter(|(_, sentence)| sets_requirement(sentence)) {
         places.push(at);
         let is_open = sentences.get(at).is_some_and(|sentence| sentence.trim_end().ends_with(':'));
         let mut budget = Budget::new(if is_open { ANNOUNCED_BYTES } else { 0 });
@@ -56,7 +56,7 @@ fn binding(sentences: &[&str]) -> Vec<usize> {
     places
 }
 
-/// Keeps the marks of a block of code of which something is kept.
+/// Keeps the fences of a code block of which a line is kept.
 fn close_blocks(sentences: &[&str], kept: &mut [bool]) {
     let is_fence = |sentence: &str| sentence.trim_start().starts_with("```");
     let mut open: Option<usize> = None;
@@ -77,8 +77,8 @@ fn close_blocks(sentences: &[&str], kept: &mut [bool]) {
     }
 }
 
-/// The words within about `bytes_max` bytes, and beyond these the sentences that bind within
-/// `bound_max` bytes.
+/// Shortens a text to about `bytes_max` bytes; sentences that set a requirement may take
+/// `bound_max` bytes more.
 #[must_use]
 pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
     if text.len() <= bytes_max {
@@ -96,14 +96,14 @@ pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
     };
     keep(&mut (0..sentences.len()), bytes_max - bytes_max / 3);
     keep(&mut (0..sentences.len()).rev(), bytes_max / 3);
-    keep(&mut binding(&sentences).into_iter(), bound_max);
+    keep(&mut requirement_indexes(&sentences).into_iter(), bound_max);
     close_blocks(&sentences, &mut kept);
     let (mut made, mut is_gap) = (String::new(), false);
     for (at, (sentence, kept)) in sentences.iter().zip(&kept).enumerate() {
         if *kept {
             made.push_str(sentence);
         } else if at == 0 {
-            // The beginning says what it is about, however long its sentence is.
+            // The beginning names the subject: a part of it stays even if its sentence is too long.
             let begin = clip(sentence, (bytes_max * 2 / 3).max(CLIPPED_CHARS_MIN));
             made.push_str(begin.trim_end_matches(ELLIPSIS));
             made.push_str("… ");
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_that_binds_is_whole_however_short_the_rest_is() {
+    fn a_shortened_message_keeps_every_requirement_in_full() {
         let long = "It says a lot about the weather. ".repeat(20);
         let text =
             format!("Build it. {long}Never touch core.rs! {long}Do NOT commit. {long}Thanks.");

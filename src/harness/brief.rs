@@ -1,7 +1,7 @@
-//! The brief: the chosen items of a session as one text in Markdown, for a model or a person that
-//! has nothing else. Every interface gives this text. An item costs the tokens of its line here, so
-//! that a budget is spent on what is read. No recorded text makes a heading, a section or an item
-//! of it, or ends a block of code. It must not choose: recipes and `select` do.
+//! The brief: selected items of a session as one Markdown text, for a model or a user without other
+//! context. Every interface returns this text. An item costs the tokens of its line here, so that
+//! the budget covers what is read. Recorded text cannot create a heading, section or item, or end a
+//! code block. It must not choose: recipes and `select` do.
 
 use std::{cell::RefCell, collections::HashMap, fmt::Write as _};
 
@@ -22,19 +22,19 @@ use crate::{
     projection::{Effect, Facts, FileFact, FileState, FoundIn, is_done},
 };
 
-/// Attempts to come close to the budget, and the share of it that is close, in percent.
+/// Most attempts to get close to the budget, and the percentage of it that is close.
 const ATTEMPTS_MAX: usize = 6;
 const CLOSE_PERCENT: usize = 97;
-/// Characters of a command that changed something or failed.
+/// Most characters of a command that changed something or failed.
 const COMMAND_CHARS_MAX: usize = 160;
-/// Characters of the path of a file that changed after the tests.
+/// Most characters of the path of a file that changed after the tests.
 const PATH_CHARS_MAX: usize = 80;
-/// Characters of the name of a workspace.
+/// Most characters of a workspace's name.
 const WORKSPACE_CHARS_MAX: usize = 120;
-/// Characters of the name of a branch.
+/// Most characters of a branch's name.
 const BRANCH_CHARS_MAX: usize = 60;
 
-/// The parts of the text, in the order of reading.
+/// Sections of the text, in reading order.
 const PARTS: [Section; 22] = [
     Section::words("Task", &[Class::Task]),
     Section::words("Goal", &[Class::Goal]),
@@ -63,20 +63,20 @@ const PARTS: [Section; 22] = [
     Section::list("Last, oldest first", &[Class::Answer, Class::Result]),
 ];
 
-/// The tokens of an item that is given beside the text; `None` of one that is in it.
+/// Function for the tokens of an item that is a separate member; `None` for one in the text.
 pub(super) type Beside<'k> = &'k dyn Fn(&Item, Form) -> Option<usize>;
 
-/// The facts of a session as they are written.
+/// Renderer of a session's facts as a brief.
 pub(super) struct Brief<'k, 'f> {
     pub(super) known: &'k Gathered<'f>,
     pub(super) tokenizer: Tokenizer,
-    /// The first lines.
+    /// First lines of the text.
     pub(super) head: String,
-    /// True if the head names the earlier sessions of the line, so that each word has its place.
+    /// True if the head lists the earlier sessions of the chain: positions in them are shown.
     pub(super) names_earlier: bool,
-    /// True if texts are given whole or not at all.
+    /// True if texts are shown in full or not at all.
     pub(super) is_whole: bool,
-    /// Cost of a class that is given beside the text and is no part of it.
+    /// Cost of a class that is a separate member and not a part of the text.
     pub(super) beside: Option<Beside<'k>>,
     memo: RefCell<HashMap<(Class, usize, Form), usize>>,
 }
@@ -86,7 +86,7 @@ pub(super) struct BriefText {
     pub(super) chosen: Selection,
     pub(super) left_out: Vec<LeftOut>,
     pub(super) text: String,
-    /// Of the text and what is given beside it.
+    /// Number of tokens of the text and of the separate members.
     pub(super) tokens: usize,
 }
 
@@ -96,11 +96,10 @@ impl<'k, 'f> Brief<'k, 'f> {
         Self { known, tokenizer, head, names_earlier: false, is_whole: false, beside: None, memo }
     }
 
-    /// Chooses items by a recipe and writes them, within a budget of tokens, of which so many are
-    /// spent already. A budget that leaves something out is spent; what is left of it otherwise is
-    /// for more of each result.
+    /// Selects items by a recipe and writes them, within a token budget of which `spent` is used
+    /// already. If everything fits, the rest of the budget is used for longer results.
     pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> BriefText {
-        let mut made = self.fitted(recipe, tokens_max, spent);
+        let mut made = self.make_once(recipe, tokens_max, spent);
         for _ in 0..ATTEMPTS_MAX {
             let is_all = made.left_out.is_empty() && !made.chosen.is_cut;
             let is_spent = made.tokens * 100 >= tokens_max * CLOSE_PERCENT;
@@ -109,7 +108,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             }
             let bytes = self.known.result_bytes.replace(2 * self.known.result_bytes.get());
             self.memo.borrow_mut().clear();
-            let more = self.fitted(recipe, tokens_max, spent);
+            let more = self.make_once(recipe, tokens_max, spent);
             let is_more = more.tokens > made.tokens && more.tokens <= tokens_max;
             if !is_more || !more.left_out.is_empty() || more.chosen.is_cut {
                 self.known.result_bytes.set(bytes);
@@ -120,8 +119,8 @@ impl<'k, 'f> Brief<'k, 'f> {
         made
     }
 
-    /// The same, with what a result has at most.
-    fn fitted(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> BriefText {
+    /// Makes one brief with the current size of results.
+    fn make_once(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> BriefText {
         let items = &self.known.items;
         let is_there =
             |part: &&Section| items.iter().any(|item| part.classes.contains(&item.class));
@@ -135,7 +134,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             let left_out = self.known.left_out(&chosen, recipe);
             let text = self.text(&chosen, &left_out);
             let of_members =
-                chosen.chosen.iter().filter_map(|one| self.member(&one.item, one.form));
+                chosen.chosen.iter().filter_map(|one| self.member_cost(&one.item, one.form));
             let tokens = spent + self.count(&text) + of_members.sum::<usize>();
             let is_all = left_out.is_empty() && !chosen.is_cut;
             let made = BriefText { chosen, left_out, text, tokens };
@@ -164,12 +163,12 @@ impl<'k, 'f> Brief<'k, 'f> {
         self.tokenizer.count(text)
     }
 
-    /// Cost of an item as a member beside the text, if it is one.
-    fn member(&self, item: &Item, form: Form) -> Option<usize> {
+    /// Returns the cost of an item that is a separate member.
+    fn member_cost(&self, item: &Item, form: Form) -> Option<usize> {
         self.beside.and_then(|beside| beside(item, self.form(form)))
     }
 
-    /// The form in which a chosen item is written.
+    /// Returns the form in which a selected item is written.
     pub(super) fn form(&self, form: Form) -> Form {
         if self.is_whole { Form::Whole } else { form }
     }
@@ -180,15 +179,15 @@ impl<'k, 'f> Brief<'k, 'f> {
         if let Some(known) = self.memo.borrow().get(&key) {
             return *known;
         }
-        let cost = self.member(item, form).unwrap_or_else(|| {
-            // The mark of the item and the end of its line.
+        let cost = self.member_cost(item, form).unwrap_or_else(|| {
+            // Two tokens for the item's mark and its line end.
             2 + self.count(&self.line(item.class, item.place, form))
         });
         self.memo.borrow_mut().insert(key, cost);
         cost
     }
 
-    /// The line of an item, without its mark; its further lines are indented.
+    /// Returns the line of an item without its mark; further lines are indented.
     pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
         let (known, form) = (self.known, self.form(form));
         let facts = known.facts;
@@ -208,7 +207,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             Class::Result => return self.result(place, form),
             Class::Context => {
                 let said = known.saved_words();
-                said.map(|(text, _)| self.summed_up(text, form)).unwrap_or_default()
+                said.map(|(text, _)| self.shorten_summary(text, form)).unwrap_or_default()
             }
             Class::ContextItem => {
                 let item = facts.saved.items().get(place);
@@ -251,11 +250,10 @@ impl<'k, 'f> Brief<'k, 'f> {
         quote::item(&said)
     }
 
-    /// A person's or the caller's words; where they are cut, with their position.
+    /// Returns the text of a user or caller; a cut text shows its position.
     fn words(&self, class: Class, place: usize, form: Form) -> String {
         let Some(quote) = self.known.quote(class, place, form) else { return String::new() };
-        // What can be looked up has its position: the rest of it, or an earlier session that the
-        // head names.
+        // The position allows a look-up of the rest, or of an earlier session that the head lists.
         let is_earlier =
             |at: &Position| self.names_earlier && self.known.facts.place(*at).0.is_some();
         let at = quote.position.filter(|at| quote.truncated || is_earlier(at));
@@ -293,8 +291,8 @@ impl<'k, 'f> Brief<'k, 'f> {
         text
     }
 
-    /// A call and its outcome; more than a line of it is a block of code. Nothing of a file that
-    /// was changed since.
+    /// Returns a call and its result; several lines become a code block. The result of a file that
+    /// was changed later is omitted.
     fn result(&self, place: usize, form: Form) -> String {
         let Some((one, _)) = self.known.result(place, form) else { return String::new() };
         let ended = match self.known.ended(place) {
@@ -304,7 +302,7 @@ impl<'k, 'f> Brief<'k, 'f> {
         let changed = one.changed_at.map_or("", |_| " (the file changed since)");
         let call = self.called(&one.tool, &one.input);
         if one.changed_at.is_some() && !call.starts_with(COMMAND) {
-            // What a file had before is no result any more.
+            // The old content of a changed file is no longer valid.
             return String::new();
         }
         let text = one.text.trim_end();
@@ -316,14 +314,14 @@ impl<'k, 'f> Brief<'k, 'f> {
         format!("{call} ->{ended} {}{changed}", quote::item(text))
     }
 
-    /// A call in a line; files of the workspace are named from there.
+    /// Returns a call in one line; paths in the workspace are relative.
     fn called(&self, tool: &str, input: &str) -> String {
         let call = one_line(&called(tool, input), usize::MAX);
         quote::item(&from_root(&call, self.known.facts.workspace().unwrap_or_default()))
     }
 
     fn change(&self, one: &Effect, form: Form) -> String {
-        // What a command prints says less than what a service answers.
+        // A command's output is less informative than a service's response.
         let is_command = !one.input.starts_with('{') && &*one.tool != "git";
         let result = match form {
             _ if is_command => one_line(&one.result, 100),
@@ -332,13 +330,13 @@ impl<'k, 'f> Brief<'k, 'f> {
         };
         let outcome = outcome_of(one, &result, ": ");
         let call = called(&one.tool, &one.input);
-        // The ids and amounts that a service was given are no part that can be spared.
+        // The ids and amounts that a service received must not be cut.
         let call = if is_command { one_line(&call, COMMAND_CHARS_MAX) } else { call };
         format!("{call}{outcome}")
     }
 
-    /// Words of the client about the conversation; what binds stays.
-    fn summed_up(&self, text: &str, form: Form) -> String {
+    /// Shortens the client's summary of the conversation; requirements stay.
+    fn shorten_summary(&self, text: &str, form: Form) -> String {
         let bytes = match form {
             Form::Line | Form::Short => ANSWER_BYTES,
             Form::Part(bytes) => ANSWER_BYTES.max(bytes as usize),
@@ -349,14 +347,14 @@ impl<'k, 'f> Brief<'k, 'f> {
         self.known.bounded(&text, form, ANSWER_BYTES).text
     }
 
-    /// A saved text in a form.
+    /// Returns a saved text in a form.
     fn squeezed(&self, text: &str, category: &str, form: Form) -> String {
         let bytes = if category.is_empty() { ANSWER_BYTES } else { TEXT_BYTES };
         let squeezed = |text: &str| squeeze::whitespace(text).unwrap_or_else(|| text.to_owned());
         match form {
             Form::Whole => text.to_owned(),
             Form::Squeezed => squeezed(text),
-            // What is shortened further is shortened from what is left.
+            // Shorter forms are cut from the squeezed text.
             Form::Line | Form::Short | Form::Part(_) | Form::Bare => {
                 let bare = match category {
                     "code" => squeeze::comments_of(text),
@@ -368,14 +366,14 @@ impl<'k, 'f> Brief<'k, 'f> {
         }
     }
 
-    /// The content of a context item, in a form, as a member beside the text.
+    /// Returns the content of a context item in a form, for a separate member.
     pub(super) fn content(&self, place: usize, form: Form) -> String {
         let item = self.known.facts.saved.items().get(place);
         let text = item.map(|one| self.squeezed(&one.content, &one.category, self.form(form)));
         text.unwrap_or_default()
     }
 
-    /// The text of what was chosen.
+    /// Writes the text of a selection.
     pub(super) fn text(&self, chosen: &Selection, left_out: &[LeftOut]) -> String {
         let mut text = self.head.clone();
         for part in &PARTS {
@@ -392,7 +390,7 @@ impl<'k, 'f> Brief<'k, 'f> {
                 || part.heading.to_owned(),
                 |plan| format!("Plan, {} of {} done", plan.done, plan.total),
             );
-            // A mark without a text would underline the heading.
+            // A list mark without text would turn the line above into a heading.
             let empty = lines.iter_mut().filter(|line| line.trim().is_empty());
             empty.for_each(|line| "(empty)".clone_into(line));
             let _ = write!(text, "\n\n{}", list(&heading, &lines).trim_end_matches('\n'));
@@ -413,7 +411,7 @@ impl<'k, 'f> Brief<'k, 'f> {
         text
     }
 
-    /// Says which session `S1` is, where a text that is cut names a place in it.
+    /// Appends which session `S1` is, if the text contains a position of it.
     fn name_earlier(&self, text: &mut String) {
         if self.names_earlier {
             return;
@@ -426,12 +424,12 @@ impl<'k, 'f> Brief<'k, 'f> {
         }
     }
 
-    /// The lines of a part, in the order of reading.
+    /// Returns the lines of a section, in reading order.
     fn lines(&self, part: &Section, chosen: &Selection) -> Vec<String> {
         let in_text = |class: Class, place: usize| {
             let is_it = |item: &&Item| (item.class, item.place) == (class, place);
             let item = self.known.items.iter().find(is_it);
-            item.is_none_or(|item| self.member(item, Form::Line).is_none())
+            item.is_none_or(|item| self.member_cost(item, Form::Line).is_none())
         };
         let mut all: Vec<(Class, usize, Form)> = Vec::new();
         for class in part.classes {
@@ -467,7 +465,7 @@ impl Price for &Brief<'_, '_> {
     }
 }
 
-/// The tests that passed last, and the last commit.
+/// Returns the latest passed tests and the latest commit in one line.
 fn state(facts: &Facts) -> String {
     let work = &facts.work;
     let passed = work.passed().map(|passed| {
@@ -491,7 +489,7 @@ fn state(facts: &Facts) -> String {
     passed.into_iter().chain(commit).collect::<Vec<_>>().join(" \u{00B7} ")
 }
 
-/// A call with the paths below a directory as they are from there.
+/// Makes the paths below a directory relative to it.
 fn from_root(call: &str, root: &str) -> String {
     let root = format!("{}/", root.trim_end_matches('/'));
     let (mut made, mut rest) = (String::with_capacity(call.len()), call);
@@ -507,7 +505,7 @@ fn from_root(call: &str, root: &str) -> String {
     made + rest
 }
 
-/// A file that was changed, and what took that back.
+/// Returns a changed file's path, and its state if the change was undone.
 fn file(file: &FileFact) -> String {
     let path = one_line(&file.path, usize::MAX);
     match file.state {
@@ -516,13 +514,13 @@ fn file(file: &FileFact) -> String {
     }
 }
 
-/// The sessions that positions of a text name, by their numbers in it.
+/// Lists the sessions by the numbers that positions in a text use.
 pub(super) fn earlier_sessions<'a>(earlier: impl Iterator<Item = (usize, &'a str)>) -> String {
     let named = earlier.map(|(number, session)| format!("S{number} is session {session}"));
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// The first line of a brief: which session it is of, where, on which branch of git, and when.
+/// Returns the first line of a brief: session, workspace, git branch and time.
 #[must_use]
 pub(super) fn heading(facts: &Facts, session: &str, workspace: Option<&str>) -> String {
     let (events, last) = (facts.reached().0, facts.times.map(|(_, last)| last));
@@ -545,7 +543,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_below_the_workspace_is_named_from_there() {
+    fn a_path_below_the_workspace_becomes_relative() {
         for (call, expected) in [
             ("Read /p/src/a.rs", "Read src/a.rs"),
             ("$ cp /p/a.rs '/p/b c.rs' -o=/p/d", "$ cp a.rs 'b c.rs' -o=d"),

@@ -1,29 +1,29 @@
-//! The budget that every view spends, in bytes of JSON or in tokens, and what a text costs in
-//! bytes. It must not count tokens: that needs a model's tokenizer; here they are estimated.
+//! The budget of a view, in bytes of JSON or in tokens, and the bytes that a text costs. It must
+//! not count tokens, which needs a model's tokenizer; here they are estimated.
 
 pub(super) use crate::event::text::TOKEN_BYTES;
 use crate::event::text::{ELLIPSIS, shortened, whole_graphemes};
 
-/// Bytes of a token in a text of words, at least: tokens asked of a view are so many bytes.
+/// Least bytes per token in prose, by which a token budget becomes bytes.
 pub const TOKEN_BYTES_LEAST: usize = 3;
-/// Bytes of a token in an answer, mostly, with its members and escapes: for memory to reserve.
+/// Most bytes per token in a response with its members and escapes, for memory reservations.
 pub const TOKEN_BYTES_MOST: usize = 8;
 
-/// Default limit of an answer's structured content, in bytes.
+/// Default limit of a response's structured content, in bytes.
 pub const ANSWER_BYTES: usize = 10_000;
-/// Bytes of structured content of the answer to a recorded step, at most.
+/// Most bytes of structured content in the response to a recorded step.
 pub const STEP_ANSWER_BYTES: usize = 5_000;
-/// The smallest budget that a view can be built for.
+/// Smallest budget for which a view can be built, in bytes.
 pub const ANSWER_BYTES_MIN: usize = 3_000;
 
-/// Bytes of the text as a JSON string, quotes included.
+/// Returns the bytes of the text as a JSON string, quotes included.
 #[must_use]
 pub fn json_bytes(text: &str) -> usize {
-    2 + escaped(text)
+    2 + escaped_bytes(text)
 }
 
-fn escaped(text: &str) -> usize {
-    // Few texts have any. Without a way out of the loop many bytes are compared at once.
+fn escaped_bytes(text: &str) -> usize {
+    // Few texts have special bytes. A loop without an early exit compares many bytes at once.
     let special = |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"' || byte == b'\\');
     if text.bytes().fold(0, |any, byte| any | special(byte)) == 0 {
         return text.len();
@@ -31,7 +31,7 @@ fn escaped(text: &str) -> usize {
     text.bytes().map(price).sum()
 }
 
-/// Bytes of a text's byte in a JSON string.
+/// Returns the bytes that one byte of a text takes in a JSON string.
 fn price(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -40,16 +40,16 @@ fn price(byte: u8) -> usize {
     }
 }
 
-/// A text, and whether something of it was left out.
+/// A text, possibly shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The shown text.
+    /// Text to show.
     pub text: String,
-    /// True if there is more.
+    /// True if something was left out.
     pub truncated: bool,
 }
 
-/// The text within `bytes_max` bytes of JSON; a longer one ends in an ellipsis after a whole
+/// Shortens a text to `bytes_max` bytes of JSON; a longer one ends in an ellipsis after a complete
 /// grapheme.
 #[must_use]
 pub fn fit(text: &str, bytes_max: usize) -> Cut {
@@ -61,13 +61,13 @@ pub fn fit(text: &str, bytes_max: usize) -> Cut {
     Cut { text: shortened(text, end), truncated: true }
 }
 
-/// End of the text that costs at most `bytes_max` escaped bytes: after a whole grapheme.
+/// Returns the end of a text's part within `bytes_max` escaped bytes, at a grapheme boundary.
 #[must_use]
 pub(super) fn end_of(text: &str, bytes_max: usize) -> usize {
     whole_graphemes(text, end_of_characters(text, bytes_max))
 }
 
-/// The same after a whole character.
+/// Returns the end of a text's part within `bytes_max` escaped bytes, at a character boundary.
 fn end_of_characters(text: &str, bytes_max: usize) -> usize {
     let mut spent = 0;
     let over = text.bytes().position(|byte| {
@@ -78,8 +78,8 @@ fn end_of_characters(text: &str, bytes_max: usize) -> usize {
     text.floor_char_boundary(over)
 }
 
-/// Like [`end_of`], but never 0 for a text: a grapheme larger than the budget is cut between its
-/// characters, so that reading on always gets on.
+/// Returns the same as [`end_of`], but never 0 for a non-empty text: a grapheme larger than the
+/// budget is cut between its characters, so that paging always advances.
 #[must_use]
 pub(super) fn end_of_some(text: &str, bytes_max: usize) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
@@ -89,26 +89,26 @@ pub(super) fn end_of_some(text: &str, bytes_max: usize) -> usize {
     }
 }
 
-/// Amount that may still be spent: bytes or tokens.
+/// An amount of bytes or tokens that may be spent.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     left: usize,
 }
 
 impl Budget {
-    /// A budget of so much.
+    /// Creates a budget of an amount.
     #[must_use]
     pub fn new(amount: usize) -> Self {
         Self { left: amount }
     }
 
-    /// Amount left.
+    /// Returns the remaining amount.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Spends a cost; returns false and spends nothing when not enough is left.
+    /// Spends a cost; returns false and spends nothing if too little remains.
     pub fn spend(&mut self, cost: usize) -> bool {
         match self.left.checked_sub(cost) {
             Some(left) => {
@@ -119,17 +119,17 @@ impl Budget {
         }
     }
 
-    /// Spends a cost, or all that is left.
+    /// Spends a cost, or all that remains.
     pub fn spend_up_to(&mut self, cost: usize) {
         self.left = self.left.saturating_sub(cost);
     }
 
-    /// Takes back what is not shown after all.
+    /// Adds back the cost of something that is not shown after all.
     pub fn give_back(&mut self, cost: usize) {
         self.left += cost;
     }
 
-    /// A budget of a share of what is left, in percent; this one keeps it until it is spent.
+    /// Returns a budget of a percentage of the rest; this one is not reduced until that is spent.
     #[must_use]
     pub fn share(self, percent: usize) -> Self {
         Self::new(self.left * percent / 100)
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grapheme_larger_than_the_budget_still_gets_on() {
+    fn paging_advances_over_a_grapheme_larger_than_the_budget() {
         let text = format!("e{}", "\u{301}".repeat(100));
         assert_eq!(end_of(&text, 50), 0);
         let end = end_of_some(&text, 50);

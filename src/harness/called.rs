@@ -1,5 +1,5 @@
-//! A call of a tool as a reader writes it: `$ command`, `tool argument name=argument`. It must not
-//! judge the call, nor shorten it.
+//! Formats a tool call for a reader: `$ command`, `tool argument name=argument`. It must not judge
+//! the call, nor shorten it.
 
 use serde_json::{Map, Value};
 
@@ -8,24 +8,24 @@ use crate::{
     traces::LINES,
 };
 
-/// Mark before a command of a shell.
+/// Prefix of a shell command.
 pub(super) const COMMAND: &str = "$ ";
 
-/// Arguments that hold a command, and those that only describe the call to a person.
+/// Arguments that contain a command; those in `ABOUT` only describe the call.
 const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 const ABOUT: [&str; 6] =
     ["description", "timeout", "timeout_ms", "justification", "yield_time_ms", "max_output_tokens"];
-/// Arguments that say what a call is about, and those that hold the text of an edit.
+/// Arguments that contain the subject of a call; those in `TEXTS` have an edit's text.
 const SUBJECTS: [&str; 7] =
     ["file_path", "notebook_path", "path", "pattern", "query", "url", "subagent_type"];
 const TEXTS: [&str; 4] = ["old_string", "new_string", "content", "new_source"];
-/// Ends that may close an input that is cut.
+/// Suffixes that may complete a truncated JSON input.
 const ENDS: [&str; 5] = ["\"}", "}", "\"]}", "]}", "\"}]}"];
-/// Arguments of a call that are named, and characters of each.
+/// Most arguments of a call that are shown, and most characters of each.
 const ARGUMENTS_MAX: usize = 6;
 const ARGUMENT_CHARS_MAX: usize = 160;
 
-/// The call of a tool with an input: JSON in a line, which may be cut, or a command.
+/// Formats a call. The input is JSON in one line, which may be truncated, or a command.
 #[must_use]
 pub(super) fn called(tool: &str, input: &str) -> String {
     let input = input.trim();
@@ -47,7 +47,7 @@ pub(super) fn called(tool: &str, input: &str) -> String {
             let command = COMMANDS.iter().find_map(|name| command(members.get(*name)?));
             match command {
                 Some(command) => format!("{COMMAND}{}{mark}", one_line(&command, usize::MAX)),
-                None => format!("{tool}{}{mark}", arguments(&members)),
+                None => format!("{tool}{}{mark}", format_arguments(&members)),
             }
         }
         None => format!("{tool} {}{mark}", cut.replace(['{', '}', '"'], "").trim()),
@@ -61,7 +61,7 @@ fn is_shell(tool: &str) -> bool {
         .any(|name| tool == *name || tool.ends_with(&format!("_{name}")))
 }
 
-/// The members of an input, as far as they are there.
+/// Parses the members of an input, also of a truncated one.
 fn members(input: &str) -> Option<Map<String, Value>> {
     let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
     let cut = input.trim_end_matches('\\');
@@ -71,7 +71,7 @@ fn members(input: &str) -> Option<Map<String, Value>> {
 fn command(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        // A shell and its option lead a command that is a list.
+        // In a list, a shell and its option may precede the command.
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             let script = match words.as_slice() {
@@ -84,7 +84,7 @@ fn command(value: &Value) -> Option<String> {
     }
 }
 
-fn arguments(members: &Map<String, Value>) -> String {
+fn format_arguments(members: &Map<String, Value>) -> String {
     let subject = SUBJECTS.iter().find_map(|name| members.get_key_value(*name));
     let is_edit = members.contains_key("file_path");
     let others = members.iter().filter(|(name, value)| {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_written_without_json() {
+    fn a_call_is_formatted_without_json() {
         for (tool, input, expected) in [
             ("Bash", r#"{"command":"ls -la","description":"look"}"#, "$ ls -la"),
             ("shell", r#"{"command":["bash","-lc","rg \"a b\""]}"#, "$ rg \"a b\""),

@@ -1,35 +1,35 @@
-//! The kinds of items that views show, and which forms each kind has. It must not rank them.
+//! Classes of items that views show, and the forms of each class. It must not rank them.
 
-/// The kind of an item.
+/// Class of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The user's first request.
     Task,
-    /// The purpose of the research.
+    /// The goal of the research.
     Goal,
     /// The user's later messages.
     Instruction,
-    /// An instruction that is kept as a line only.
+    /// An instruction of which only a line is kept.
     OlderInstruction,
-    /// A step of the plan that is not done.
+    /// An unfinished step of the plan.
     Plan,
-    /// A step of the plan that is done.
+    /// A finished step of the plan.
     PlanDone,
     /// Next steps.
     Next,
-    /// One of the last steps, whole.
+    /// One of the last steps in full.
     LastStep,
-    /// The caller's own summary.
+    /// The caller's summary.
     Summary,
-    /// The tests that passed last, and the last commit.
+    /// The latest passed tests and the latest commit.
     State,
-    /// A command or test that failed and was not mended.
+    /// A command or test that failed and did not succeed later.
     Failure,
-    /// A command or test that failed and was mended.
+    /// A command or test that failed and succeeded later.
     Mended,
-    /// The agent's last message.
+    /// A message of the agent.
     Answer,
-    /// A gap that is open.
+    /// An open gap.
     Gap,
     /// A sentence of a step or message.
     Finding,
@@ -41,17 +41,17 @@ pub enum Class {
     File,
     /// A source.
     Source,
-    /// Failures in the agent's words.
+    /// Failures as the agent recorded them.
     Failed,
-    /// Completed work in the agent's words.
+    /// Completed work as the agent recorded it.
     Done,
-    /// Attempts in the agent's words.
+    /// Attempts as the agent recorded them.
     Tried,
     /// A result of a tool.
     Result,
     /// A branch of the research.
     Branch,
-    /// A kind of failure that keeps coming.
+    /// A kind of failure that recurs.
     Pattern,
     /// The outcomes of one tool.
     Provider,
@@ -61,9 +61,9 @@ pub enum Class {
     Event,
     /// A context item that the client saved.
     ContextItem,
-    /// The conversation in the client's words, as it saved it.
+    /// The client's summary of the conversation.
     Context,
-    /// A file that the session refers to, of which it knows no change.
+    /// A file that the session refers to and has no change of.
     Reference,
     /// The number of events of a type.
     Count,
@@ -73,7 +73,7 @@ impl Class {
     /// Number of classes.
     pub const COUNT: usize = Self::Count as usize + 1;
 
-    /// True if its items have longer forms, which cost more.
+    /// Returns true if its items have longer forms, which cost more.
     pub(super) fn has_forms(self) -> bool {
         matches!(
             self,
@@ -99,28 +99,28 @@ impl Class {
         )
     }
 
-    /// True if a whole item may be shown with less white space and without comments.
+    /// Returns true if its items have forms with less white space and without comments.
     pub(super) fn has_squeezed(self) -> bool {
         matches!(self, Self::ContextItem | Self::Context)
     }
 
-    /// True if as much of it may be shown as there is room for.
+    /// Returns true if its items may be shown in part, as far as the budget allows.
     pub(super) fn has_parts(self) -> bool {
         let said = [Self::Task, Self::Instruction, Self::Summary, Self::Answer, Self::Result];
         self.has_squeezed() || said.contains(&self)
     }
 
-    /// True if its short form differs from the whole.
+    /// Returns true if its short form differs from the whole.
     pub(super) fn has_short(self) -> bool {
         !matches!(self, Self::StepLine | Self::Gap | Self::Source)
     }
 
-    /// True if the bytes of an item are never more than the price of an item.
+    /// Returns true if an item's bytes are never more than its price.
     pub(super) fn has_least_bytes(self) -> bool {
         self == Self::Finding
     }
 
-    /// Its name, in the plural, as views spell it.
+    /// Returns the name of the class in views, in the plural.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

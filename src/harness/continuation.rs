@@ -1,6 +1,6 @@
-//! The continuation: what a reader without any other context needs to continue a session. Task,
-//! later instructions, plan, last steps, failures, findings, next steps. A recipe over [`select`]
-//! whose budget is tokens. It must not cost more for a longer session.
+//! The continuation: everything that a reader without other context needs to continue a session.
+//! Task, later instructions, plan, last steps, failures, findings, next steps. A recipe over
+//! [`select`] with a token budget. It must not cost more for a longer session.
 
 use super::{
     brief::{Brief, BriefText, heading},
@@ -18,12 +18,12 @@ use crate::{
     projection::Facts,
 };
 
-/// Default tokens of a continuation.
+/// Default token budget of a continuation.
 pub const CONTINUATION_TOKENS: usize = 2_000;
-/// The least a continuation is built for.
+/// Smallest token budget of a continuation.
 pub const CONTINUATION_TOKENS_MIN: usize = 400;
 
-/// The recipe: the indispensable in this order, then the rest by weight and worth.
+/// Recipe: indispensable items in this order, then the rest by weight and worth.
 const CONTINUATION: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
@@ -60,8 +60,8 @@ const ROWS: [RecipeRow; 26] = [
     row(Class::StepLine, 0, 60).in_order(),
 ];
 
-/// The continuation of a session within a budget of tokens, and the same as one text in Markdown;
-/// with `explain` also why each item was chosen.
+/// Builds the continuation of a session within a token budget, as members and as one Markdown text;
+/// with `explain` also the reason for each item.
 #[must_use]
 pub fn continuation(
     facts: &Facts,
@@ -124,7 +124,7 @@ pub fn continuation(
     (view, text)
 }
 
-/// One of the last steps as this view has it.
+/// Converts one of the last steps to the form of this view.
 fn last_step(step: StepOfView) -> LastStepOut {
     LastStepOut {
         number: step.number,
@@ -138,8 +138,8 @@ fn last_step(step: StepOfView) -> LastStepOut {
     }
 }
 
-/// A brief of what a reader of the newest of a session is not shown, within a budget of tokens;
-/// `is_shown` says which positions that reader sees. `None` where nothing is left to tell, or fits.
+/// Writes a brief of a session without the positions for which `is_shown` returns true, within a
+/// token budget. `None` if nothing is left, or it does not fit.
 #[must_use]
 pub fn rest_of(
     facts: &Facts,

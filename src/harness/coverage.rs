@@ -1,5 +1,5 @@
-//! Coverage of a session's sources: how many, from how many sites, of what kinds, what is missing,
-//! and the open gaps as topics to search for. It must not search for anything.
+//! Coverage of a session's sources: their number, sites and kinds, what is missing, and the open
+//! gaps as search topics. It must not search for anything.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use url::Url;
 use super::budget::fit;
 use crate::{api::research::CoverageOut, projection::Research};
 
-/// Most bytes of a coverage in an answer.
+/// Most bytes of a coverage in a response.
 pub const COVERAGE_BYTES: usize = 2_000;
-/// A site with more than this share of the sources, in percent, is reported.
+/// Percentage of the sources above which a site is reported as dominant.
 const SHARE_MAX: usize = 60;
-/// Fewer sources than this are reported as few.
+/// Number of sources below which a lack is reported.
 const FEW: usize = 3;
 const KINDS_MAX: usize = 5;
 const KIND_BYTES: usize = 48;
@@ -20,7 +20,7 @@ const DOMAIN_BYTES: usize = 80;
 const QUERIES_MAX: usize = 6;
 const QUERY_BYTES: usize = 120;
 
-/// The coverage of the sources; and what to look for: the open gaps, the newest first.
+/// Returns the coverage of the sources, and as search topics the open gaps, newest first.
 #[must_use]
 pub fn coverage(research: &Research) -> (CoverageOut, Vec<String>) {
     let (mut domains, mut kinds) = (BTreeMap::new(), BTreeMap::new());
@@ -31,7 +31,7 @@ pub fn coverage(research: &Research) -> (CoverageOut, Vec<String>) {
         }
         *kinds.entry(source.kind.as_deref().unwrap_or("other")).or_insert(0_u64) += 1;
     }
-    // Of equals the first by name, so that the same sources always give the same answer.
+    // Among equals the first name counts, so that equal sources give equal responses.
     let most = domains.iter().rev().max_by_key(|(_, count)| **count);
     let dominant = most
         .filter(|(_, count)| sources.len() > 1 && **count * 100 > sources.len() * SHARE_MAX)
@@ -69,7 +69,7 @@ pub fn coverage(research: &Research) -> (CoverageOut, Vec<String>) {
     (covered, queries)
 }
 
-/// The site of a URL, without what most sites put before their name.
+/// Returns the host of a URL without `www.`.
 fn domain(url: &str) -> Option<String> {
     let host = Url::parse(url).ok()?.host_str()?.to_lowercase();
     Some(host.strip_prefix("www.").map_or(host.clone(), str::to_owned))

@@ -1,6 +1,6 @@
-//! The difference between two points of a session, from the facts before and after. No fact is
-//! removed, so the later facts contain the earlier ones; a window may drop what an earlier one
-//! showed. It must not read events.
+//! Difference between two points of a session, from the facts at both. Facts are never removed, so
+//! the later ones contain the earlier ones; a window may drop what an earlier window showed. It
+//! must not read events.
 
 use std::collections::BTreeSet;
 
@@ -27,13 +27,12 @@ use crate::{
     projection::{Facts, Research},
 };
 
-/// Bytes of a goal or a summary.
+/// Most bytes of a goal or a summary.
 const TEXT_BYTES: usize = 1_000;
-/// Ranges of a list.
+/// Most ranges of a list.
 const RANGES_MAX: usize = 1_000;
 
-/// Compares the windows of two points, each with its point, the earlier first; one tokenizer
-/// counted in both.
+/// Compares the windows of two points, the earlier first; both were counted with one tokenizer.
 #[must_use]
 pub fn window_diff(
     before: (&Window, Position),
@@ -52,13 +51,13 @@ pub fn window_diff(
         tokenizer: tokenizer.as_str().to_owned(),
         from: size(&old, before.0),
         to: size(&new, after.0),
-        entered: places(new.difference(&old)),
-        left: places(old.difference(&new)),
-        shortened: places(newly_cut.intersection(&old)),
+        entered: to_ranges(new.difference(&old)),
+        left: to_ranges(old.difference(&new)),
+        shortened: to_ranges(newly_cut.intersection(&old)),
     }
 }
 
-/// The positions before a point that its window shows: those it does not leave out.
+/// Returns the positions before a point that its window shows: those that it does not drop.
 fn shown((window, at): (&Window, Position)) -> BTreeSet<Position> {
     let mut next = Position::ZERO;
     let end = Range::new(at, at);
@@ -71,8 +70,8 @@ fn shown((window, at): (&Window, Position)) -> BTreeSet<Position> {
     between.collect()
 }
 
-/// Positions in order, as ranges.
-fn places<'a>(positions: impl Iterator<Item = &'a Position>) -> Places {
+/// Joins ascending positions into ranges.
+fn to_ranges<'a>(positions: impl Iterator<Item = &'a Position>) -> Places {
     let (mut made, mut events) = (Vec::<Range>::new(), 0);
     for position in positions {
         events += 1;
@@ -85,7 +84,7 @@ fn places<'a>(positions: impl Iterator<Item = &'a Position>) -> Places {
     Places { data: made, events }
 }
 
-/// Compares the facts of two points; lists share `bytes_max` bytes.
+/// Compares the facts of two points; the lists share `bytes_max` bytes.
 #[must_use]
 pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
     let (old, new) = (&before.research, &after.research);
@@ -130,24 +129,25 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
         is(new) && !is(old)
     });
     FactsChange {
-        goal: changed(goal(old), goal(new)),
-        summary: changed(summary(old), summary(new)),
+        goal: text_change(goal(old), goal(new)),
+        summary: text_change(summary(old), summary(new)),
         complete: Some(complete).filter(|now| *now != old.completed_at().is_some()),
-        steps: news(known..new.steps().len(), &mut budget, step).into(),
-        superseded: news(revised, &mut budget, step).into(),
-        gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut budget, gap).into(),
-        gaps_closed: news(closed, &mut budget, gap).into(),
-        sources: news(old.sources().len()..new.sources().len(), &mut budget, source).into(),
-        rejected: news(old.rejected().len()..new.rejected().len(), &mut budget, rejected).into(),
+        steps: take_fitting(known..new.steps().len(), &mut budget, step).into(),
+        superseded: take_fitting(revised, &mut budget, step).into(),
+        gaps_opened: take_fitting(old.gaps().len()..new.gaps().len(), &mut budget, gap).into(),
+        gaps_closed: take_fitting(closed, &mut budget, gap).into(),
+        sources: take_fitting(old.sources().len()..new.sources().len(), &mut budget, source).into(),
+        rejected: take_fitting(old.rejected().len()..new.rejected().len(), &mut budget, rejected)
+            .into(),
     }
 }
 
-fn changed(from: Option<String>, to: Option<String>) -> Option<TextChange> {
+fn text_change(from: Option<String>, to: Option<String>) -> Option<TextChange> {
     (from != to).then_some(TextChange { from, to })
 }
 
-/// The lines of a list that fit the budget, from its beginning on, and how many there are in all.
-fn news<T>(
+/// Returns the first lines of a list that fit the budget, and the number of all lines.
+fn take_fitting<T>(
     ordinals: impl Iterator<Item = usize>,
     budget: &mut Budget,
     line: impl Fn(usize) -> Option<(usize, T)>,

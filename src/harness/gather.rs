@@ -1,5 +1,5 @@
-//! The facts of a session as items for a selection, and the text of each: a bounded number, however
-//! long the session is. It must not decide what is shown: recipes and `select` do.
+//! Converts the facts of a session into items for a selection, a bounded number for any length of
+//! session, and formats their texts. It must not choose items: recipes and `select` do.
 
 use std::cell::Cell;
 
@@ -27,44 +27,43 @@ use crate::{
     },
 };
 
-/// Part of its worth that an item of an earlier session of a line keeps, in percent.
+/// Percentage of its worth that an item of an earlier session of the chain keeps.
 const EARLIER_PERCENT: usize = 40;
-/// The newest items of a list that are offered, besides its best.
+/// Number of the newest items of a list that are offered, in addition to its best.
 const NEWEST: usize = 32;
-/// Lines of steps that are offered, for each kilobyte of the budget and at least.
+/// Lines of steps offered per kilobyte of the budget, and the least number.
 const LINES_OF_KILOBYTE: usize = 12;
 const LINES_MIN: usize = 32;
-/// Open steps of a plan that count as next steps where no outcome names any.
+/// Most unfinished plan steps that count as next steps if no outcome contains any.
 const NEXT_OF_PLAN: usize = 3;
-/// Characters of a line; fewer where a budget has no room for several of that length.
+/// Most and least characters of a line; a small budget has shorter ones.
 const LINE_CHARS_MAX: usize = 120;
 const LINE_CHARS_MIN: usize = 24;
-/// Characters of the shortest form of a step's line and of a gap, in a list.
+/// Most characters of a step's line and of a gap in their shortest form.
 pub(super) const LISTED_CHARS: usize = 60;
-/// Bytes of a step in the shape of a view, for each character of a line: 600 where lines are
-/// longest; and what is added for the word that is cut.
+/// Bytes of a step in the shape of a view for each character of a line, 600 for the longest lines;
+/// and an allowance for the word that is cut.
 const STEP_BYTES_OF_CHAR: usize = 5;
 const WORD_BYTES: usize = 40;
-/// Bytes of a budget for each character of a line.
+/// Bytes of the budget for each character of a line.
 const BYTES_OF_CHAR: usize = 50;
-/// Bytes of a step, of an instruction or of another text that are shown before longer forms are
-/// paid for.
+/// Bytes of a step, and of another text, that are shown before longer forms are considered.
 pub(super) const STEP_BYTES: usize = 1_500;
 pub(super) const TEXT_BYTES: usize = 600;
-/// Bytes of a message of the agent in its short form.
+/// Bytes of an agent's message in its short form.
 pub(super) const ANSWER_BYTES: usize = 1_500;
-/// Share of the worth of a failed change, in percent.
+/// Percentage of its worth that a failed change has.
 const IN_VAIN_PERCENT: usize = 30;
-/// Worth of an item that is not judged by its words.
+/// Worth of an item that is not scored by its text.
 const WORTH: usize = 500;
-/// Part of a budget that one result has at most: one in so many.
+/// Divisor of the budget for the most bytes of one result.
 const RESULT_PART: usize = 10;
-/// Results, the newest, that are shown though they say little.
+/// Number of the newest results that are shown even if they contain little.
 const LATEST_RESULTS: usize = 3;
-/// Names that recur in a result and that add to its worth.
+/// Most recurring names that add to a result's worth.
 const RECURRING_MAX: usize = 6;
 
-/// The facts of a session as items.
+/// Facts of a session as items.
 pub(super) struct Gathered<'a> {
     pub(super) facts: &'a Facts,
     pub(super) items: Vec<Item>,
@@ -74,28 +73,27 @@ pub(super) struct Gathered<'a> {
     pub(super) providers: Vec<(String, ProviderOut)>,
     pub(super) counts: Vec<(String, u64)>,
     pub(super) next: Vec<&'a str>,
-    /// Names by which results are judged, in a view that shows any.
+    /// Recurring names by which results are scored, in a view with results.
     pub(super) names: RecurringNames,
-    /// Characters of a line.
+    /// Most characters of a line.
     pub(super) line_chars: usize,
-    /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter
-    /// of the budget.
+    /// Bytes that requirements may take of a user message beyond its form: a quarter of the budget.
     bound_bytes: usize,
-    /// Bytes of a result at most.
+    /// Most bytes of a result.
     pub(super) result_bytes: Cell<usize>,
-    /// Bytes of a step in its shortest form; 0 for a line.
+    /// Bytes of a step in its shortest form; 0 for one line.
     pub(super) step_bytes: usize,
-    /// Steps, the newest, that have no line because they are shown whole.
+    /// Number of the newest steps that have no line because they are shown in full.
     pub(super) lines_hidden: usize,
 }
 
 impl<'a> Gathered<'a> {
-    /// Gathers the items of a recipe, for a budget of tokens.
+    /// Gathers the items of a recipe for a token budget.
     pub(super) fn gather_for(facts: &'a Facts, recipe: &Recipe<'_>, tokens_max: usize) -> Self {
         Self::gather(facts, recipe, tokens_max * TOKEN_BYTES)
     }
 
-    /// Gathers the items of a recipe, for a budget of about so many bytes.
+    /// Gathers the items of a recipe for a budget of about `bytes` bytes.
     pub(super) fn gather(facts: &'a Facts, recipe: &Recipe<'_>, bytes: usize) -> Self {
         let line_chars = (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX);
         let is_shape = |row: &RecipeRow| row.class == Class::LastStep && row.shape > 0;
@@ -125,7 +123,7 @@ impl<'a> Gathered<'a> {
         known
     }
 
-    /// Leaves out what a command said that failed then and runs now.
+    /// Removes the results of failed commands that succeeded later.
     fn without_mended_results(&mut self) {
         let facts = self.facts;
         if facts.work.mended().next().is_none() {
@@ -148,7 +146,7 @@ impl<'a> Gathered<'a> {
             | Class::OlderInstruction => self.words(class),
             Class::Next => {
                 let count = self.next.len();
-                // The first is the most urgent, and the newest is served first.
+                // The first step is the most urgent, and the newest item is served first.
                 (0..count).rev().for_each(|at| self.listed(class, at, at, count));
             }
             Class::Plan | Class::PlanDone => self.plan(class),
@@ -160,19 +158,19 @@ impl<'a> Gathered<'a> {
                 let steps = research.steps().len();
                 let lines = (bytes * LINES_OF_KILOBYTE / 1_024).max(LINES_MIN);
                 for at in steps.saturating_sub(lines)..steps {
-                    // One price for all: an index is in order.
+                    // One price for all, because an index is in order.
                     self.item(Item { bytes: 150, ..item(class, at, (at, steps)) });
                 }
             }
             Class::Finding => self.findings(),
-            Class::Rejection | Class::Gap | Class::Source => self.list(class),
+            Class::Rejection | Class::Gap | Class::Source => self.add_list(class),
             Class::Done => self.said(class, progress.worked().map(String::len)),
             Class::Tried => self.said(class, progress.tried().map(String::len)),
             Class::Failed => self.said(class, progress.failed().map(String::len)),
             Class::Result => {
                 let latest = progress.outputs().count().saturating_sub(LATEST_RESULTS);
                 for (place, one) in progress.outputs().enumerate() {
-                    // A file that can be read again tells something only of the latest.
+                    // A file that can be read again is shown only among the latest results.
                     let is_file = self.names.is_file_elsewhere(one);
                     if one.is_aside || is_file && place < latest {
                         continue;
@@ -187,24 +185,24 @@ impl<'a> Gathered<'a> {
             }
             Class::Answer => self.answers(recipe.newest.contains(&class)),
             Class::Event => {
-                // One price for all: they are in order.
+                // One price for all, because events are in order.
                 let recent = facts.conversation.recent.iter().map(|line| line.position).collect();
-                self.equal(class, LINE_CHARS_MAX, recent);
+                self.add_equal(class, LINE_CHARS_MAX, recent);
             }
             Class::Branch => {
                 let count = research.branches().len();
                 let newest = count.saturating_sub(NEWEST)..count;
                 newest.for_each(|at| self.listed(class, at, at, count));
             }
-            Class::Pattern | Class::Provider | Class::Count => self.counted(class),
+            Class::Pattern | Class::Provider | Class::Count => self.add_counted(class),
             Class::State => self.state(),
             Class::Failure | Class::Mended | Class::File | Class::Change => self.work(class),
             Class::ContextItem | Class::Context | Class::Reference => self.saved(class),
         }
     }
 
-    /// Adds what the client saved: items, the conversation in its words, files of
-    /// which no change is known.
+    /// Adds what the client saved: context items, its summary of the conversation, and files
+    /// without a known change.
     fn saved(&mut self, class: Class) {
         let (facts, saved) = (self.facts, &self.facts.saved);
         match class {
@@ -234,7 +232,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// The tests that passed last and the last commit, of whichever session of a line.
+    /// Adds the latest passed tests and the latest commit of the chain.
     fn state(&mut self) {
         let work = &self.facts.work;
         let of_commit = work.commit().map(|commit| commit.position);
@@ -245,8 +243,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Messages of the agent: the last one; all of them, or those with a mark, as far as they say
-    /// anything that holds.
+    /// Adds messages of the agent: the last one; of the others all or the marked ones, if they have
+    /// content that still holds.
     fn answers(&mut self, is_all: bool) {
         let answers = self.facts.conversation.answers();
         let last = answers.len().saturating_sub(1);
@@ -259,7 +257,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Messages of a person, the caller or the agent.
+    /// Adds the texts of the user and the caller.
     fn words(&mut self, class: Class) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let task = progress.task();
@@ -281,7 +279,7 @@ impl<'a> Gathered<'a> {
             _ => Vec::new(),
         };
         for (place, word) in words {
-            // The first of them is the task; of equal ones the latest is shown.
+            // The first instruction is the task; of equal ones the latest is shown.
             let is_task = task.is_some_and(|task| task.position == word.position);
             let later = || progress.instructions().whole().rev();
             let later = || later().take_while(|other| other.position > word.position);
@@ -299,8 +297,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Lists that are made for a view, the most frequent first.
-    fn counted(&mut self, class: Class) {
+    /// Adds the lists that are computed for a view, most frequent first.
+    fn add_counted(&mut self, class: Class) {
         let outcomes = &self.facts.outcomes;
         let count = match class {
             Class::Pattern => {
@@ -319,8 +317,8 @@ impl<'a> Gathered<'a> {
         (0..count).for_each(|at| self.listed(class, at, count - at, count));
     }
 
-    /// Items of one price at their positions.
-    fn equal(&mut self, class: Class, bytes: usize, positions: Vec<Position>) {
+    /// Adds items of equal price at their positions.
+    fn add_equal(&mut self, class: Class, bytes: usize, positions: Vec<Position>) {
         for (place, position) in positions.into_iter().enumerate() {
             self.item(Item { bytes, ..self.at(class, place, position) });
         }
@@ -352,7 +350,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Open steps in reverse, so that the next one is the newest; done steps in order.
+    /// Adds unfinished steps, the next one last as the newest, or finished ones in order.
     fn plan(&mut self, class: Class) {
         let Some(plan) = self.facts.progress.plan() else { return };
         let count = plan.steps.len();
@@ -365,8 +363,8 @@ impl<'a> Gathered<'a> {
         places.into_iter().for_each(|at| self.listed(class, at, at, count));
     }
 
-    /// A list: its best and its newest items.
-    fn list(&mut self, class: Class) {
+    /// Adds the best and the newest items of a list.
+    fn add_list(&mut self, class: Class) {
         let (facts, research) = (self.facts, &self.facts.research);
         let (pool, newest): (&[Finding], Vec<usize>) = match class {
             Class::Gap => {
@@ -389,7 +387,7 @@ impl<'a> Gathered<'a> {
         let mut of_list: Vec<(usize, Option<&Finding>)> =
             pool.iter().filter_map(|one| Some((listed(one)?, Some(one)))).collect();
         of_list.extend(newest.into_iter().map(|ordinal| (ordinal, None)));
-        // The judged one of a pair comes first.
+        // Of a pair the scored one comes first.
         of_list.sort_by_key(|(ordinal, judged)| (*ordinal, judged.is_none()));
         of_list.dedup_by_key(|(ordinal, _)| *ordinal);
         let count = match class {
@@ -400,7 +398,7 @@ impl<'a> Gathered<'a> {
         for (ordinal, judged) in of_list {
             let base = item(class, ordinal, (ordinal, count));
             let Some(one) = judged else {
-                // An item without words is worth little.
+                // An item without a score is worth little.
                 self.item(Item { worth: WORTH / 5, bytes: LINE_CHARS_MAX, ..base });
                 continue;
             };
@@ -427,7 +425,7 @@ impl<'a> Gathered<'a> {
         self.item(Item { bytes: 80, ..item(class, place, (at, count)) });
     }
 
-    /// A sentence, with the text that contains it.
+    /// Adds a finding, with the item whose text contains it.
     fn judged(&mut self, place: usize, one: &Finding) {
         let (research, talk) = (&self.facts.research, &self.facts.conversation);
         let steps = research.steps();
@@ -455,7 +453,7 @@ impl<'a> Gathered<'a> {
         self.item(Item { worth, bytes, signature, inside, ..at });
     }
 
-    /// An item at a position of the session, with the mark of its event.
+    /// Builds an item at a position of the session, with the mark of its event.
     fn at(&self, class: Class, place: usize, position: Position) -> Item {
         let share = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
         let made = item(class, place, (share(position.0), share(self.facts.position.0)));
@@ -478,12 +476,12 @@ impl<'a> Gathered<'a> {
         self.items.push(item);
     }
 
-    /// Number of items of a class.
+    /// Returns the number of items of a class.
     pub(super) fn count(&self, class: Class) -> usize {
         self.counts_of.get(class as usize).copied().unwrap_or_default()
     }
 
-    /// Keeps the items of a class that pass a test, as if there were no others.
+    /// Keeps the items of a class that pass a test, as if no others existed.
     pub(super) fn retain(&mut self, class: Class, wanted: impl Fn(&Item) -> bool) {
         self.items.retain(|item| item.class != class || wanted(item));
         let left = self.items.iter().filter(|item| item.class == class).count();
@@ -492,8 +490,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Keeps the items of a class of which a reader who sees these positions of the session has
-    /// not read the event.
+    /// Keeps the items of a class whose events a reader has not seen; `is_shown` returns true for a
+    /// seen position.
     pub(super) fn retain_unshown(&mut self, class: Class, is_shown: impl Fn(Position) -> bool) {
         let facts = self.facts;
         let steps = facts.research.steps();
@@ -505,7 +503,7 @@ impl<'a> Gathered<'a> {
                 Class::StepLine => of_step(item.place),
                 Class::LastStep => of_step(first_full + item.place),
                 Class::Plan | Class::PlanDone => plan,
-                // They are of many events, or of none.
+                // These classes summarize many events, or none.
                 Class::Goal
                 | Class::Next
                 | Class::Gap
@@ -522,7 +520,7 @@ impl<'a> Gathered<'a> {
         });
     }
 
-    /// Leaves out the findings that a reader of these steps sees in them.
+    /// Removes the findings that these steps contain.
     pub(super) fn without_findings_of(&mut self, steps: &[usize]) {
         let found = self.facts.findings.found();
         let is_shown = |item: &Item| {
@@ -532,7 +530,7 @@ impl<'a> Gathered<'a> {
         self.retain(Class::Finding, |item| !is_shown(item));
     }
 
-    /// Leaves out the lines of the steps that are shown whole.
+    /// Removes the lines of steps that are shown in full.
     pub(super) fn without_lines_of_last_steps(&mut self) {
         let steps = self.facts.research.steps().len();
         self.lines_hidden = self.facts.research.full().count();
@@ -540,12 +538,12 @@ impl<'a> Gathered<'a> {
         self.retain(Class::StepLine, |item| item.place < first);
     }
 
-    /// A text in a form: its first line, its beginning and end within `bytes_max`, or all of it.
+    /// Returns a text in a form: its first line, its ends within `bytes_max`, or all of it.
     pub(super) fn formed(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
         formed(text, form, bytes_max, self.line_chars)
     }
 
-    /// A person's words in a form: every sentence that binds stays, within a quarter of the budget.
+    /// Returns a user's text in a form; requirements stay, within a quarter of the budget.
     pub(super) fn bounded(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
         match form {
             Form::Line => {
@@ -558,8 +556,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// The conversation in the words of the client: as it saved it, else as its latest compaction
-    /// summed it up.
+    /// Returns the client's summary of the conversation: the saved one, else the one of its latest
+    /// compaction.
     pub(super) fn saved_words(&self) -> Option<(&'a str, Position)> {
         let facts = self.facts;
         let saved = facts.saved.context().map(|said| (&*said.text, said.position));
@@ -571,7 +569,7 @@ impl<'a> Gathered<'a> {
         })
     }
 
-    /// The step of a plan at that place, in a form.
+    /// Returns the step of the plan at that index, in a form.
     pub(super) fn plan_step(&self, place: usize, form: Form) -> Option<PlanStepOut> {
         let step = self.facts.progress.plan()?.steps.get(place)?;
         let text = self.formed(&step.text, form, TEXT_BYTES).text;
@@ -579,21 +577,21 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// True if a path is that of a file that is known by its path below the session's directory.
+/// Returns true if a path may be of a file whose path relative to the session is `below`.
 pub(super) fn is_same_file(path: &str, below: &str) -> bool {
-    // Where no workspace is known, a whole path and one from a directory may be of one file.
+    // Without a known workspace, an absolute and a relative path may be of one file.
     let before = path.strip_suffix(below);
     before
         .is_some_and(|before| before.is_empty() || before.starts_with('/') && before.ends_with('/'))
 }
 
-/// Bytes of the texts of a step.
+/// Returns the bytes of a step's texts.
 pub(super) fn bytes_of(body: &StepBody) -> usize {
     let rejected: usize = body.rejected.iter().map(String::len).sum();
     body.description.len() + body.reasoning.as_ref().map_or(0, String::len) + rejected
 }
 
-/// An item at one of so many places of its list.
+/// Builds an item at index `at` of a list with `count` items.
 fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
     let recency = at.min(count) * 100 / count.max(1);
     Item {
@@ -610,7 +608,7 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
     }
 }
 
-/// Next steps: from the last outcome, else from the plan where a view does not show that.
+/// Returns the next steps: of the last outcome, else of the plan in a view without one.
 fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
     let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
     if !next.is_empty() || recipe.rows.iter().any(|row| row.class == Class::Plan) {
@@ -621,7 +619,7 @@ fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
     open.take(NEXT_OF_PLAN).collect()
 }
 
-/// Events by type, the most frequent first.
+/// Returns the number of events by type, most frequent first.
 fn counts(facts: &Facts) -> Vec<(String, u64)> {
     let talk = &facts.conversation;
     let mut counts: Vec<(String, u64)> =
@@ -633,8 +631,8 @@ fn counts(facts: &Facts) -> Vec<(String, u64)> {
     counts
 }
 
-/// A text in a form: its first `line_chars`, its beginning and end within `bytes_max` or as many
-/// bytes as the form says, or all of it.
+/// Returns a text in a form: its first `line_chars` characters, its ends within `bytes_max` or the
+/// form's bytes, or all of it.
 #[must_use]
 pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize) -> Cut {
     let bytes_max = match form {
@@ -651,7 +649,7 @@ pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize
                 text.get(..whole_graphemes(text, text.floor_char_boundary(bytes_max * 2 / 3)));
             let from = text.ceil_char_boundary(text.len() - bytes_max / 3);
             let tail = text.get(from..).unwrap_or_default();
-            // A word that is cut has no meaning.
+            // A partial word has no meaning.
             let head = head
                 .map(|head| head.rsplit_once(char::is_whitespace).map_or(head, |(head, _)| head));
             let tail = tail.split_once(char::is_whitespace).map_or(tail, |(_, rest)| rest);

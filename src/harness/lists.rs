@@ -1,5 +1,5 @@
-//! The lists of a session as shown: index lines, gaps, sources, rejected approaches, branches; and
-//! pages of them, newest first, by cursor. They must not choose: a page is in order.
+//! Lines of a session's lists: index lines, gaps, sources, rejected approaches, branches; and pages
+//! of them by cursor, newest first. It must not choose: a page is in order.
 
 use super::{
     budget::{Budget, fit, json_bytes},
@@ -18,12 +18,12 @@ use crate::{
     projection::{Branch, KnowledgeGap, Research, ResearchSource},
 };
 
-/// Characters of the title of a source in its shortest form.
+/// Most characters of a source's title in its shortest form.
 const TITLE_CHARS: usize = 100;
-/// Bytes of a URL that are shown.
+/// Most bytes of a URL that are shown.
 const URL_BYTES_MAX: usize = 900;
 
-/// A page of a list: its items before an ordinal, the newest that fit, at least one; the cursor
+/// Returns a page of a list: the newest items before an ordinal that fit, at least one; the cursor
 /// continues with older ones.
 #[must_use]
 pub fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> PageAnswer {
@@ -52,9 +52,9 @@ pub fn list_page(research: &Research, list: List, before: usize, bytes_max: usiz
     PageAnswer { list, steps, sources, gaps, rejected, next_cursor }
 }
 
-/// Takes items in descending order until the budget is spent; at least one, so that paging
-/// advances. Leaves them in ascending order; returns the ordinal of the oldest if older ones are
-/// left.
+/// Collects items in descending order until the budget is spent; at least one, so that paging
+/// advances. Stores them in ascending order; returns the ordinal of the oldest if older ones
+/// remain.
 fn newest<T>(
     ordinals: impl Iterator<Item = usize>,
     bytes_max: usize,
@@ -76,41 +76,40 @@ fn newest<T>(
     rest
 }
 
-/// The step of that ordinal in the index. In the form of a line it is shorter and without its
-/// confidence.
+/// Returns the index line of a step. `Form::Line` is shorter and has no confidence.
 #[must_use]
 pub(super) fn index_line(research: &Research, ordinal: usize, form: Form) -> Option<StepLine> {
     let step = research.steps().get(ordinal)?;
     Some(StepLine {
         number: step.number,
         branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
-        line: listed(&step.line, form),
+        line: list_text(&step.line, form),
         confidence: step.confidence.filter(|_| form > Form::Line).map(Word::from),
         superseded_by: step.superseded_by,
     })
 }
 
-/// The text of an item of a list: in the form of a line its first [`LISTED_CHARS`].
-fn listed(text: &str, form: Form) -> String {
+/// Returns the text of a list item; `Form::Line` has the first [`LISTED_CHARS`].
+fn list_text(text: &str, form: Form) -> String {
     if form == Form::Line { one_line(text, LISTED_CHARS) } else { text.to_owned() }
 }
 
-/// The line of a gap with all that it has.
+/// Returns the complete line of a gap.
 #[must_use]
 pub fn whole_gap(gap: &KnowledgeGap) -> OpenGap {
     gap_line(gap, Form::Whole)
 }
 
-/// The line of a gap. In the form of a line it is shorter and without its step.
+/// Returns the line of a gap. `Form::Line` is shorter and has no step.
 pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> OpenGap {
     OpenGap {
         id: gap.id.to_string(),
-        description: listed(&gap.description, form),
+        description: list_text(&gap.description, form),
         step: gap.opened_by.filter(|_| form > Form::Line),
     }
 }
 
-/// The line of a source. In the form of a line it is its address and the beginning of its title.
+/// Returns the line of a source. `Form::Line` has the URL and the beginning of the title.
 #[must_use]
 pub(super) fn source_line(source: &ResearchSource, form: Form) -> SourceOfView {
     let is_more = form > Form::Line;
@@ -128,7 +127,7 @@ pub(super) fn source_line(source: &ResearchSource, form: Form) -> SourceOfView {
     }
 }
 
-/// The line of the rejected approach of that ordinal.
+/// Returns the line of the rejected approach with that ordinal.
 #[must_use]
 pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<RejectedLine> {
     let (step, text) = research.rejected().get(ordinal)?;
@@ -136,62 +135,65 @@ pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<Rejec
     Some(RejectedLine { text: text.as_ref().to_owned(), step })
 }
 
-/// The line of a branch.
+/// Returns the line of a branch.
 #[must_use]
 pub(super) fn branch_line(branch: &Branch) -> BranchOut {
     BranchOut { branch_id: branch.id.to_string(), from_step: branch.from, last_step: branch.last }
 }
 
-/// Digits of a number.
+/// Returns the number of decimal digits.
 fn digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Bytes of a member with a number, if present.
-fn numbered(name: &str, number: Option<u64>) -> usize {
+/// Returns the bytes of a number member, if present.
+fn number_bytes(name: &str, number: Option<u64>) -> usize {
     number.map_or(0, |number| name.len() + 4 + digits(number))
 }
 
-/// Bytes of a member with a text, if present.
-fn named(name: &str, text: Option<&str>) -> usize {
+/// Returns the bytes of a text member, if present.
+fn text_bytes(name: &str, text: Option<&str>) -> usize {
     text.map_or(0, |text| name.len() + 4 + json_bytes(text))
 }
 
-/// Bytes of a step in one line in the longest wire form.
+/// Returns the bytes of a step's line in the longest wire form.
 pub(super) fn line_bytes(line: &StepLine) -> usize {
     let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(line.number);
-    let branch = named("branchId", line.branch_id.as_deref());
-    let confidence = named("confidence", line.confidence.as_ref().map(|_| "medium"));
+    let branch = text_bytes("branchId", line.branch_id.as_deref());
+    let confidence = text_bytes("confidence", line.confidence.as_ref().map(|_| "medium"));
     text + json_bytes(&line.line)
         + branch
         + confidence
-        + numbered("supersededBy", line.superseded_by)
+        + number_bytes("supersededBy", line.superseded_by)
 }
 
-/// Bytes of a gap in the longest wire form.
+/// Returns the bytes of a gap in the longest wire form.
 #[must_use]
 pub fn gap_bytes(gap: &OpenGap) -> usize {
     let text = r#"{"gapId":,"description":},"#.len();
-    text + json_bytes(&gap.id) + json_bytes(&gap.description) + numbered("foundInStep", gap.step)
+    text + json_bytes(&gap.id)
+        + json_bytes(&gap.description)
+        + number_bytes("foundInStep", gap.step)
 }
 
-/// Bytes of a source in the longest wire form.
+/// Returns the bytes of a source in the longest wire form.
 pub(super) fn source_bytes(source: &SourceOfView) -> usize {
     let text = r#"{"url":},"#.len() + json_bytes(&source.url);
-    text + named("foundBy", source.by_server.map(|_| "server"))
-        + named("title", source.title.as_deref())
-        + named("relevance", source.kind.as_deref())
-        + named("tool", source.tool.as_deref())
-        + numbered("foundInStep", source.step)
+    text + text_bytes("foundBy", source.by_server.map(|_| "server"))
+        + text_bytes("title", source.title.as_deref())
+        + text_bytes("relevance", source.kind.as_deref())
+        + text_bytes("tool", source.tool.as_deref())
+        + number_bytes("foundInStep", source.step)
 }
 
-/// Bytes of an approach that was ruled out in the longest wire form.
+/// Returns the bytes of a rejected approach in the longest wire form.
 pub(super) fn rejected_bytes(line: &RejectedLine) -> usize {
-    r#"{"approach":},"#.len() + json_bytes(&line.text) + numbered("foundInStep", line.step)
+    r#"{"approach":},"#.len() + json_bytes(&line.text) + number_bytes("foundInStep", line.step)
 }
 
-/// Bytes of a branch in the longest wire form.
+/// Returns the bytes of a branch in the longest wire form.
 pub(super) fn branch_bytes(branch: &BranchOut) -> usize {
     let text = r#"{"branchId":},"#.len() + json_bytes(&branch.branch_id);
-    text + numbered("fromStep", branch.from_step) + numbered("lastStep", Some(branch.last_step))
+    text + number_bytes("fromStep", branch.from_step)
+        + number_bytes("lastStep", Some(branch.last_step))
 }

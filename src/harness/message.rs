@@ -1,6 +1,6 @@
-//! Units as a strict conversation, which every model's API accepts: the roles alternate, a person
-//! begins, each call is answered by the very next message and each result follows its call, no
-//! message is empty. It must not leave anything out: the window has chosen.
+//! Converts units to a strict conversation, which every model's API accepts: roles alternate, the
+//! user begins, the message after a call begins with its result, and no message is empty. It must
+//! not leave anything out: the window has chosen.
 
 use super::{
     said::{ContentBlock, Speech, ToolResult, ToolUse},
@@ -8,44 +8,44 @@ use super::{
 };
 use crate::event::text::ELLIPSIS;
 
-/// The first message of a conversation whose beginning is left out.
+/// First message of a conversation whose beginning is left out.
 const OPENING: &str = "(What came before is not shown.)";
 
-/// The role of a message.
+/// Role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A person's, or a tool's.
+    /// The user, or a tool.
     User,
-    /// The model's.
+    /// The model.
     Assistant,
 }
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessagePart {
-    /// Words or a picture.
+    /// Text or an image.
     Block(ContentBlock),
-    /// A call; only the model makes any.
+    /// A call of a tool by the model.
     Call(ToolUse),
-    /// The answer to a call; the first parts of the message after it.
+    /// The result of a call, at the beginning of the message after it.
     Result(ToolResult),
 }
 
-/// One turn.
+/// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its role.
+    /// Role of its author.
     pub role: Role,
-    /// Its parts, never none.
+    /// Parts; at least one.
     pub parts: Vec<MessagePart>,
 }
 
 /// A conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// System texts that precede it.
+    /// System texts before the turns.
     pub system: Vec<String>,
-    /// The turns.
+    /// Turns in order.
     pub turns: Vec<Message>,
 }
 
@@ -61,14 +61,14 @@ impl Messages {
     }
 }
 
-/// The conversation that units make.
+/// Converts units to a conversation.
 #[must_use]
 pub(super) fn messages(units: &[Unit]) -> Messages {
     let mut made = Messages::default();
     for one in units.iter().flat_map(|unit| &unit.said) {
         match &one.speech {
             Speech::System(blocks) => {
-                for text in blocks.iter().filter_map(words) {
+                for text in blocks.iter().filter_map(block_text) {
                     if made.turns.is_empty() {
                         made.system.push(text.to_owned());
                     } else {
@@ -83,8 +83,8 @@ pub(super) fn messages(units: &[Unit]) -> Messages {
                 }
             }
             Speech::Assistant(blocks) => {
-                // A model makes no pictures here, and ends with a word.
-                for text in blocks.iter().filter_map(words) {
+                // A model's message has no image and no trailing white space.
+                for text in blocks.iter().filter_map(block_text) {
                     let text = ContentBlock::Text(text.trim_end().to_owned());
                     made.push(Role::Assistant, MessagePart::Block(text));
                 }
@@ -101,7 +101,7 @@ pub(super) fn messages(units: &[Unit]) -> Messages {
     made
 }
 
-fn words(block: &ContentBlock) -> Option<&str> {
+fn block_text(block: &ContentBlock) -> Option<&str> {
     match block {
         ContentBlock::Text(text) => Some(text),
         ContentBlock::Image(_) => None,

@@ -1,5 +1,5 @@
-//! VIEWS: facts rendered for a reader under a budget, as the types of `api`. Pure functions: no
-//! I/O, no clock, no failure, the same facts give the same view. It must not encode a view.
+//! VIEWS: facts rendered for a reader within a budget, as the types of `api`. Pure functions: no
+//! I/O, no clock, no failure, equal facts give equal views. It must not encode a view.
 
 mod asked;
 mod brief;

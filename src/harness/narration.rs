@@ -1,11 +1,11 @@
-//! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who
-//! continues the work learns nothing from them. It must not judge whether a sentence is true.
+//! Removes narration: sentences in which an agent announces its next action or applauds, useless to
+//! a reader who continues the work. It must not judge whether a sentence is true.
 
 use crate::projection::{is_narration, sentences::sentences};
 
-/// Bytes in which the end of a sentence is looked for.
+/// Most bytes in which the end of a sentence is searched.
 const SENTENCE_BYTES: usize = 2_000;
-/// Words of a sentence of narration that says something besides, at least; and words for looking.
+/// Least words of a narrating sentence that has other content; and verbs of looking.
 const WORDS_MIN: usize = 6;
 const LOOKS: [&str; 26] = [
     "see",
@@ -35,8 +35,8 @@ const LOOKS: [&str; 26] = [
     "inspect",
     "take",
 ];
-/// A text of the agent without its narration; empty where it says nothing else. Blocks of code stay
-/// as they are.
+/// Removes the narration from an agent's text; empty if nothing else remains. Code blocks are kept
+/// verbatim.
 #[must_use]
 pub(super) fn without(text: &str) -> String {
     let (mut made, mut rest, mut in_code) = (String::with_capacity(text.len()), text, false);
@@ -61,8 +61,8 @@ pub(super) fn without(text: &str) -> String {
     made.trim().to_owned()
 }
 
-/// True if a sentence of narration tells nothing of what the agent decided: it announces that the
-/// agent looks at something, or is a few words.
+/// Returns true if a narrating sentence contains no decision of the agent: it announces a look, or
+/// has only a few words.
 fn is_idle(sentence: &str) -> bool {
     let words = || sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let looks = |word: &str| LOOKS.contains(&word.to_lowercase().as_str());
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_without_its_narration_keeps_all_else() {
+    fn removing_narration_keeps_all_other_text() {
         let text = "Perfect! The cause is in a.rs.\nLet me fix it:\n```\nLet me out\n```\nDone.";
         assert_eq!(without(text), "The cause is in a.rs.\n```\nLet me out\n```");
         let decided = "Let me keep the interface and implement it for both agents.";

@@ -1,5 +1,5 @@
-//! Repeated failures and the record of each tool, from the latest outcomes. It must not advise
-//! beyond what the kind of a failure supports.
+//! Recurring failures and the success rate of each tool, from the latest outcomes. It must not
+//! advise beyond what the kind of a failure supports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,19 @@ use crate::{
     traces::Trouble,
 };
 
-/// Failures of one kind from which on they are a pattern.
+/// Least number of failures of one kind that make a pattern.
 const PATTERN_MIN: u64 = 3;
-/// URLs named of a pattern.
+/// Most URLs listed of a pattern.
 const URLS_MAX: usize = 5;
 
-/// Bytes of a pattern on the wire.
+/// Returns the bytes of a pattern on the wire.
 pub(super) fn pattern_bytes(pattern: &PatternOut) -> usize {
     let urls: usize = pattern.affected_urls.iter().map(|url| 1 + json_bytes(url)).sum();
     150 + pattern.suggestion.len() + urls
 }
 
-/// Kinds of failures of sources and tools that came often, the most frequent first. A command that
-/// fails, as tests do until the work is done, is none.
+/// Returns the kinds of failures that recur, most frequent first. Failed commands are excluded:
+/// tests fail until the work is done.
 pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternOut> {
     let mut kinds: BTreeMap<Trouble, Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes.latest().rev().filter(|outcome| !outcome.is_command) {
@@ -50,7 +50,7 @@ pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternOut> {
     lines
 }
 
-/// Outcomes of each tool, the most used first.
+/// Returns the outcomes of each tool, the most used first.
 pub(super) fn providers(outcomes: &Outcomes) -> Vec<(String, ProviderOut)> {
     let mut names: BTreeMap<&str, ProviderOut> = BTreeMap::new();
     for outcome in outcomes.latest() {

@@ -1,6 +1,6 @@
-//! The overview and its relatives: what a model gets after it lost its context, within a budget of
-//! bytes. It is a recipe over [`select`]: the table below orders the indispensable items and weighs
-//! the rest. It must not cost more for a longer session.
+//! The overview and related views, for a model that lost its context, within a byte budget. A
+//! recipe over [`select`]: its table orders the indispensable items and weighs the rest. It must
+//! not cost more for a longer session.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,13 +29,13 @@ use crate::{
     projection::Facts,
 };
 
-/// Most steps of a session whose full view is the default.
+/// Most steps of a session whose default view is the full one.
 pub const FULL_STEPS_MAX: usize = 8;
 
-/// Bytes of the constant parts: times, marker, notice, cursors, names of lists, and an id of eleven
-/// characters; a caller leaves room for longer ones.
+/// Bytes of the constant parts: times, marker, notice, cursors, list names, and an id of eleven
+/// characters; a caller reserves space for longer ids.
 const FRAME_BYTES: usize = 480;
-/// Bytes of the name of a class, and of how many of it are left out; of a cursor of one.
+/// Bytes of a class's name and count of left-out items; `CURSOR_BYTES` are of its cursor.
 const CLASS_BYTES: usize = 24;
 const CURSOR_BYTES: usize = 28;
 /// Classes that are listed with a cursor.
@@ -43,11 +43,11 @@ const LISTED: [Class; 4] = [Class::StepLine, Class::Gap, Class::Source, Class::R
 /// Bytes of a quote's position and mark.
 const QUOTE_BYTES: usize = 48;
 
-/// Bytes of a budget from which on an overview has its whole shape.
+/// Least budget in bytes of an overview with its full shape.
 const SHAPE_BYTES: usize = 7_500;
 
-/// The recipe: its shape is the goal, the last steps, open gaps, a line of each step and sources;
-/// then come the other indispensable items, and the rest by weight and worth.
+/// Recipe: the shape is the goal, last steps, open gaps, one line per step, and sources; then the
+/// other indispensable items, and the rest by weight and worth.
 const OVERVIEW: Recipe<'static> = Recipe::new(&ROWS, 75);
 
 const ROWS: [RecipeRow; 26] = [
@@ -79,8 +79,8 @@ const ROWS: [RecipeRow; 26] = [
     row(Class::Count, 0, 60),
 ];
 
-/// The same within a smaller budget, that of an answer to a step: its caller has just written the
-/// last step.
+/// Recipe of the response to a step, with a smaller budget: its caller has just written the last
+/// step.
 const SMALL: Recipe<'static> = Recipe::new(&small(ROWS), 75);
 
 const fn small<const COUNT: usize>(mut rows: [RecipeRow; COUNT]) -> [RecipeRow; COUNT] {
@@ -97,7 +97,7 @@ const fn small<const COUNT: usize>(mut rows: [RecipeRow; COUNT]) -> [RecipeRow; 
     rows
 }
 
-/// The same within a budget of tokens, which is spent on what was said last: no bookkeeping.
+/// Recipe for a token budget, which favours the latest messages and results.
 const IN_TOKENS: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
@@ -134,7 +134,7 @@ const IN_TOKENS: Recipe<'static> = Recipe {
     )
 };
 
-/// The summary on the level of steps: no lists, and the sentences of the last steps as well.
+/// Recipe of the summary at step level: no lists, but sentences of the last steps as well.
 const SUMMARY: Recipe<'static> = Recipe::new(
     &[
         shape(Class::Task, 1, 0),
@@ -159,7 +159,7 @@ const SUMMARY: Recipe<'static> = Recipe::new(
     75,
 );
 
-/// The full view of a few steps: an index instead of a summary.
+/// Recipe of the full view of a few steps: an index instead of a summary.
 const FULL: Recipe<'static> = Recipe::new(
     &[
         shape(Class::Task, 1, 0),
@@ -179,12 +179,12 @@ const FULL: Recipe<'static> = Recipe::new(
     75,
 );
 
-/// Events between a match and what is near it, and the share of the worth of what is not, in
-/// percent.
+/// Most events between a match and an item near it, and the percentage of its worth that an item
+/// elsewhere keeps.
 const NEAR_EVENTS: u64 = 4;
 const FAR_PERCENT: usize = 60;
 
-/// Items for which an overview of a long session has no room.
+/// Recipe for items that do not fit into the overview of a long session.
 const LEFT_OUT: Recipe<'static> = Recipe::new(
     &[
         row(Class::Gap, 0, 1_400),
@@ -195,47 +195,47 @@ const LEFT_OUT: Recipe<'static> = Recipe::new(
     0,
 );
 
-/// Messages and events besides the research, and in a session without any.
+/// Messages and events outside of the research.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TalkView {
-    /// Events that are not of research.
+    /// Number of events that are not research events.
     pub events: u64,
-    /// Number of events of each type, the most frequent first.
+    /// Number of events of each type, most frequent first.
     pub counts: Vec<(String, u64)>,
 }
 
-/// The overview of a session.
+/// Overview of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// Part of it that every interface shows.
+    /// Part that every interface shows.
     pub shown: OverviewAnswer,
-    /// Steps the caller expects.
+    /// Number of steps that the caller expects.
     pub estimate: Option<u64>,
     /// Time at which its latest step was marked as the last.
     pub completed_at: Option<Timestamp>,
-    /// Branches, the newest.
+    /// Newest branches.
     pub branches: Vec<BranchOut>,
-    /// Kinds of failures that keep coming, the most frequent first.
+    /// Kinds of failures that recur, most frequent first.
     pub patterns: Vec<PatternOut>,
     /// Outcomes of each tool.
     pub providers: BTreeMap<String, ProviderOut>,
-    /// Everything else that happened.
+    /// Messages and events outside of the research.
     pub talk: Option<TalkView>,
 }
 
-/// The overview of a session within a budget of bytes. A full view leaves the summary out.
+/// Builds the overview of a session within a byte budget. A full view has no summary.
 #[must_use]
 pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
     explained(facts, full, bytes_max, false)
 }
 
-/// The overview; with `explain`, why each item is shown.
+/// Builds the overview; with `explain`, also the reason for each item.
 #[must_use]
 pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
     made(facts, recipe_of(full, bytes_max), bytes_max, explain)
 }
 
-/// The overview of a session within a budget of tokens, with its text.
+/// Builds the overview of a session within a token budget, with its text.
 #[must_use]
 pub fn overview_in_tokens(
     facts: &Facts,
@@ -246,7 +246,7 @@ pub fn overview_in_tokens(
     let known = Gathered::gather_for(facts, &IN_TOKENS, tokens_max);
     let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
     let BriefText { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
-    let mut view = assembled(&known, &chosen, &IN_TOKENS);
+    let mut view = assemble(&known, &chosen, &IN_TOKENS);
     if explain {
         view.shown.why = known.why(&chosen);
     }
@@ -255,8 +255,8 @@ pub fn overview_in_tokens(
     view
 }
 
-/// The text of an overview, of so many bytes at most as long as its first line has no more. It has
-/// what was said and done last as well, which its reader does not look up.
+/// Writes the text of an overview in at most `bytes_max` bytes, or only its first line if that is
+/// longer. It also has the latest messages and results, which its reader does not look up.
 #[must_use]
 pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
     let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;
@@ -271,8 +271,8 @@ pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
     }
 }
 
-/// The overview within a budget of bytes, with [its text](overview_text). `explain` is of the
-/// members.
+/// Builds the overview within a byte budget, with [its text](overview_text). `explain` applies to
+/// the members.
 #[must_use]
 pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
     let mut view = explained(facts, false, bytes_max, explain);
@@ -288,24 +288,24 @@ fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
     }
 }
 
-/// The summary of a session on the level of steps, within a budget of bytes.
+/// Builds the summary of a session at step level, within a byte budget.
 #[must_use]
 pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> OverviewAnswer {
     made(facts, &SUMMARY, bytes_max, false).shown
 }
 
-/// A sentence, gap, rejected approach or source.
+/// A sentence, gap, rejected approach or source that an overview leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOutLine {
-    /// Its text on a line, with its step or position.
+    /// Text on one line, with its step or position.
     pub text: String,
-    /// Start of its words in the line.
+    /// Byte offset of the item's text in the line.
     pub words_from: usize,
 }
 
-/// The most informative sentences, gaps, rejected approaches and sources that the overview of that
-/// size leaves out, within a budget of bytes of JSON strings; those near one of these positions,
-/// which ascend, come before others that are as informative.
+/// Returns the most informative items that an overview of that size leaves out, within a byte
+/// budget of JSON strings; those near one of the ascending positions `around` precede equally
+/// informative ones.
 #[must_use]
 pub fn beyond_overview(
     facts: &Facts,
@@ -333,7 +333,7 @@ pub fn beyond_overview(
     made.chosen.iter().map(|one| left_out_line(&known, &one.item)).collect()
 }
 
-/// True if a position is at most `NEAR_EVENTS` away from one of these, which ascend.
+/// Returns true if a position is at most `NEAR_EVENTS` from one of these, which ascend.
 fn is_near(at: Position, around: &[Position]) -> bool {
     let after = around.partition_point(|one| *one < at);
     let nearest = [after.checked_sub(1), Some(after)].into_iter().flatten();
@@ -352,7 +352,7 @@ fn left_out_line(known: &Gathered<'_>, item: &Item) -> LeftOutLine {
     LeftOutLine { words_from: kind.len() + label, text: format!("{kind}{line}") }
 }
 
-/// Costs of the lines of left out items.
+/// Prices of the lines of left-out items.
 struct LeftOutPrice<'k, 'f>(&'k Gathered<'f>);
 
 impl Price for LeftOutPrice<'_, '_> {
@@ -361,7 +361,7 @@ impl Price for LeftOutPrice<'_, '_> {
     }
 }
 
-/// The items of a recipe and those of them that it chooses within a budget.
+/// Gathers the items of a recipe and selects among them within a budget.
 fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Gathered<'a>, Selection) {
     let mut known = Gathered::gather(facts, recipe, budget);
     let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
@@ -380,7 +380,7 @@ fn made(facts: &Facts, recipe: &Recipe<'_>, bytes_max: usize, explain: bool) -> 
     let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let (known, chosen) = chosen(facts, recipe, budget);
     let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
-    let mut view = assembled(&known, &chosen, recipe);
+    let mut view = assemble(&known, &chosen, recipe);
     if explain {
         view.shown.why = known.why(&chosen);
     }
@@ -390,7 +390,7 @@ fn made(facts: &Facts, recipe: &Recipe<'_>, bytes_max: usize, explain: bool) -> 
     view
 }
 
-fn assembled(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
+fn assemble(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
     let (facts, research) = (known.facts, &known.facts.research);
     let places = |class| chosen.places(class).into_iter();
     let patterns = places(Class::Pattern).filter_map(|(at, _)| known.patterns.get(at).cloned());
@@ -462,8 +462,8 @@ fn shown(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overv
     }
 }
 
-/// The summary of an overview: what its other members do not contain; with the latest step where
-/// none is shown.
+/// Writes the summary of an overview: what its other members do not contain; with the latest step
+/// if none is shown.
 fn summary_beside(known: &Gathered<'_>, chosen: &Selection, with_latest: bool) -> String {
     let beside = [
         Section::words("The agent said", &[Class::Answer]),
@@ -476,17 +476,17 @@ fn summary_beside(known: &Gathered<'_>, chosen: &Selection, with_latest: bool) -
     sections(known, chosen, &head(known.facts, with_latest), &beside)
 }
 
-/// The goal of a session: as given, or the first message of a person.
+/// Returns the goal of a session, or else the first user message.
 #[must_use]
 pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
     let task = || facts.progress.task().map(|task| task.text.as_str());
     super::budget::fit(facts.research.goal().or_else(task).unwrap_or_default(), bytes_max)
 }
 
-/// Costs of items in the longest of their wire forms.
+/// Prices of items in their longest wire form.
 struct WireBytes<'k, 'f> {
     known: &'k Gathered<'f>,
-    /// Prices of the last steps by index and form: each is used several times.
+    /// Prices of the last steps by index and form, each of which is used several times.
     last_steps: HashMap<(usize, Form), Option<usize>>,
 }
 
@@ -520,7 +520,7 @@ impl Price for WireBytes<'_, '_> {
             Class::Plan | Class::PlanDone => known
                 .plan_step(at, form)
                 .map(|step| 24 + json_bytes(&step.text) + json_bytes(&step.state)),
-            // A line of a list, or of the summary with its dash and number.
+            // A list item, or a summary line with its dash and number.
             _ => Some(8 + json_bytes(&known.line(item.class, at, form))),
         };
         bytes.unwrap_or_default()

@@ -1,6 +1,6 @@
-//! The summary of a session on its three levels: every step in a line, phases, the session as a
-//! whole; and the finest that fits a budget. A caller's own summary comes first on each. It must
-//! not read a step: the facts contain the texts.
+//! Summary of a session at three levels: one line per step, phases, the whole session; or the
+//! finest that fits a budget. The caller's own summary comes first at each. It must not read a
+//! step: the facts contain the texts.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +16,26 @@ use crate::{
     projection::{Facts, Phase, PhaseEnd},
 };
 
-/// Steps that the text of a phase takes.
+/// Number of steps of work that formatting a phase counts as.
 const TEXT_STEPS: usize = 8;
-/// Bytes of JSON of the numbers, times and names of a phase.
+/// Bytes of JSON of a phase's numbers, times and names.
 const PHASE_BYTES: usize = 170;
-/// Bytes of what every answer has.
+/// Bytes of JSON that every response has.
 const FRAME_BYTES: usize = 700;
 
-/// Least weight of a phase before it may end without one of the ends that always do: so many
-/// events, a research step counting as three.
+/// Least weight of a phase that ends at a soft end: its number of events, to which `STEP_WEIGHT` is
+/// added for each research step.
 const WEIGHT_MIN: u64 = 12;
 const STEP_WEIGHT: u64 = 2;
-/// Phases of a session that has no other ends, about.
+/// Approximate number of phases of a session without hard ends.
 const PHASES_WANTED: u64 = 10;
-/// Parts of a session beyond which a phase is divided.
+/// Fraction of a session beyond which a phase is divided: one in so many.
 const PARTS_WANTED: u64 = 3;
 
-/// A checkpoint that someone named: where it is, and its name.
+/// Position and label of a checkpoint.
 pub type Named = (Position, String);
 
-/// The summary on a level, within a budget of bytes. Named checkpoints end phases.
+/// Builds the summary at a level within a byte budget. Labelled checkpoints end phases.
 #[must_use]
 pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) -> SummaryAnswer {
     let view = step_summary(facts, bytes_max);
@@ -52,7 +52,7 @@ pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) 
         Level::Auto => Level::Session,
         level => level,
     };
-    let mut view = alone(view, level);
+    let mut view = without_replaced(view, level);
     match level {
         Level::Phase => {
             view.summary = said;
@@ -71,8 +71,8 @@ pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) 
     }
 }
 
-/// The overview without what the summary of that level replaces.
-fn alone(view: OverviewAnswer, level: Level) -> OverviewAnswer {
+/// Removes the members that the summary at that level replaces.
+fn without_replaced(view: OverviewAnswer, level: Level) -> OverviewAnswer {
     let view =
         OverviewAnswer { steps: None, last_steps: None, sources: None, recent: None, ..view };
     if level == Level::Step {
@@ -94,10 +94,10 @@ fn alone(view: OverviewAnswer, level: Level) -> OverviewAnswer {
     }
 }
 
-/// A phase, and the name of the checkpoint that ended it.
+/// A phase, and the label of the checkpoint that ended it.
 type Part = (Phase, Option<String>);
 
-/// The phases of a session, oldest first: its stretches, joined.
+/// Joins the stretches of a session into phases, oldest first.
 fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
     let stretches = facts.phases.all();
     let mut parts: Vec<Vec<Part>> = vec![Vec::new()];
@@ -110,7 +110,7 @@ fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
         }
     }
     let total = stretches.iter().map(weight).sum();
-    let divide = |part| divided(part, total, &[PhaseEnd::Instruction, PhaseEnd::Step]);
+    let divide = |part| divide_stretches(part, total, &[PhaseEnd::Instruction, PhaseEnd::Step]);
     let mut all: Vec<Part> = parts.into_iter().flat_map(divide).collect();
     if let Some((last, _)) = all.last_mut() {
         last.ended = last.ended.filter(|by| by.ends_phase());
@@ -118,8 +118,8 @@ fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
     all
 }
 
-/// The checkpoint that ends each stretch: it is no event, so it ends the stretch whose end is
-/// nearest.
+/// Returns the checkpoint that ends each stretch: since it is not an event, it ends the stretch
+/// with the nearest end.
 fn names<'n>(stretches: &[Phase], named: &'n [Named]) -> Vec<Option<&'n str>> {
     let mut names = vec![None; stretches.len()];
     for (at, name) in named {
@@ -140,9 +140,9 @@ fn weight(phase: &Phase) -> u64 {
     phase.to.0 - phase.from.0 + STEP_WEIGHT * phase.steps
 }
 
-/// The stretches between two ends as one phase; as several where they are much of the session: by
-/// the first of these ends, and what is still long by the next.
-fn divided(stretches: Vec<Part>, total: u64, ends: &[PhaseEnd]) -> Vec<Part> {
+/// Joins the stretches between two hard ends into one phase, or divides a long sequence by the
+/// first of `ends`, and long parts by the next.
+fn divide_stretches(stretches: Vec<Part>, total: u64, ends: &[PhaseEnd]) -> Vec<Part> {
     let whole: u64 = stretches.iter().map(|(stretch, _)| weight(stretch)).sum();
     let is_long = whole > (2 * WEIGHT_MIN).max(total / PARTS_WANTED);
     let Some((end, rest)) = ends.split_first().filter(|_| is_long) else {
@@ -162,10 +162,10 @@ fn divided(stretches: Vec<Part>, total: u64, ends: &[PhaseEnd]) -> Vec<Part> {
         size += weight(&part.0);
         groups.last_mut().into_iter().for_each(|group| group.push(part.clone()));
     }
-    groups.into_iter().flat_map(|group| divided(group, total, rest)).collect()
+    groups.into_iter().flat_map(|group| divide_stretches(group, total, rest)).collect()
 }
 
-/// One phase of stretches; `None` without any.
+/// Joins stretches into one phase; `None` without any.
 fn joined(stretches: Vec<Part>) -> Option<Part> {
     let mut all = stretches.into_iter();
     let (mut phase, mut name) = all.next()?;
@@ -179,7 +179,7 @@ fn joined(stretches: Vec<Part>) -> Option<Part> {
     Some((phase, name))
 }
 
-/// The newest phases that fit, oldest first.
+/// Returns the newest phases that fit, oldest first.
 fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseOut> {
     let mut budget = Budget::new(budget);
     let newest = all.iter().rev().map(|(phase, name)| PhaseOut {
@@ -216,7 +216,7 @@ fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     lines.join("\n")
 }
 
-/// Calls of a phase, and the files that were changed, in a line.
+/// Returns the calls of a phase and its changed files, in one line.
 fn calls_of(phase: &Phase) -> Option<String> {
     if phase.calls == 0 {
         return None;

@@ -1,6 +1,6 @@
-//! Priority of a context item, as a sum whose parts are shown: what the client said, how much it is
-//! about what is asked, when and how often it was saved, how rare its words are, what kind it is,
-//! and a mark. It must not choose among items: `select` does.
+//! Priority of a context item as a sum of published parts: importance, relevance to the query,
+//! recency, frequency, rarity of its words, category, and mark. It must not choose among items:
+//! `select` does.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::{
     projection::{Facts, SavedItem},
 };
 
-/// Importance of a context item that has none; of an event that a model marked without one.
+/// Importance of a context item without one, and of a model's mark without one.
 const IMPORTANCE_USUAL: u8 = 5;
 const MARK_OF_MODEL: u8 = 8;
-/// From this likeness to what is asked on (of 1 000) a text counts as about it, and from the other
-/// on as being of its words.
+/// Similarity to the query, of 1 000, from which a text counts as relevant, and from which it
+/// counts as fully relevant.
 const ALIKE_MIN: usize = 100;
 const ALIKE_FULL: usize = 500;
-/// The category of work that is to be done.
+/// Category of work to be done.
 pub(super) const TASK: &str = "task";
-/// Bytes of a content by which it is judged.
+/// Bytes of a content by which it is scored.
 const JUDGED_BYTES: usize = 600;
 
-/// True if an event is marked so.
+/// Returns true if an event has a mark of that kind.
 pub(super) fn is_marked(facts: &Facts, position: Position, kind: MarkKind) -> bool {
     facts.marks.at(position).iter().any(|mark| mark.kind == kind)
 }
 
-/// Importance that an event was marked with, from 1 to 10: 10 where a person, or the program of
-/// one, did not say.
+/// Returns the importance of an event's mark, from 1 to 10; without one, 10 for a mark by the user
+/// or the user's program.
 pub(super) fn important(facts: &Facts, position: Position) -> Option<u8> {
     let mut marks = facts.marks.at(position).iter();
     let mark = marks.find(|mark| mark.kind == MarkKind::Important)?;
@@ -37,37 +37,37 @@ pub(super) fn important(facts: &Facts, position: Position) -> Option<u8> {
     Some(mark.importance.unwrap_or(usual))
 }
 
-/// The importance of a context item: what the client said, or a higher mark of its event.
+/// Returns the importance of a context item: the client's, or a higher one of its event's mark.
 pub(super) fn importance(one: &SavedItem, mark: Option<u8>) -> Option<u8> {
     one.importance.max(mark)
 }
 
-/// The beginning of a content, by which it is judged.
+/// Returns the beginning of a content, by which it is scored.
 pub(super) fn judged(content: &str) -> &str {
     content.get(..content.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default()
 }
 
-/// Parts of the priority of a context item, in tenths of a point: 100 together at most.
+/// Parts of a context item's priority, in tenths of a point; at most 100 together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// Importance by the client or the mark of its event, 5 where neither is there: up to 30.
+    /// Importance by the client or the mark of its event, 5 without either: up to 30.
     pub importance: usize,
-    /// Likeness to what is asked: up to 30.
+    /// Similarity to the query: up to 30.
     pub relevance: usize,
-    /// Lateness of its saving in the session: up to 10.
+    /// Recency of its save in the session: up to 10.
     pub recency: usize,
-    /// Number of times it was saved: up to 10.
+    /// Number of saves: up to 10.
     pub frequency: usize,
     /// Rarity of its words in the session: up to 10.
     pub specificity: usize,
-    /// Its category: code 10, data, file and task 8, others less.
+    /// Category: code 10, data, file and task 8, others less.
     pub category: usize,
-    /// Points for the mark of its event: with it the sum is ten times the mark at least.
+    /// Points for the mark of its event, which raise the sum to ten times the mark.
     pub mark: usize,
 }
 
 impl Parts {
-    /// The most of each part, by its name.
+    /// Maximum of each part, by name.
     pub const WEIGHTS: [(&'static str, u64); 6] = [
         ("importance", 30),
         ("relevance", 30),
@@ -77,7 +77,7 @@ impl Parts {
         ("category", 10),
     ];
 
-    /// The parts of an item that is so alike to what is asked, of 1 000.
+    /// Computes the parts for an item; `alike` is its similarity to the query, of 1 000.
     pub(super) fn new(facts: &Facts, one: &SavedItem, at: &Item, alike: usize) -> Self {
         let worth = facts.findings.worth(judged(&one.content));
         let importance = importance(one, at.mark).unwrap_or(IMPORTANCE_USUAL);
@@ -100,7 +100,7 @@ impl Parts {
         Self { mark: least.saturating_sub(made.sum()), ..made }
     }
 
-    /// The parts by their names; that of a mark where it has one.
+    /// Returns the parts by name; a mark only if it adds points.
     pub(super) fn named(&self) -> BTreeMap<String, u64> {
         let Self { importance, relevance, recency, frequency, specificity, category, mark } = *self;
         let mark = (mark > 0).then_some(("mark", mark));
@@ -116,7 +116,7 @@ impl Parts {
         named.map(|(name, part)| (name.to_owned(), part as u64)).collect()
     }
 
-    /// All of it.
+    /// Returns the sum of all parts.
     #[must_use]
     pub fn sum(&self) -> usize {
         let Self { importance, relevance, recency, frequency, specificity, category, mark } = self;

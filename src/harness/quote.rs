@@ -1,10 +1,10 @@
-//! Recorded text inside of a document that this program writes: Markdown, and the plain text that
-//! a restore gives. Whatever the text has, it makes no heading, rule, table, HTML, image, link or
-//! definition, and ends nothing that it did not begin; code stays code. A bare address stays a
-//! word. It must not shorten, nor know what a document is about.
+//! Recorded text inside a document that this program writes: Markdown, or the plain text of a
+//! restore. Escaped text creates no heading, rule, table, HTML, image, link or definition, and ends
+//! nothing that it did not begin; code stays code, and a bare URL stays text. It must not shorten,
+//! nor know the subject of a document.
 
-/// Languages that a block of code may name. Another word may be a renderer's command: some draw
-/// pictures of a block, and load them.
+/// Languages that a code block may name. Other words may be commands of a renderer: some draw the
+/// block as an image, and load content.
 const LANGUAGES: [&str; 33] = [
     "bash",
     "c",
@@ -40,22 +40,22 @@ const LANGUAGES: [&str; 33] = [
     "ts",
     "yaml",
 ];
-/// Backticks of a fence at least.
+/// Least backticks of a fence.
 const FENCE_MIN: usize = 3;
 /// Characters of a line that underlines a heading, is a rule, or makes the line above it a table.
 const RULES: &str = "-_*=:|~+";
-/// Characters with a meaning within a line of its own.
+/// Characters with a meaning within a separate line.
 const MARKS: &str = "\\`*_[]{<>#|~$";
 
-/// A recorded text as paragraphs, lists, quotations and blocks of code, from the start of a line.
+/// Escapes a recorded text as paragraphs, lists, quotations and code blocks, from a line's start.
 #[must_use]
 pub fn block(text: &str) -> String {
     with_code(text, push_line)
 }
 
-/// A recorded text whose blocks of code stay code; the other lines are written by `push`.
+/// Escapes a recorded text: code blocks stay code, other lines are written by `push`.
 fn with_code(text: &str, push: impl Fn(&str, &mut String)) -> String {
-    let text = plain(text);
+    let text = normalize(text);
     let mut made = String::with_capacity(text.len() + 16);
     let mut lines = text.split('\n');
     while let Some(line) = lines.next() {
@@ -73,7 +73,7 @@ fn with_code(text: &str, push: impl Fn(&str, &mut String)) -> String {
     made
 }
 
-/// A recorded text on one line, behind words of our own: in a heading, an item, a paragraph.
+/// Escapes a recorded text on one line after our own text: in a heading, an item, a paragraph.
 #[must_use]
 pub fn inline(text: &str) -> String {
     let line = on_one_line(text);
@@ -88,7 +88,7 @@ pub fn inline(text: &str) -> String {
     made
 }
 
-/// A name on one line, as code; empty for an empty one. Not for a cell of a table.
+/// Formats a name as inline code; empty for an empty name. Not for a table cell.
 #[must_use]
 pub fn code(text: &str) -> String {
     let line = on_one_line(text);
@@ -100,19 +100,19 @@ pub fn code(text: &str) -> String {
     format!("{ticks}{space}{line}{space}{ticks}")
 }
 
-/// A recorded text as one block of code.
+/// Formats a recorded text as one code block.
 #[must_use]
 pub fn fenced(text: &str) -> String {
-    in_fence("", &plain(text))
+    in_fence("", &normalize(text))
 }
 
-/// A recorded text as an item of a text for a model, whose headings and items begin lines: it stays
-/// as it was written, but for what begins a part of a document, and all lines but the first are
-/// indented. Links, pictures and HTML within a line are left as they are.
+/// Escapes a recorded text as an item of a text for a model: only lines that would begin a part of
+/// the document are escaped, and all lines but the first are indented. Links, images and HTML
+/// within a line are kept verbatim.
 #[must_use]
 pub fn item(text: &str) -> String {
     let push = |line: &str, made: &mut String| {
-        let (before, text) = line.split_at(start(line));
+        let (before, text) = line.split_at(text_start(line));
         made.push_str(before);
         if begins_part(text) {
             made.push('\\');
@@ -122,14 +122,14 @@ pub fn item(text: &str) -> String {
     with_code(text, push).replace('\n', "\n  ")
 }
 
-/// An [`item`] behind a label: a block of code begins a line of its own.
+/// Puts a label before an [`item`]; a code block begins on a separate line.
 #[must_use]
 pub fn labelled(label: &str, item: &str) -> String {
     let gap = if item.starts_with("```") { "\n  " } else { " " };
     format!("{label}{gap}{item}")
 }
 
-/// True if a line of text begins a heading, a rule, a definition, a table or HTML.
+/// Returns true if a line begins a heading, a rule, a definition, a table or HTML.
 fn begins_part(text: &str) -> bool {
     is_rule(text)
         || text.starts_with(['#', ':', '<', '|'])
@@ -140,11 +140,11 @@ fn is_rule(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c))
 }
 
-/// A recorded text in a plain text with headings and items at the beginning of lines: all lines but
-/// the first are indented.
+/// Indents all lines of a recorded text but the first, for a plain text whose headings and items
+/// begin lines.
 #[must_use]
 pub fn hanging(text: &str) -> String {
-    plain(text).replace('\n', "\n  ")
+    normalize(text).replace('\n', "\n  ")
 }
 
 fn in_fence(language: &str, text: &str) -> String {
@@ -152,8 +152,8 @@ fn in_fence(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}")
 }
 
-/// The text with one kind of line end, without characters that steer what shows it.
-fn plain(text: &str) -> String {
+/// Normalizes line ends and replaces control characters, including those of text direction.
+fn normalize(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -170,14 +170,14 @@ fn plain(text: &str) -> String {
 }
 
 fn on_one_line(text: &str) -> String {
-    plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
+    normalize(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// The first line of a block of code.
+/// First line of a code block.
 struct Opening<'a> {
     mark: char,
     length: usize,
@@ -187,7 +187,7 @@ struct Opening<'a> {
 
 impl<'a> Opening<'a> {
     fn parse(line: &'a str) -> Option<Self> {
-        let (before, text) = line.split_at(start(line));
+        let (before, text) = line.split_at(text_start(line));
         let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
         let info = text.trim_start_matches(mark);
         let length = text.len() - info.len();
@@ -204,8 +204,7 @@ impl<'a> Opening<'a> {
         line.len() >= self.length && line.chars().all(|c| c == self.mark)
     }
 
-    /// A line of the block without what stands before its first one: spaces, and marks of a
-    /// quotation.
+    /// Strips the indent and quotation marks that precede the block's first line from a line.
     fn without_indent<'l>(&self, line: &'l str) -> &'l str {
         let indented = line.char_indices().take(self.indent);
         let before = indented.take_while(|(_, c)| matches!(c, ' ' | '>')).count();
@@ -213,8 +212,8 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Start of the text of a line: behind spaces and marks of quotations and of lists.
-fn start(line: &str) -> usize {
+/// Returns the start of a line's text, after spaces and marks of quotations and lists.
+fn text_start(line: &str) -> usize {
     let mut at = 0;
     loop {
         let text = line.get(at..).unwrap_or_default().trim_start();
@@ -227,7 +226,7 @@ fn start(line: &str) -> usize {
     }
 }
 
-/// Bytes of the mark of a quotation or of an item that a text begins with.
+/// Returns the bytes of the quotation or list mark at the start of a text.
 fn mark_of(text: &str) -> usize {
     if text.starts_with('>') {
         return 1;
@@ -243,7 +242,7 @@ fn mark_of(text: &str) -> usize {
 }
 
 fn push_line(line: &str, made: &mut String) {
-    let (before, text) = line.split_at(start(line));
+    let (before, text) = line.split_at(text_start(line));
     made.push_str(before);
     if is_rule(text) || text.starts_with(['#', ':']) {
         made.push('\\');
@@ -271,8 +270,8 @@ fn push_line(line: &str, made: &mut String) {
     }
 }
 
-/// Writes code within a line as it is, or backticks that begin none as backticks; returns how many
-/// bytes of the text that was.
+/// Writes inline code verbatim, or escapes backticks that begin none; returns the number of bytes
+/// consumed.
 fn push_ticks(text: &str, made: &mut String) -> usize {
     let rest = text.trim_start_matches('`');
     let ticks = text.len() - rest.len();
@@ -290,7 +289,7 @@ fn push_ticks(text: &str, made: &mut String) -> usize {
     ticks
 }
 
-/// True if a text begins with a name or number of a character: `&lt;`, `&#60;`.
+/// Returns true if a text begins with an HTML entity: `&lt;`, `&#60;`.
 fn begins_entity(text: &str) -> bool {
     let Some(name) = text.strip_prefix('&') else { return false };
     let rest = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '#');
@@ -304,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// Parts that a text must not make of a document, as events of a parser.
+    /// Returns the elements that a text must not create in a document, from a parser.
     fn foreign(text: &str) -> Vec<String> {
         let is_ours = |event: &Event<'_>| match event {
             Event::Start(tag) => matches!(
@@ -332,7 +331,7 @@ mod tests {
         events.map(|event| format!("{event:?}")).collect()
     }
 
-    /// Pieces of which hostile texts are made.
+    /// Generates hostile texts from pieces.
     fn text() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             4 => prop::sample::select(vec![
@@ -355,7 +354,7 @@ mod tests {
         })]
 
         #[test]
-        fn a_quoted_text_makes_no_part_of_a_document_and_ends_where_it_ends(text in text()) {
+        fn escaped_text_cannot_create_parts_of_a_document(text in text()) {
             let end = "\n\n# End\n";
             for (made, first) in [
                 (format!("{}{end}", block(&text)), 0),
@@ -372,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_and_code_are_read_as_they_were_written() {
+    fn harmless_prose_and_code_are_escaped_minimally() {
         for (text, expected) in [
             (
                 "plain *words* with `code` and a_name, 3 < 4",

@@ -1,4 +1,4 @@
-//! Rendering of chosen items: the parts that views have in common, and what is left out of each
+//! Formats selected items: the parts that several views share, and the number left out of each
 //! class. It must not choose, and it must not depend on the price of a text.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,18 +23,18 @@ use crate::{
     projection::{CommandFact, Effect, FileFact, FileState, FoundIn, Output, is_done},
 };
 
-/// Bytes of a step that is shown whole at most.
+/// Most bytes of a step that is shown in full.
 const WHOLE_BYTES_MAX: usize = 32 << 10;
-/// Characters of an item in an explanation.
+/// Most characters of an item in an explanation.
 const WHY_CHARS_MAX: usize = 80;
-/// Bytes of a command, an input or an error in the short form.
+/// Most bytes of a command, an input or an error in the short form.
 const INPUT_BYTES: usize = 200;
 
-/// Characters of the result of a change in its line.
+/// Most characters of a change's result in one line.
 const RESULT_CHARS_MAX: usize = 40;
 
-/// A failing command: the error, its position, and how often it failed.
-fn failure(known: &Gathered<'_>, one: &CommandFact, form: Form) -> String {
+/// Formats a failing command: the error, its position, and the number of failures.
+fn format_failure(known: &Gathered<'_>, one: &CommandFact, form: Form) -> String {
     let line = known.formed(&one.line, form, INPUT_BYTES).text;
     let error = known.formed(&one.error, form, INPUT_BYTES).text;
     let times = if one.failures > 1 { format!(", {} times", one.failures) } else { String::new() };
@@ -42,7 +42,7 @@ fn failure(known: &Gathered<'_>, one: &CommandFact, form: Form) -> String {
     format!("{line}: {error} ({}{times})", known.place(one.last))
 }
 
-/// A file: how often it was changed and where, or what took the changes back.
+/// Formats a file: the number and position of its changes, or how they were undone.
 fn file(known: &Gathered<'_>, file: &FileFact) -> String {
     let (path, last) = (&file.path, known.place(file.last));
     match (file.state, file.times) {
@@ -52,9 +52,9 @@ fn file(known: &Gathered<'_>, file: &FileFact) -> String {
     }
 }
 
-/// A call that changed something: input, result, and position.
+/// Formats a call that changed something: input, result and position.
 fn change(known: &Gathered<'_>, one: &Effect, form: Form) -> String {
-    // The fold keeps the ids and amounts of an input in a line: no part of it can be spared.
+    // The fold keeps ids and amounts in the input's line, so none of it can be cut.
     let input = &one.input;
     let result = match form {
         Form::Line => one_line(&one.result, RESULT_CHARS_MAX),
@@ -64,7 +64,7 @@ fn change(known: &Gathered<'_>, one: &Effect, form: Form) -> String {
     format!("{} {input}{outcome} ({})", one.tool, known.place(one.position))
 }
 
-/// Outcome of a change, behind its call; a failure has `between` before its result.
+/// Formats the outcome of a change after its call; `between` separates a failure from its result.
 pub(super) fn outcome_of(one: &Effect, result: &str, between: &str) -> String {
     match (one.failed, result.is_empty()) {
         (false, true) => String::new(),
@@ -74,7 +74,7 @@ pub(super) fn outcome_of(one: &Effect, result: &str, between: &str) -> String {
     }
 }
 
-/// A list under a heading, from the start of a line.
+/// Formats a list under a heading, from the start of a line.
 pub(super) fn list(heading: &str, lines: &[String]) -> String {
     let lines: String = lines.iter().map(|line| format!("- {line}\n")).collect();
     format!("{heading}:\n{lines}")
@@ -83,21 +83,21 @@ pub(super) fn list(heading: &str, lines: &[String]) -> String {
 /// A class with items that a view left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The class, by its name in the view.
+    /// Name of the class in the view.
     pub class: &'static str,
     /// Number of items that are not shown.
     pub count: u64,
-    /// Place at which they are listed.
+    /// Cursor with which they can be listed.
     pub cursor: Option<Cursor>,
 }
 
-/// Number of left out items of each class, by its name in the view.
+/// Returns the number of left-out items of each class, by its name in the view.
 pub(super) fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
     all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
 }
 
 impl Gathered<'_> {
-    /// A position as a reader names it: with the session where that is an earlier one.
+    /// Formats a position, with the session's number for an earlier one.
     pub(super) fn place(&self, at: Position) -> String {
         match self.facts.place(at) {
             (None, position) => format!("@{position}"),
@@ -105,17 +105,17 @@ impl Gathered<'_> {
         }
     }
 
-    /// The text of an item on a line of its own, with its step or position.
+    /// Returns the text of an item on a separate line, with its step or position.
     pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
         let (facts, research) = (self.facts, &self.facts.research);
         let made = match class {
             Class::Finding => facts.findings.found().get(place).map(|one| match one.said {
-                FoundIn::Step(step) => self.labelled(step, &one.text),
+                FoundIn::Step(step) => self.with_step(step, &one.text),
                 FoundIn::At(position) => format!("{} {}", self.place(position), one.text),
                 FoundIn::Listed(_) => one.text.to_string(),
             }),
             Class::Rejection => {
-                research.rejected().get(place).map(|(step, text)| self.labelled(*step, text))
+                research.rejected().get(place).map(|(step, text)| self.with_step(*step, text))
             }
             Class::Gap => {
                 research.gaps().get(place).map(|gap| format!("({}) {}", gap.id, gap.description))
@@ -136,12 +136,14 @@ impl Gathered<'_> {
                 format!("{}{from}, last step {}", branch.id, branch.last)
             }),
             Class::StepLine => research.steps().get(place).map(|step| match step.superseded_by {
-                // What it said does not hold.
-                Some(by) => self.labelled(place, &format!("taken back by step {by}")),
-                None => self.labelled(place, &step.line),
+                // The text of a superseded step no longer holds.
+                Some(by) => self.with_step(place, &format!("taken back by step {by}")),
+                None => self.with_step(place, &step.line),
             }),
             Class::Plan | Class::PlanDone => self.plan_step(place, form).map(|step| step.text),
-            Class::Failure => facts.work.failing().nth(place).map(|one| failure(self, one, form)),
+            Class::Failure => {
+                facts.work.failing().nth(place).map(|one| format_failure(self, one, form))
+            }
             Class::Mended => facts
                 .work
                 .mended()
@@ -159,7 +161,7 @@ impl Gathered<'_> {
         made.unwrap_or_default()
     }
 
-    /// The position of the step or message that an item of a list or a sentence is of.
+    /// Returns the position of the step or message that contains an item.
     pub(super) fn position(&self, item: &Item) -> Option<Position> {
         let research = &self.facts.research;
         let numbered = |number: Option<u64>| research.find(number?, None);
@@ -172,7 +174,7 @@ impl Gathered<'_> {
         research.steps().get(step).map(|step| step.position)
     }
 
-    /// True if a sentence stands in the line of its step; `lines` are the forms of the lines shown.
+    /// Returns true if the shown line of a finding's step, one of `lines`, contains it.
     pub(super) fn is_in_line(&self, item: &Item, lines: &HashMap<usize, Form>) -> bool {
         let found = self.facts.findings.found().get(item.place);
         let Some(found) = found.filter(|_| item.class == Class::Finding) else { return false };
@@ -182,12 +184,12 @@ impl Gathered<'_> {
         line.is_some_and(|line| line.line.contains(&*found.text))
     }
 
-    /// A text with the number of its step.
-    fn labelled(&self, ordinal: usize, text: &str) -> String {
+    /// Prefixes a text with the number of its step.
+    fn with_step(&self, ordinal: usize, text: &str) -> String {
         let research = &self.facts.research;
         let Some(step) = research.steps().get(ordinal) else { return text.to_owned() };
         if let (Some(_), _) = self.facts.place(step.position) {
-            // Steps of another session have its numbers.
+            // Steps of different sessions may have equal numbers.
             return format!("{} {text}", self.place(step.position));
         }
         match research.branch_of_step(step) {
@@ -196,7 +198,7 @@ impl Gathered<'_> {
         }
     }
 
-    /// The text of an item that is a quotation, in a form.
+    /// Returns the text of an item that is a quotation, in a form.
     pub(super) fn quote(&self, class: Class, place: usize, form: Form) -> Option<WordOut> {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let quote =
@@ -239,10 +241,10 @@ impl Gathered<'_> {
         }
     }
 
-    /// One of the last steps, in a form.
+    /// Returns one of the last steps, in a form.
     pub(super) fn last_step(&self, place: usize, form: Form) -> Option<StepOfView> {
         let (step, body, at) = self.facts.research.full().nth(place)?;
-        // A step of megabytes is read by its number: what a view costs must not depend on it.
+        // A step of megabytes is read by its number: the cost of a view must not depend on it.
         let huge = form == Form::Whole && bytes_of(body) > WHOLE_BYTES_MAX;
         let form = if huge { Form::Short } else { form };
         let superseded_by = step.superseded_by;
@@ -250,7 +252,7 @@ impl Gathered<'_> {
         Some(brief(body, place, form, (self.step_bytes, self.line_chars)))
     }
 
-    /// A result of a tool, in a form, and whether its input or its text is cut.
+    /// Returns a tool's result in a form, and true if its input or text is cut.
     pub(super) fn result(&self, place: usize, form: Form) -> Option<(ResultOut, bool)> {
         let output = self.facts.progress.outputs().nth(place)?;
         let input = self.formed(&output.input, form, INPUT_BYTES);
@@ -269,14 +271,14 @@ impl Gathered<'_> {
         Some((shown, is_cut))
     }
 
-    /// Ending of a result, in a word, where it did not succeed: failed, refused or interrupted;
-    /// else empty.
+    /// Returns how a call ended, in one word, if it did not succeed: failed, refused or
+    /// interrupted; else an empty text.
     pub(super) fn ended(&self, place: usize) -> &'static str {
         self.facts.progress.outputs().nth(place).map_or("", |output| output.ended)
     }
 
-    /// The text of a result: all of it where it is short or its form is long, else its useful
-    /// line; of a file that can be read again, and that is not asked about, its size.
+    /// Returns the text of a result: all of it if it is short or the form is long, else its most
+    /// useful line; for an irrelevant file that can be read again, its number of lines.
     fn outcome(&self, output: &Output, form: Form) -> Cut {
         let text = unwrapped(&output.text);
         if self.names.is_file_elsewhere(output) {
@@ -294,12 +296,12 @@ impl Gathered<'_> {
         }
         match form {
             Form::Part(_) => self.formed(text, form, TEXT_BYTES),
-            // One result must not take the room of all others.
+            // One result must not use the budget of all others.
             _ => self.formed(text, Form::Short, self.result_bytes.get()),
         }
     }
 
-    /// True if a chosen result is shown in part because it would take the room of others.
+    /// Returns true if a selected result was cut to leave budget to others.
     pub(super) fn cuts_results(&self, chosen: &Selection) -> bool {
         let outputs: Vec<_> = self.facts.progress.outputs().collect();
         chosen.places(Class::Result).iter().any(|(place, _)| {
@@ -310,7 +312,7 @@ impl Gathered<'_> {
         })
     }
 
-    /// The plan as far as its steps were chosen.
+    /// Returns the plan with its selected steps.
     pub(super) fn plan_view(&self, selection: &Selection) -> Option<PlanOut> {
         let plan = self.facts.progress.plan()?;
         let mut places = selection.places(Class::Plan);
@@ -325,46 +327,46 @@ impl Gathered<'_> {
         })
     }
 
-    /// The step of the plan that is under way, as the harness names it.
+    /// Returns the step of the plan that is in progress, as the harness names it.
     pub(super) fn plan_current(&self) -> Option<String> {
         let current = self.facts.progress.plan()?.current.as_deref()?;
         Some(one_line(current, self.line_chars))
     }
 
-    /// The lines of a class that were chosen.
+    /// Returns the lines of the selected items of a class.
     pub(super) fn lines(&self, selection: &Selection, class: Class) -> Vec<String> {
         let chosen = self.in_order(selection, class).into_iter();
         chosen.map(|(place, form)| self.line(class, place, form)).collect()
     }
 
-    /// The chosen of a class in the order in which a reader sees them.
+    /// Returns the selected items of a class in reading order.
     pub(super) fn in_order(&self, selection: &Selection, class: Class) -> Vec<(usize, Form)> {
         let mut chosen = selection.places(class);
         if class == Class::Finding {
-            // Their list is in no order.
+            // The list of findings has no order.
             let found = self.facts.findings.found();
             chosen.sort_by_key(|(place, _)| found.get(*place).map(|one| (one.said, one.order)));
         }
         chosen
     }
 
-    /// The quotes of a class that were chosen.
+    /// Returns the quotes of the selected items of a class.
     pub(super) fn quotes(&self, selection: &Selection, class: Class) -> Vec<WordOut> {
         let chosen = selection.places(class).into_iter();
         chosen.filter_map(|(place, form)| self.quote(class, place, form)).collect()
     }
 
-    /// The user's later messages that were chosen, oldest first.
+    /// Returns the selected later messages of the user, oldest first.
     pub(super) fn instructions(&self, selection: &Selection) -> Vec<WordOut> {
         let mut quotes = self.quotes(selection, Class::OlderInstruction);
         quotes.extend(self.quotes(selection, Class::Instruction));
         quotes
     }
 
-    /// Items left out, for each class of the recipe.
+    /// Returns the left-out items of each class of the recipe.
     pub(super) fn left_out(&self, selection: &Selection, recipe: &Recipe<'_>) -> Vec<LeftOut> {
         let mut made: Vec<LeftOut> = Vec::new();
-        // Only sentences are contained in other texts.
+        // Only findings are contained in other texts.
         let contained = self.items.iter().filter(|item| selection.contains(item)).count();
         for class in recipe.rows.iter().map(|row| row.class) {
             let shown = selection.places(class);
@@ -381,7 +383,7 @@ impl Gathered<'_> {
         made
     }
 
-    /// Number of items of a class for which the folds had no room.
+    /// Returns the number of items of a class that the folds dropped because of their bounds.
     pub(super) fn forgotten(&self, class: Class) -> u64 {
         let [files, failures, changes] = self.facts.work.forgotten();
         let [tried, done, failed] = self.facts.progress.forgotten();
@@ -400,11 +402,11 @@ impl Gathered<'_> {
         }
     }
 
-    /// Number of items of a class in all.
+    /// Returns the total number of items of a class.
     pub(super) fn total(&self, class: Class) -> u64 {
         let research = &self.facts.research;
         let count = match class {
-            // The list of steps starts before the last steps, which are shown whole.
+            // The list of steps ends before the last steps, which are shown in full.
             Class::StepLine => research.steps().len() - self.lines_hidden,
             Class::Gap => research.gaps_open().len(),
             Class::Source => research.sources().len(),
@@ -417,7 +419,7 @@ impl Gathered<'_> {
         count as u64 + self.forgotten(class)
     }
 
-    /// The cursor of the items left out: after the newest of them.
+    /// Returns the cursor of the left-out items: after the newest of them.
     fn rest_cursor(&self, class: Class, shown: &[(usize, Form)]) -> Option<Cursor> {
         let research = &self.facts.research;
         let is_shown = |at: usize| shown.binary_search_by_key(&at, |(place, _)| *place).is_ok();
@@ -435,7 +437,7 @@ impl Gathered<'_> {
         at.map(|at| Cursor::List { list, before: at + 1 })
     }
 
-    /// Reasons for which the chosen are shown.
+    /// Returns the reasons for the selected items.
     pub(super) fn why(&self, selection: &Selection) -> Vec<WhyOut> {
         selection.chosen.iter().map(|one| self.why_of(one)).collect()
     }

@@ -1,6 +1,6 @@
-//! Content that a session hands to the one that continues it: a text, context items, files and the
-//! state of the workspace, together within one budget of tokens. A recipe over [`select`]. It must
-//! not give one thing twice, or state as current what was taken back.
+//! State that a session passes to its successor: a text, context items, files and the workspace's
+//! state, together within one token budget. A recipe over [`select`]. It must not return a thing
+//! twice, or present a withdrawn statement as current.
 
 use std::{
     cmp::Reverse,
@@ -30,48 +30,47 @@ use crate::{
     projection::{self, Facts, FileFact, body::GivenBody},
 };
 
-/// Default tokens of what is handed over.
+/// Default token budget of a restore.
 pub const RESTORE_TOKENS: usize = 4_000;
-/// The least it is built for.
+/// Smallest token budget of a restore.
 pub const RESTORE_TOKENS_MIN: usize = 600;
-/// The most it is built for.
+/// Largest token budget of a restore.
 pub const RESTORE_TOKENS_MAX: usize = 200_000;
-/// The least priority of a context item, by default.
+/// Default minimum priority of a context item.
 pub const PRIORITY_THRESHOLD: u8 = 3;
-/// Context items that are given by default.
+/// Default maximum number of context items.
 pub const CONTEXT_ITEMS_MAX: usize = 50;
 
-/// Steps that it takes to compare an item with what is wanted.
+/// Steps of work that a comparison of an item with the query counts as.
 const COMPARE_STEPS: usize = 16;
-/// Most of the budget that the state of the workspace may have: a quarter.
+/// Divisor of the budget for the most tokens of the workspace's state.
 const STATE_PART: usize = 4;
-/// Sessions before it that are named.
+/// Most earlier sessions that are listed.
 const EARLIER_MAX: usize = 12;
-/// Request to a session.
+/// Parameters of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreParameters {
-    /// Tokens of all that is given.
+    /// Token budget of the whole response.
     pub tokens_max: usize,
-    /// The least priority of a context item, from 0 to 10.
+    /// Minimum priority of a context item, from 0 to 10.
     pub threshold: u8,
-    /// Context items that are given at most.
+    /// Most context items in the response.
     pub items_max: usize,
     /// True if texts may be shortened.
     pub compress: bool,
-    /// By what the items are ordered.
+    /// Order of the items.
     pub by: By,
-    /// The workspace of the session.
+    /// Workspace of the session.
     pub workspace: String,
-    /// True to say why each item was chosen.
+    /// True to include the reason for each item.
     pub explain: bool,
-    /// True if the work continues where this is given.
+    /// True if the caller continues the work.
     pub continues: bool,
-    /// True if the text has context items, files and the state, too, for a reader of nothing else.
+    /// True if the text also has context items, files and the state, for a reader of the text only.
     pub is_text: bool,
 }
 
-/// Classes that the session which continues another must know: of these the preservation is
-/// measured.
+/// Classes that a successor must know; the preservation is measured on these.
 const HELD: [Class; 10] = [
     Class::Task,
     Class::Goal,
@@ -85,7 +84,7 @@ const HELD: [Class; 10] = [
     Class::PlanDone,
 ];
 
-/// Classes by what they are about.
+/// Classes by subject.
 const CODE: &[Class] = &[
     Class::ContextItem,
     Class::Change,
@@ -109,11 +108,11 @@ const TALK: &[Class] = &[
     Class::Branch,
 ];
 const ABOUT: &[Class] = &[Class::Source, Class::PlanDone];
-/// The classes of code, as a session without code shares them out.
+/// Classes of code in the shares of a session without code.
 const CODE_AS_TALK: &[Class] = &[Class::ContextItem, Class::Result, Class::Change];
 const CODE_AS_ABOUT: &[Class] = &[Class::File, Class::Reference, Class::Failure, Class::Mended];
 
-/// The shares of a session with code, and of one without.
+/// Shares of a session with code, and of one without.
 const SHARES_CODE: &[Share] = &[
     Share { name: "code", classes: &[CODE], percent: 60 },
     Share { name: "conversation", classes: &[TALK], percent: 30 },
@@ -124,7 +123,7 @@ const SHARES_TALK: &[Share] = &[
     Share { name: "metadata", classes: &[ABOUT, CODE_AS_ABOUT], percent: 30 },
 ];
 
-/// The recipe: the indispensable in this order, then the rest by weight and worth.
+/// Recipe: indispensable items in this order, then the rest by weight and worth.
 const ROWS: [RecipeRow; 28] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
@@ -156,13 +155,13 @@ const ROWS: [RecipeRow; 28] = [
     row(Class::StepLine, 0, 60).in_order(),
 ];
 
-/// Says of a text how alike it is to what is asked, from 0 to 1 000.
+/// Function for the similarity of a text to the query, from 0 to 1 000.
 type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
-/// Builds what a session hands over, within a budget of tokens, and what was chosen, in that order:
-/// the answer as it is before a session continues the work. `likeness` says of a text how alike it
-/// is to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of
-/// every item where they are ordered by it.
+/// Builds the response to a restore within a token budget, and the list of selected items. Members
+/// that depend on the continuing session are left empty. `likeness` returns a text's similarity to
+/// the query, from 0 to 1 000: a part of the priority of context items, and with `By::Vector` the
+/// worth of every item.
 #[must_use]
 pub fn restore(
     facts: &Facts,
@@ -181,10 +180,10 @@ pub fn restore(
     };
     let mut known = Gathered::gather_for(facts, &recipe, asked.tokens_max);
     let saved = known.count(Class::ContextItem) as u64;
-    let judged = judge(&mut known, likeness);
+    let judged = score_items(&mut known, likeness);
     keep_important(&mut known, asked.threshold);
     if asked.by == By::Vector {
-        compare(&mut known, &judged, tokenizer, likeness);
+        set_similarity(&mut known, &judged, tokenizer, likeness);
     }
     keep_best(&mut known, asked);
     known.without_lines_of_last_steps();
@@ -223,21 +222,21 @@ pub fn restore(
         tokens_max: asked.tokens_max as u64,
         budget: shares.iter().map(|share| budget_of(share, &chosen)).collect(),
         left_out: left_out.map(left_class).collect(),
-        preservation: preserved(&brief, &chosen, saved),
+        preservation: measure_preservation(&brief, &chosen, saved),
         why,
         notices: Vec::new(),
         trust: TRUST.to_owned(),
         text: asked.is_text.then(|| text.clone()),
         context: text,
     };
-    (answer, chosen.chosen.iter().map(taken).collect())
+    (answer, chosen.chosen.iter().map(record_of).collect())
 }
 
 fn left_class((class, count): (&str, u64)) -> LeftOutClass {
     LeftOutClass { class: class.to_owned(), count }
 }
 
-/// A share of the budget, and what its classes took.
+/// Returns a share of the budget, and the tokens that its classes used.
 fn budget_of(share: &Share, chosen: &Selection) -> (String, BudgetShare) {
     let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
     let tokens: usize = own.map(|one| one.cost).sum();
@@ -245,19 +244,18 @@ fn budget_of(share: &Share, chosen: &Selection) -> (String, BudgetShare) {
     (share.name.to_owned(), BudgetShare { percent, tokens })
 }
 
-/// True if a session is about code: it changed files, ran commands or has items of code.
+/// Returns true if a session is about code: it changed files, ran commands or has items of code.
 fn has_code(facts: &Facts) -> bool {
     facts.work.files().next().is_some()
         || facts.work.commands().next().is_some()
         || facts.saved.items().iter().any(|item| &*item.category == "code")
 }
 
-/// The priority of each context item, by its place: its parts, and how alike it is to what is
-/// asked.
+/// Priority parts of each context item by its index, and its similarity to the query.
 type Judged = HashMap<usize, (Parts, usize)>;
 
-/// Judges the context items: their worth is their priority.
-fn judge(known: &mut Gathered<'_>, likeness: Likeness<'_>) -> Judged {
+/// Scores the context items: their worth is their priority.
+fn score_items(known: &mut Gathered<'_>, likeness: Likeness<'_>) -> Judged {
     let facts = known.facts;
     let mut all = Judged::new();
     for item in known.items.iter_mut().filter(|item| item.class == Class::ContextItem) {
@@ -271,7 +269,7 @@ fn judge(known: &mut Gathered<'_>, likeness: Likeness<'_>) -> Judged {
     all
 }
 
-/// Keeps the context items of this importance and more.
+/// Keeps the context items with at least this importance, or else priority.
 fn keep_important(known: &mut Gathered<'_>, threshold: u8) {
     let items = known.facts.saved.items();
     let priority = |item: &Item| {
@@ -282,8 +280,13 @@ fn keep_important(known: &mut Gathered<'_>, threshold: u8) {
     known.retain(Class::ContextItem, |item| priority(item) >= least);
 }
 
-/// Sets as the worth of each item how alike it is to what is asked.
-fn compare(known: &mut Gathered<'_>, found: &Judged, tokenizer: Tokenizer, likeness: Likeness<'_>) {
+/// Sets the worth of each item to its similarity to the query.
+fn set_similarity(
+    known: &mut Gathered<'_>,
+    found: &Judged,
+    tokenizer: Tokenizer,
+    likeness: Likeness<'_>,
+) {
     let brief = Brief::new(known, tokenizer, String::new());
     let worth = |item: &Item| {
         if let (Class::ContextItem, Some((_, alike))) = (item.class, found.get(&item.place)) {
@@ -298,27 +301,27 @@ fn compare(known: &mut Gathered<'_>, found: &Judged, tokenizer: Tokenizer, liken
     }
 }
 
-/// Keeps the best context items, as many as are asked for, the best last. The others are left out:
-/// they are counted.
+/// Keeps the requested number of the best context items, the best last. The others count as left
+/// out.
 fn keep_best(known: &mut Gathered<'_>, asked: &RestoreParameters) {
     let is_item = |item: &Item| item.class == Class::ContextItem;
     let (mut own, others): (Vec<Item>, Vec<Item>) = known.items.iter().partition(|i| is_item(i));
-    own.sort_by_key(|item| (is_first(item), worth_by(item, asked.by), item.place));
+    own.sort_by_key(|item| (has_top_mark(item), worth_by(item, asked.by), item.place));
     let best = own.split_off(own.len().saturating_sub(asked.items_max));
     known.items = others.into_iter().chain(best).collect();
 }
 
-/// True if a person's mark puts an item before all others.
-fn is_first(item: &Item) -> bool {
+/// Returns true if the user's highest mark puts an item before all others.
+fn has_top_mark(item: &Item) -> bool {
     item.mark == Some(MARK_MAX)
 }
 
-/// By what a context item is ordered.
+/// Returns the value by which context items are ordered.
 fn worth_by(item: &Item, by: By) -> usize {
     if by == By::Recency { item.recency } else { item.worth }
 }
 
-/// Parts that are given beside the text: context items and files.
+/// Members of the response next to the text: context items and files.
 struct MembersBeside<'a, 'f> {
     known: &'a Gathered<'f>,
     asked: &'a RestoreParameters,
@@ -327,7 +330,7 @@ struct MembersBeside<'a, 'f> {
 }
 
 impl MembersBeside<'_, '_> {
-    /// Cost of an item as a member of an answer; `None` of one that is in the text.
+    /// Returns the cost of an item as a member; `None` if it is in the text.
     fn cost(&self, item: &Item, form: Form) -> Option<usize> {
         let member = match item.class {
             Class::File | Class::Reference => {
@@ -352,22 +355,22 @@ impl MembersBeside<'_, '_> {
         Some(self.tokenizer.count(&member.to_string()))
     }
 
-    /// A file, and where it was named or changed last.
+    /// Returns a file, and the position of its latest reference or change.
     fn file(&self, class: Class, place: usize) -> Option<(Position, FileReference)> {
         let facts = self.known.facts;
         let saved = facts.saved.files();
         if class == Class::Reference {
             let one = saved.get(place)?;
-            return Some((one.position, reference(&one.path, Some(one), None)));
+            return Some((one.position, file_reference(&one.path, Some(one), None)));
         }
         let file = facts.work.files().nth(place)?;
         let found = saved.iter().rev().find(|one| is_same_file(&one.path, &file.path));
         let path = found.map_or(&file.path, |one| &one.path);
         let at = found.map_or(file.last, |one| one.position.max(file.last));
-        Some((at, reference(path, found, Some(file))))
+        Some((at, file_reference(path, found, Some(file))))
     }
 
-    /// The chosen files, the one named or changed last first.
+    /// Returns the selected files, the latest reference or change first.
     fn files(&self, chosen: &Selection) -> Vec<FileReference> {
         let places = chosen.chosen.iter().map(|one| (one.item.class, one.item.place));
         let mut files: Vec<(Position, FileReference)> = places
@@ -378,13 +381,13 @@ impl MembersBeside<'_, '_> {
         files.into_iter().map(|(_, file)| file).collect()
     }
 
-    /// The chosen context items, the ones that matter most first.
+    /// Returns the selected context items, the most important first.
     fn items(&self, chosen: &Selection, brief: &Brief<'_, '_>) -> Vec<ContextItem> {
         let facts = self.known.facts;
         let given = chosen.chosen.iter().filter(|one| one.item.class == Class::ContextItem);
         let mut given: Vec<&Chosen> = given.collect();
         given.sort_by_key(|one| {
-            Reverse((is_first(&one.item), worth_by(&one.item, self.asked.by), one.item.place))
+            Reverse((has_top_mark(&one.item), worth_by(&one.item, self.asked.by), one.item.place))
         });
         let given = given.into_iter().filter_map(|one| {
             let saved = facts.saved.items().get(one.item.place)?;
@@ -405,8 +408,8 @@ impl MembersBeside<'_, '_> {
     }
 }
 
-/// A file as it is given: as it was saved, and with what the session did to it.
-fn reference(
+/// Builds a file reference from the saved one and the session's changes.
+fn file_reference(
     path: &str,
     saved: Option<&projection::FileReference>,
     changed: Option<&FileFact>,
@@ -425,8 +428,8 @@ fn fraction(part: u64, of: u32) -> f64 {
     f64::from(u32::try_from(part).unwrap_or(of)) / f64::from(of)
 }
 
-/// Share of what the session holds that is given; `saved` context items stand.
-fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preservation {
+/// Computes the share of the session's state that is returned; it has `saved` context items.
+fn measure_preservation(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preservation {
     let held = |class: &Class| match class {
         Class::ContextItem => saved + brief.known.forgotten(*class),
         class => brief.known.total(*class),
@@ -435,12 +438,12 @@ fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preservat
     let given: Vec<&Chosen> =
         chosen.chosen.iter().filter(|one| HELD.contains(&one.item.class)).collect();
     let parts: u64 = given.iter().map(|one| part(brief, one)).sum();
-    // A session that holds nothing lost nothing.
+    // A session without such items lost nothing.
     let percent = (parts / 10).checked_div(held).unwrap_or(100);
     Preservation { held, told: given.len() as u64, share: fraction(percent, 100) }
 }
 
-/// The part of an item's text that is given, of 1 000. White space is no part of it.
+/// Returns the part of an item's text that is shown, of 1 000, without white space.
 fn part(brief: &Brief<'_, '_>, one: &Chosen) -> u64 {
     let bytes = |form: Form| {
         let text = brief.line(one.item.class, one.item.place, form);
@@ -449,8 +452,8 @@ fn part(brief: &Brief<'_, '_>, one: &Chosen) -> u64 {
     (1_000 * bytes(one.form)).checked_div(bytes(Form::Whole)).unwrap_or(1_000).min(1_000)
 }
 
-/// An item that was chosen, for the record: its class, and its place in the session or its list.
-fn taken(one: &Chosen) -> GivenBody {
+/// Builds the record of a selected item: its class, and its position or index.
+fn record_of(one: &Chosen) -> GivenBody {
     let name = one.item.class.as_str();
     let id = match one.item.position {
         0 => format!("{name}#{}", one.item.place),
@@ -459,7 +462,7 @@ fn taken(one: &Chosen) -> GivenBody {
     GivenBody { id, score: one.score as u64, form: one.form.as_str().to_owned() }
 }
 
-/// The head of what is handed over: which session it is, and how positions are named.
+/// Returns the head of the text: the session, its chain, and the notation of positions.
 fn head(facts: &Facts, session: &SessionId, asked: &RestoreParameters) -> String {
     let mut head = heading(facts, session.as_str(), Some(&asked.workspace));
     let earlier = earlier_sessions(facts.earlier().take(EARLIER_MAX));

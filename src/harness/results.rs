@@ -1,21 +1,21 @@
-//! Relevance of a tool's result to the work at hand: the names and numbers that recur in the
-//! current request, the plan and open failures; and its one useful line. It must not choose.
+//! Relevance of a tool's result to the current work, by the names and numbers in the current
+//! request, the plan and open failures; and its most useful line. It must not choose.
 
 use std::collections::HashSet;
 
 use super::recall::wanted;
 use crate::projection::{Facts, Output, is_done};
 
-/// Names that are looked for, and bytes of the texts that have them.
+/// Most names that are searched, and most bytes of a text that are scanned for them.
 const NAMES_MAX: usize = 400;
 const TEXT_BYTES_MAX: usize = 4_000;
-/// Characters of a name at least, and of a word that counts as one without a digit or a sign.
+/// Least characters of a name.
 const NAME_CHARS_MIN: usize = 4;
-/// Names of a result that count.
+/// Most distinct names of a result that count.
 const COUNTED_MAX: usize = 6;
-/// Bytes of a file that is shown whatever it is about.
+/// Most bytes of a file that is shown regardless of its relevance.
 const SHORT_BYTES: usize = 600;
-/// Words of a line that says how something ended.
+/// Words of a line that reports an outcome, in lower case.
 const OUTCOMES: [&str; 16] = [
     "error",
     "fail",
@@ -34,15 +34,15 @@ const OUTCOMES: [&str; 16] = [
     "created",
     "usage",
 ];
-/// Letters that a useful line has at least, beside words.
+/// Least letters and digits of a line that can be useful.
 const LETTERS_MIN: usize = 4;
 
-/// The names and numbers of what is wanted.
+/// Names and numbers of the current work, in lower case.
 #[derive(Default)]
 pub(super) struct RecurringNames(HashSet<String>);
 
 impl RecurringNames {
-    /// Those of the latest request, the task, the plan and open failures.
+    /// Collects those of the latest request, the task, the plan and open failures.
     pub(super) fn from_facts(facts: &Facts) -> Self {
         let plan = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
         let plan = plan.filter(|step| !is_done(step)).map(|step| step.text.as_str());
@@ -53,7 +53,7 @@ impl RecurringNames {
         Self(all.take(NAMES_MAX).map(str::to_lowercase).collect())
     }
 
-    /// Number of different ones in a text, up to 6.
+    /// Returns the number of distinct ones in a text, up to 6.
     pub(super) fn in_text(&self, text: &str) -> usize {
         let mut seen: Vec<&str> = Vec::new();
         for name in names(beginning(text)) {
@@ -67,7 +67,7 @@ impl RecurringNames {
         seen.len()
     }
 
-    /// True if a long result only shows a file that can be read again and that is not asked about.
+    /// Returns true if a long result only shows an irrelevant file that can be read again.
     pub(super) fn is_file_elsewhere(&self, output: &Output) -> bool {
         let is_asked = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
@@ -78,7 +78,7 @@ impl RecurringNames {
         is_long && is_file && !output.reads.iter().any(|one| is_asked(one))
     }
 
-    /// The line of a result that says most.
+    /// Returns the most informative line of a result.
     pub(super) fn useful_line<'t>(&self, text: &'t str) -> &'t str {
         let lines = beginning(text).lines().map(str::trim);
         let lines: Vec<&str> = lines.filter(|line| has_words(line)).collect();
@@ -93,24 +93,24 @@ impl RecurringNames {
     }
 }
 
-/// The first kilobytes of a text.
+/// Returns the first kilobytes of a text.
 fn beginning(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default()
 }
 
-/// True if a line says something: no rule, no tag, no bracket alone.
+/// Returns true if a line has content: it is not a rule, a tag or a bracket.
 fn has_words(line: &str) -> bool {
     let letters = line.chars().filter(|c| c.is_alphanumeric()).count();
     letters >= LETTERS_MIN && !is_tag(line)
 }
 
-/// True if a line is a tag alone, or two around a word, as some programs wrap results.
+/// Returns true if a line is a tag, or a word between two, as some programs wrap results.
 fn is_tag(line: &str) -> bool {
     line.starts_with('<') && line.ends_with('>') && !line.contains(' ')
 }
 
-/// A result without the tags that some programs wrap it in, and without what the program of a
-/// subagent writes behind its answer.
+/// Strips the tags with which some programs wrap a result, and the trailer after a subagent's
+/// answer.
 #[must_use]
 pub(super) fn unwrapped(text: &str) -> &str {
     let mut text = text.trim();
@@ -131,8 +131,8 @@ pub(super) fn unwrapped(text: &str) -> &str {
     }
 }
 
-/// Names and numbers of a text: words with a digit or a sign within them, or a capital behind the
-/// first letter.
+/// Returns the names and numbers of a text: words with a digit, `_`, `.` or `/`, or with a capital
+/// letter after the first character.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-'));
     let words = text.split(ends).map(|word| word.trim_matches(['.', '-', '/', '_']));
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_useful_line_names_the_outcome_or_what_is_wanted() {
+    fn the_useful_line_has_an_outcome_or_a_searched_name() {
         let names = RecurringNames(["ab12.rs".to_owned()].into());
         assert_eq!(
             names.useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"),

@@ -1,6 +1,6 @@
-//! The parts of a conversation in an event: text, a call, a result, in each of the shapes that
-//! clients write. An image stays one; any other block that is no text becomes a line with its type
-//! and position. It must not order, pair or cut.
+//! Parser of an event's part of a conversation: text, call or result, in each format that clients
+//! write. Images are kept; any other block without text becomes a line with its type and position.
+//! It must not order, pair or cut.
 
 use std::fmt::Write as _;
 
@@ -12,48 +12,48 @@ use crate::{
     projection::body,
 };
 
-/// Characters of a foreign block that are shown as they are.
+/// Most characters of an unknown block that is shown verbatim.
 const FOREIGN_CHARS_MAX: usize = 2_000;
 
-/// Something a model can read.
+/// A block that a model can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentBlock {
-    /// Words.
+    /// Text of the block.
     Text(String),
-    /// A picture.
+    /// An image.
     Image(Image),
 }
 
-/// Source of a picture.
+/// Source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// At an address.
+    /// URL of the image.
     Url(String),
-    /// Here: its media type, and its bytes in base64.
+    /// Media type, and contents in base64.
     Data(String, String),
 }
 
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolUse {
-    /// The id by which its result names it; empty when it has none.
+    /// Id by which its result refers to it; empty without one.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// JSON text of its arguments.
+    /// Arguments as JSON text.
     pub input: String,
 }
 
-/// Answer of a tool.
+/// Result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The call it answers; empty when the result names none.
+    /// Id of the call; empty if the result has none.
     pub call_id: String,
-    /// The tool, where the result names it.
+    /// Name of the tool, if the result contains it.
     pub name: Option<String>,
-    /// Its content.
+    /// Content of the result.
     pub blocks: Vec<ContentBlock>,
-    /// True if the tool called it an error.
+    /// True if the tool reported an error.
     pub is_error: bool,
 }
 
@@ -62,21 +62,21 @@ pub struct ToolResult {
 pub enum Speech {
     /// Instructions to the model.
     System(Vec<ContentBlock>),
-    /// A person, or the harness on its behalf.
+    /// The user, or the harness on the user's behalf.
     User(Vec<ContentBlock>),
     /// The model.
     Assistant(Vec<ContentBlock>),
-    /// The model calls a tool.
+    /// A tool call by the model.
     Call(ToolUse),
-    /// The tool answers.
+    /// The result of a tool call.
     Result(ToolResult),
     /// A client's summary of events that it dropped from its own context.
     Summary(String, Vec<Range>),
-    /// Nothing that a model reads as a message.
+    /// Not a message that a model reads.
     Nothing,
 }
 
-/// One event's part of a conversation.
+/// An event's part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaidEvent {
     /// Position of the event.
@@ -87,15 +87,15 @@ pub struct SaidEvent {
     pub at: Timestamp,
     /// Message of the event.
     pub speech: Speech,
-    /// Index of its event; `None` for a line of the window itself.
+    /// Index of its event; `None` for a line that the window added.
     pub event: Option<usize>,
-    /// True if a transform changed it.
+    /// True if a transform changed the message.
     pub changed: bool,
-    /// True if words of it are left out.
+    /// True if some of its text is left out.
     pub cut: bool,
 }
 
-/// Members of the events of a conversation, under each of their names.
+/// Members of the events of a conversation, under all of their names.
 #[derive(Deserialize)]
 struct ConversationBody<'a> {
     #[serde(borrow)]
@@ -115,7 +115,7 @@ struct ConversationBody<'a> {
     within: Option<IgnoredAny>,
 }
 
-/// The types of events that a model reads as messages.
+/// Types of events that a model reads as messages.
 pub const READ_TYPES: [&str; 11] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -130,7 +130,7 @@ pub const READ_TYPES: [&str; 11] = [
     kinds::CONTEXT_COMPACTED,
 ];
 
-/// The content of the `index`-th event.
+/// Parses the `index`-th event.
 #[must_use]
 pub(super) fn said(index: usize, event: &Event) -> SaidEvent {
     SaidEvent {
@@ -151,7 +151,7 @@ fn speech(event: &Event) -> Option<Speech> {
     }
     let body: ConversationBody<'_> = body::read(&event.body)?;
     if body.session_thread_id.is_some() || body.within.is_some() {
-        // What a subagent does is its own conversation; what a call ran, its model did not see.
+        // A subagent has a separate conversation, and the model did not see calls inside a call.
         return None;
     }
     let blocks = |content: Option<&RawValue>| {
@@ -185,7 +185,7 @@ fn speech(event: &Event) -> Option<Speech> {
     })
 }
 
-/// The blocks of a `content`: a text, a list of blocks, or anything else as it is.
+/// Parses the blocks of a `content`: a string, a list of blocks, or other JSON verbatim.
 fn blocks(content: &RawValue, position: Position) -> Vec<ContentBlock> {
     let read = json::tree(content.get()).and_then(|text| serde_json::from_str(text).ok());
     let blocks = match read {
@@ -239,13 +239,13 @@ fn image(block: &Value) -> Option<Image> {
 }
 
 impl SaidEvent {
-    /// A line of the window itself.
+    /// Creates a line that the window adds, with the position and time of `like`.
     #[must_use]
     pub fn made(like: &Self, speech: Speech) -> Self {
         Self { speech, event: None, changed: true, ..like.clone() }
     }
 
-    /// Its blocks, when it has some.
+    /// Returns its blocks for changes, if it has any.
     pub fn blocks_mut(&mut self) -> Option<&mut Vec<ContentBlock>> {
         match &mut self.speech {
             Speech::System(blocks) | Speech::User(blocks) | Speech::Assistant(blocks) => {
@@ -256,7 +256,7 @@ impl SaidEvent {
         }
     }
 
-    /// Its blocks, when it has some.
+    /// Returns its blocks; empty if it has none.
     #[must_use]
     pub fn blocks(&self) -> &[ContentBlock] {
         match &self.speech {
@@ -266,7 +266,7 @@ impl SaidEvent {
         }
     }
 
-    /// True if a message can be made of it.
+    /// Returns true if it can become a message.
     #[must_use]
     pub fn is_message(&self) -> bool {
         match &self.speech {
@@ -278,7 +278,7 @@ impl SaidEvent {
         }
     }
 
-    /// Rewrites its texts; an empty text is dropped, except for a result.
+    /// Replaces its texts by the results of `rewrite`; `None` leaves a text unchanged.
     pub fn rewrite(&mut self, rewrite: impl Fn(&str) -> Option<String>) {
         let mut changed = false;
         if let Some(blocks) = self.blocks_mut() {
@@ -295,7 +295,7 @@ impl SaidEvent {
     }
 }
 
-/// A result that belongs to no call, as words.
+/// Converts a result without a call to text.
 #[must_use]
 pub(super) fn orphan(result: &ToolResult) -> Vec<ContentBlock> {
     let mut head = "A tool answered".to_owned();

@@ -1,8 +1,8 @@
-//! SELECT: which items of a session a view shows, within a budget. Every view is a recipe over this
-//! one function: the indispensable items first, then those worth most for their cost until the
-//! budget is spent, then longer forms of what was chosen. Whole numbers only, so that the same
-//! facts give the same view on every machine. It must not look at a text: items carry what is
-//! needed, and the view prices and renders them.
+//! SELECT: chooses the items that a view shows within a budget. Every view is a recipe over this
+//! function: indispensable items first, then those worth most for their cost until the budget is
+//! spent, then longer forms of the chosen ones. Integers only, so that equal facts give equal views
+//! on every machine. It must not read a text: items carry what is needed, and the view prices and
+//! formats them.
 
 use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
@@ -10,53 +10,53 @@ use super::budget::Budget;
 pub use super::class::Class;
 use crate::{event::pace, projection::Signature};
 
-/// Bytes that every item costs on top of its own when items are ranked: without it one word would
-/// beat a sentence.
+/// Bytes added to every item's cost for the ranking: without them one word would rank above a
+/// sentence.
 const RANKED_BYTES: usize = 100;
-/// Steps that the price of an item takes, and signatures that are compared within one.
+/// Steps of work that one price counts as, and signatures compared per step.
 const PRICE_STEPS: usize = 8;
 const SIGNATURES_OF_A_STEP: usize = 64;
 /// Budget, in the view's unit, below which no further item is tried.
 const LEAST: usize = 8;
-/// The least status of an item that is indispensable: not that of a change that failed, nor of what
-/// an earlier session of a line has.
+/// Least status of an indispensable item; a failed change and an item of an earlier session have
+/// less.
 const INDISPENSABLE_STATUS: usize = 50;
-/// From this mark on (1 to 10) an item counts twice.
+/// Least mark (1 to 10) with which an item counts twice.
 const MARK_HIGH: u8 = 8;
-/// The highest mark: what a person marked comes before everything else.
+/// Highest mark: items that the user marked come before everything else.
 pub(super) const MARK_MAX: u8 = 10;
-/// Items that a person marked and that are indispensable for it.
+/// Most items that are indispensable because the user marked them.
 const MARKED_MAX: usize = 64;
-/// Items of a conversation that are not shown whole before older ones are not tried.
+/// Most items of a conversation that do not fit in full before older ones are not tried.
 const MISSES_MAX: usize = 4;
-/// One in so many parts of the room that is left, above which an item waits for the others.
+/// Divisor of the remaining budget above which an item is deferred until the others were tried.
 const ROOM_OF_ONE: usize = 2;
-/// Most items that wait.
+/// Most deferred items.
 const WAITING_MAX: usize = 16;
-/// Bytes of a text that is shown in part: a power of two.
+/// Most bytes of a text that is shown in part: a power of two.
 const PART_BYTES_MAX: u32 = 1 << 20;
-/// A repeat counts half, a further one a quarter, and no less.
+/// Most repeats that count: a repeat is worth half, a further one a quarter.
 const REPEATS_MAX: u8 = 2;
 
-/// Extent to which an item is shown.
+/// Form in which an item is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
     /// One line.
     Line,
-    /// The bytes of its class: whole when it is short, else its beginning and its end.
+    /// The bytes of its class: all of a short text, else its beginning and its end.
     Short,
-    /// The same, of more bytes: as many as there is room for.
+    /// Like `Short`, with as many bytes as the budget allows.
     Part(u32),
-    /// All of it without comments and without needless white space.
+    /// The full text without comments and needless white space.
     Bare,
-    /// All of it without needless white space.
+    /// The full text without needless white space.
     Squeezed,
-    /// All of it.
+    /// The full text.
     Whole,
 }
 
 impl Form {
-    /// Its name.
+    /// Returns the name of the form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,117 +72,116 @@ impl Form {
 /// A fact that a view may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Its kind.
+    /// Class of the item.
     pub class: Class,
-    /// Its place in the list of its kind.
+    /// Index in the list of its class.
     pub place: usize,
     /// Approximate bytes of its shortest form.
     pub bytes: usize,
-    /// Its worth, from 0 to about 1 000: the rarity of its words, 500 when not judged.
+    /// Worth from 0 to about 1 000, by the rarity of its words; 500 if it was not scored.
     pub worth: usize,
-    /// Its recency, from 0 (the beginning of the session) to 100 (its end).
+    /// Recency from 0 (beginning of the session) to 100 (end).
     pub recency: usize,
-    /// Share of the worth that its state leaves, in percent: less for closed or superseded items.
+    /// Percentage of the worth that its state leaves: less for closed or superseded items.
     pub status: usize,
-    /// The user's mark, from 1 to 10.
+    /// Mark by a user or model, from 1 to 10.
     pub mark: Option<u8>,
-    /// Its signature, where repeats are worth less.
+    /// Signature, for items whose repeats are worth less.
     pub signature: Option<Signature>,
-    /// The text that contains it, by class and place: it is left out where that is shown whole.
+    /// Text that contains it, by class and index: it is left out if that is shown in full.
     pub inside: Option<(Class, usize)>,
-    /// The position of its event; 0 where it is of none.
+    /// Position of its event; 0 without one.
     pub position: u64,
 }
 
 impl Item {
-    /// True if both are the same item.
+    /// Returns true if both are the same item.
     pub(super) fn is(&self, other: &Self) -> bool {
         (self.class, self.place) == (other.class, other.place)
     }
 
-    /// True if one of these texts contains it.
+    /// Returns true if one of these texts contains it.
     fn is_inside(&self, texts: &[(Class, usize)]) -> bool {
         self.inside.is_some_and(|text| texts.contains(&text))
     }
 }
 
-/// Rules of a recipe for a class.
+/// Row of a recipe: the rules of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecipeRow {
-    /// The class.
+    /// Class that the rules apply to.
     pub class: Class,
-    /// Number of the newest that belong to the shape of the view: each keeps its shortest form
-    /// before anything else is served.
+    /// Number of the newest items that belong to the view's shape: each gets its shortest form
+    /// before anything else.
     pub shape: usize,
-    /// Number of the newest that are indispensable: they share [`Recipe::first_percent`] of what
-    /// the shape leaves.
+    /// Number of the newest items that are indispensable: they share [`Recipe::first_percent`] of
+    /// the budget after the shape.
     pub first: usize,
-    /// Worth of a further one, against other classes; 0: no further one is shown.
+    /// Weight of a further item against other classes; with 0 no further one is shown.
     pub weight: usize,
-    /// Maximum shown.
+    /// Most items of the class.
     pub max: usize,
-    /// True if an item is shown only with all that are newer: an index without holes.
+    /// True if an item is shown only with all newer ones: an index without holes.
     pub in_order: bool,
-    /// True if items grow only when nothing else is left to show.
+    /// True if items get longer forms only when nothing else remains to show.
     pub grows_last: bool,
 }
 
-/// The table by which a view chooses.
+/// Table by which a view chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe<'a> {
-    /// Its classes, in the order in which the indispensable grow.
+    /// Rows in the order in which indispensable items grow.
     pub rows: &'static [RecipeRow],
-    /// Most of what the shape leaves for the indispensable items, in percent, while others wait.
+    /// Percentage of the budget after the shape that indispensable items may use before others.
     pub first_percent: usize,
-    /// Classes whose newest items are shown whole, as a window of the conversation shows them.
+    /// Classes whose newest items are shown in full, as in a window of the conversation.
     pub newest: &'static [Class],
-    /// Most of what is left then for these, in percent, while others wait; then all of the rest.
+    /// Percentage of the remaining budget for these before other items; afterwards all of the rest.
     pub newest_percent: usize,
-    /// Groups of classes, each with its share of the budget in percent: beyond it an item waits
-    /// until none of the others is left. What a group does not use goes to the others.
+    /// Groups of classes with their shares of the budget: beyond its share an item is deferred
+    /// until no other remains. Other groups may use the unused part of a share.
     pub shares: &'a [Share],
-    /// By what the items are ordered.
+    /// Order of the items.
     pub by: By,
 }
 
-/// A group of classes, and its share of the budget in percent.
+/// A group of classes, and its share of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Its name.
+    /// Name of the group.
     pub name: &'static str,
-    /// Its classes, list by list.
+    /// Classes of the group, as several lists.
     pub classes: &'static [&'static [Class]],
-    /// Its share, in percent.
+    /// Share of the budget, in percent.
     pub percent: usize,
 }
 
 impl Share {
-    /// True if a class is one of its.
+    /// Returns true if the group has a class.
     pub(super) fn has(&self, class: Class) -> bool {
         self.classes.iter().any(|classes| classes.contains(&class))
     }
 }
 
-/// By what items are ordered.
+/// Order of the items of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// By their class, worth, recency, state and marks.
+    /// By class, worth, recency, state and marks.
     #[default]
     Hybrid,
-    /// The newest first.
+    /// By recency, the newest first.
     Recency,
-    /// By the same as `Hybrid`, but for recency.
+    /// As `Hybrid`, but without recency.
     Importance,
-    /// By their class, state and marks, and how alike they are to what the user wants: the caller
-    /// sets that as their worth.
+    /// By class, state, marks and similarity to the query, which the caller sets as the worth.
     Vector,
 }
 
 impl By {
-    /// Every one.
+    /// All orders.
     pub const ALL: [Self; 4] = [Self::Hybrid, Self::Recency, Self::Importance, Self::Vector];
 
-    /// Its name.
+    /// Returns the name of the order.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -193,7 +192,7 @@ impl By {
         }
     }
 
-    /// The one of that name.
+    /// Returns the order with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.as_str() == name)
@@ -201,7 +200,7 @@ impl By {
 }
 
 impl Recipe<'static> {
-    /// A recipe of these rows, without a conversation.
+    /// Creates a recipe of these rows, without a conversation.
     #[must_use]
     pub const fn new(rows: &'static [RecipeRow], first_percent: usize) -> Self {
         let (newest, newest_percent): (&[Class], usize) = (&[], 0);
@@ -209,27 +208,27 @@ impl Recipe<'static> {
     }
 }
 
-/// A row without bounds: `first` of the newest are indispensable, the others are worth `weight`.
+/// Creates a row: `first` of the newest items are indispensable, further ones have `weight`.
 #[must_use]
 pub const fn row(class: Class, first: usize, weight: usize) -> RecipeRow {
     let (shape, max) = (0, usize::MAX);
     RecipeRow { class, shape, first, weight, max, in_order: false, grows_last: false }
 }
 
-/// The same, of which so many belong to the shape.
+/// Creates a row whose `count` newest items belong to the shape.
 #[must_use]
 pub const fn shape(class: Class, count: usize, weight: usize) -> RecipeRow {
     RecipeRow { shape: count, ..row(class, count, weight) }
 }
 
 impl RecipeRow {
-    /// The same row for an index without holes.
+    /// Returns the row for an index without holes.
     #[must_use]
     pub const fn in_order(self) -> Self {
         Self { in_order: true, ..self }
     }
 
-    /// The same row, of items that grow last.
+    /// Returns the row for items that grow last.
     #[must_use]
     pub const fn grows_last(self) -> Self {
         Self { grows_last: true, ..self }
@@ -239,37 +238,37 @@ impl RecipeRow {
 /// An item that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The item.
+    /// Item that was chosen.
     pub item: Item,
-    /// In which form.
+    /// Form in which it is shown.
     pub form: Form,
-    /// Cost of that, in the view's unit.
+    /// Cost of the form, in the view's unit.
     pub cost: usize,
-    /// Its score when it was chosen.
+    /// Score of the item when it was chosen.
     pub score: usize,
-    /// Number of equal items chosen before, up to 2.
+    /// Number of similar items chosen before, up to 2.
     pub repeats: u8,
     /// True if it is indispensable.
     pub is_first: bool,
 }
 
-/// The result of a selection.
+/// Result of a selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The chosen, in the order in which they were chosen.
+    /// Chosen items, in the order of choice.
     pub chosen: Vec<Chosen>,
-    /// The unspent budget.
+    /// Unspent budget.
     pub left: usize,
-    /// True if something indispensable was shortened or left out.
+    /// True if an indispensable item was shortened or left out.
     pub is_cut: bool,
-    /// The steps and messages that are shown whole: what they contain is left out.
+    /// Steps and messages that are shown in full; items that they contain are left out.
     pub texts: Vec<(Class, usize)>,
-    /// Items visited: the cost of the selection.
+    /// Number of items visited: the cost of the selection.
     pub visits: usize,
 }
 
 impl Selection {
-    /// The chosen of a class with their forms, by their places, ascending.
+    /// Returns the indexes and forms of a class's chosen items, ascending.
     #[must_use]
     pub fn places(&self, class: Class) -> Vec<(usize, Form)> {
         let chosen = self.chosen.iter().filter(|one| one.item.class == class);
@@ -278,22 +277,22 @@ impl Selection {
         places
     }
 
-    /// True if a text that is shown whole contains the item.
+    /// Returns true if a text that is shown in full contains the item.
     #[must_use]
     pub fn contains(&self, item: &Item) -> bool {
         item.is_inside(&self.texts)
     }
 }
 
-/// Costs of items by form, in the unit of the budget.
+/// Prices of items by form, in the unit of the budget.
 pub trait Price {
-    /// The cost. Never less for a longer form.
+    /// Returns the price; it must not be less for a longer form.
     fn price(&mut self, item: &Item, form: Form) -> usize;
 }
 
-/// Chooses the items of a view. Items of one class come in ascending order: the newest last.
+/// Chooses the items of a view. Items of one class must come in ascending order: the newest last.
 ///
-/// Each item is visited a bounded number of times, whatever the session's length.
+/// Each item is visited a bounded number of times, regardless of the session's length.
 #[must_use]
 pub fn select(
     items: &[Item],
@@ -310,11 +309,11 @@ pub fn select(
         closed: [false; Class::COUNT],
         made: Selection::default(),
     };
-    choice.indispensable(recipe);
+    choice.choose_indispensable(recipe);
     choice.newest_whole(recipe, recipe.newest_percent);
-    choice.worthwhile(recipe);
+    choice.choose_worthwhile(recipe);
     choice.newest_whole(recipe, 100);
-    choice.grow();
+    choice.lengthen_chosen();
     choice.without_parts_of_messages();
     choice.without_repeats_of_texts();
     choice.made.is_cut |= choice.is_any_cut();
@@ -328,15 +327,15 @@ struct Selecting<'a> {
     budget: Budget,
     taken: Vec<bool>,
     counts: [usize; Class::COUNT],
-    /// Classes of which no further item is taken.
+    /// Classes of which no further item is chosen.
     closed: [bool; Class::COUNT],
     made: Selection,
 }
 
 impl Selecting<'_> {
-    /// Takes the indispensable items: the shape from the whole budget, a line of each, then the
-    /// others within their share of the rest; then they grow, class by class, within that share.
-    fn indispensable(&mut self, recipe: &Recipe<'_>) {
+    /// Chooses the indispensable items: one line each of the shape, then of the others within their
+    /// share of the rest; then lengthens them, class by class, within that share.
+    fn choose_indispensable(&mut self, recipe: &Recipe<'_>) {
         let shape = self.newest(recipe, 0, |row| 0..row.shape);
         let others = self.newest(recipe, INDISPENSABLE_STATUS, |row| row.shape..row.first);
         let others = self.marked_first(recipe, &shape, others);
@@ -346,7 +345,7 @@ impl Selecting<'_> {
         let mut budget = if all { whole } else { whole.share(recipe.first_percent) };
         let cap = budget.left();
         self.take_lines(&others, recipe, &mut budget);
-        // The task of an earlier session of a line grows after the words of the session itself.
+        // Items of the session itself grow before those of earlier sessions of the chain.
         for is_first in [true, false] {
             for row in recipe.rows.iter().filter(|row| !row.grows_last) {
                 for at in 0..self.made.chosen.len() {
@@ -363,9 +362,9 @@ impl Selecting<'_> {
         self.budget = whole;
     }
 
-    /// The places of the newest items of each row within a range, of those with a status of so much
-    /// at least, by turns: the newest of each class first, then the next of each, so that no class
-    /// takes the whole budget.
+    /// Returns the indexes of the newest items of each row within a range, with a status of at
+    /// least `status_min`, in turns: the newest of each class, then the next, so that no class uses
+    /// the whole budget.
     fn newest(
         &self,
         recipe: &Recipe<'_>,
@@ -397,12 +396,12 @@ impl Selecting<'_> {
         turns.into_iter().map(|(_, _, at)| at).collect()
     }
 
-    /// Puts what a person marked, the newest first, before the other indispensable items.
+    /// Puts the items that the user marked, newest first, before the other indispensable ones.
     fn marked_first(&self, recipe: &Recipe<'_>, shape: &[usize], others: Vec<usize>) -> Vec<usize> {
         let is_there = |text| self.items.iter().any(|item| (item.class, item.place) == text);
         let is_marked = |at: &usize| {
             let item = self.items.get(*at).filter(|item| item.mark == Some(MARK_MAX));
-            // Of a sentence the text that contains it is shown, where the view has that.
+            // A marked sentence is shown by the text that contains it, if the view has that.
             let item = item.filter(|item| !item.inside.is_some_and(is_there));
             let row = item.and_then(|item| recipe.rows.iter().find(|row| row.class == item.class));
             row.is_some_and(|row| !row.in_order)
@@ -413,7 +412,7 @@ impl Selecting<'_> {
         [marked, others].concat()
     }
 
-    /// Takes indispensable items in their shortest form, as far as the budget has room.
+    /// Chooses indispensable items in their shortest form, as far as the budget allows.
     fn take_lines(&mut self, places: &[usize], recipe: &Recipe<'_>, budget: &mut Budget) {
         for at in places {
             let Some(item) = self.items.get(*at) else { continue };
@@ -423,7 +422,7 @@ impl Selecting<'_> {
                 self.take(*at, Form::Line, cost, 0, 0, true);
             } else {
                 self.made.is_cut = true;
-                self.close(recipe.rows.iter().find(|row| row.class == class));
+                self.close_class(recipe.rows.iter().find(|row| row.class == class));
             }
         }
     }
@@ -432,8 +431,8 @@ impl Selecting<'_> {
         self.closed.get(class as usize).copied().unwrap_or_default()
     }
 
-    /// Takes no further item of a class that is shown without holes.
-    fn close(&mut self, row: Option<&RecipeRow>) {
+    /// Stops choosing items of a class that is shown without holes.
+    fn close_class(&mut self, row: Option<&RecipeRow>) {
         if let Some(row) = row.filter(|row| row.in_order)
             && let Some(closed) = self.closed.get_mut(row.class as usize)
         {
@@ -441,8 +440,8 @@ impl Selecting<'_> {
         }
     }
 
-    /// Takes the newest items of a conversation as they are, or as much of them as there is room
-    /// for, within a share of what is left.
+    /// Chooses the newest items of a conversation in full, or in the longest form that fits, within
+    /// a percentage of the remaining budget.
     fn newest_whole(&mut self, recipe: &Recipe<'_>, percent: usize) {
         if recipe.newest.is_empty() {
             return;
@@ -459,8 +458,8 @@ impl Selecting<'_> {
             if misses == MISSES_MAX || budget.left() < LEAST {
                 break;
             }
-            // What becomes whole for little comes before what takes the room of several.
-            if waiting.len() < WAITING_MAX && self.rest(at) > budget.left() / ROOM_OF_ONE {
+            // Items that become complete cheaply precede those that need the budget of several.
+            if waiting.len() < WAITING_MAX && self.cost_of_rest(at) > budget.left() / ROOM_OF_ONE {
                 waiting.push(at);
             } else if !self.take_longest(at, &mut budget) {
                 misses += 1;
@@ -474,16 +473,16 @@ impl Selecting<'_> {
         self.budget.spend(cap - budget.left());
     }
 
-    /// Cost of an item shown whole, beyond what is spent on it.
-    fn rest(&mut self, at: usize) -> usize {
+    /// Returns the additional cost of showing an item in full.
+    fn cost_of_rest(&mut self, at: usize) -> usize {
         let whole = self.cost(at, Form::Whole);
         let item = self.items.get(at);
         let is_it = |one: &&Chosen| item.is_some_and(|item| one.item.is(item));
         whole.saturating_sub(self.made.chosen.iter().find(is_it).map_or(0, |one| one.cost))
     }
 
-    /// Takes an item in the longest form that the budget has room for, or gives a chosen one that
-    /// form; returns whether it is whole.
+    /// Chooses an item in the longest form that fits, or lengthens a chosen one to it; returns true
+    /// if it is complete.
     fn take_longest(&mut self, at: usize, budget: &mut Budget) -> bool {
         let Some(item) = self.items.get(at).copied() else { return true };
         if let Some(chosen) = self.made.chosen.iter().position(|one| one.item.is(&item)) {
@@ -501,7 +500,7 @@ impl Selecting<'_> {
         false
     }
 
-    /// The steps, lines of steps and messages that are shown whole.
+    /// Returns the steps, step lines and messages that are shown in full.
     fn whole_texts(&mut self) -> Vec<(Class, usize)> {
         let is_text = |one: &&Chosen| match one.item.class {
             Class::LastStep | Class::Answer | Class::Context => true,
@@ -516,7 +515,7 @@ impl Selecting<'_> {
         whole.map(|one| (one.item.class, one.item.place)).collect()
     }
 
-    /// Takes out what a text contains that has grown to be whole since.
+    /// Removes chosen items that are contained in a text that became complete.
     fn without_repeats_of_texts(&mut self) {
         let texts = self.whole_texts();
         self.made.chosen.retain(|one| {
@@ -527,8 +526,8 @@ impl Selecting<'_> {
         self.made.texts = texts;
     }
 
-    /// Shows no message in part beside sentences of it: it is shown whole in their room, or not at
-    /// all unless it is the last one.
+    /// Avoids a partial message next to sentences of it: replaces these by the full message, or
+    /// removes the message unless it is the last one.
     fn without_parts_of_messages(&mut self) {
         let of_class = |one: &&Chosen| one.item.class == Class::Answer;
         let cut: Vec<Chosen> = self.made.chosen.iter().filter(of_class).copied().collect();
@@ -564,8 +563,8 @@ impl Selecting<'_> {
         }
     }
 
-    /// Takes the other items by worth per cost, until the budget is spent or none is left.
-    fn worthwhile(&mut self, recipe: &Recipe<'_>) {
+    /// Chooses other items by worth per cost, until the budget is spent or none remains.
+    fn choose_worthwhile(&mut self, recipe: &Recipe<'_>) {
         let mut rows: [Option<&RecipeRow>; Class::COUNT] = [None; Class::COUNT];
         for row in recipe.rows {
             if let Some(place) = rows.get_mut(row.class as usize) {
@@ -616,19 +615,19 @@ impl Selecting<'_> {
                 shares.spend(class, cost);
                 self.take(at, Form::Line, cost, scored, repeats, false);
             } else {
-                self.close(Some(row));
+                self.close_class(Some(row));
             }
         }
     }
 
-    /// The chosen line of the step that begins with this sentence: it tells the sentence.
+    /// Returns the chosen step line that begins with this sentence and so contains it.
     fn line_of(&self, item: &Item) -> Option<usize> {
         let line = item.inside.filter(|(class, _)| *class == Class::StepLine)?;
         self.made.chosen.iter().position(|one| (one.item.class, one.item.place) == line)
     }
 
-    /// Spends the rest of the budget on longer forms: of the indispensable first, then of the best.
-    fn grow(&mut self) {
+    /// Spends the rest of the budget on longer forms: indispensable items first, then the best.
+    fn lengthen_chosen(&mut self) {
         let mut order: Vec<usize> = (0..self.made.chosen.len()).collect();
         order.sort_by_key(|at| {
             let one = self.made.chosen.get(*at);
@@ -641,13 +640,13 @@ impl Selecting<'_> {
             }
         }
         for at in order {
-            self.stretch(at, &mut budget);
+            self.extend_part(at, &mut budget);
         }
         self.budget = budget;
     }
 
-    /// Gives a chosen text that is cut as many bytes as the budget has room for.
-    fn stretch(&mut self, at: usize, budget: &mut Budget) {
+    /// Lengthens a partial text to as many bytes as the budget allows.
+    fn extend_part(&mut self, at: usize, budget: &mut Budget) {
         let is_cut = |one: &Chosen| one.form < Form::Bare && one.item.class.has_parts();
         let Some(one) = self.made.chosen.get(at).copied().filter(is_cut) else { return };
         if budget.left() < LEAST {
@@ -671,7 +670,7 @@ impl Selecting<'_> {
         }
     }
 
-    /// Gives a chosen item a longer form, if the budget has the difference.
+    /// Gives a chosen item a longer form, if the budget covers the difference.
     fn lengthen(&mut self, at: usize, form: Form, budget: &mut Budget) {
         let Some(one) = self.made.chosen.get(at).copied().filter(|one| one.form < form) else {
             return;
@@ -692,7 +691,7 @@ impl Selecting<'_> {
         }
     }
 
-    /// Number of chosen items that repeat an item: with all of its names and numbers.
+    /// Returns the number of similar chosen items that have all of its names and numbers.
     fn repeats(&self, item: &Item) -> u8 {
         pace::steps(1 + self.made.chosen.len() / SIGNATURES_OF_A_STEP);
         let Some(own) = item.signature else { return 0 };
@@ -718,7 +717,7 @@ impl Selecting<'_> {
         self.made.chosen.push(Chosen { item, form, cost, score, repeats, is_first: first });
     }
 
-    /// True if something indispensable is not whole.
+    /// Returns true if an indispensable item is not complete.
     fn is_any_cut(&mut self) -> bool {
         let grows = |one: &&Chosen| one.form < Form::Whole && one.item.class.has_forms();
         let firsts = self.made.chosen.iter().filter(|one| one.is_first).filter(grows);
@@ -727,18 +726,18 @@ impl Selecting<'_> {
     }
 }
 
-/// Spending of the groups of a recipe, and the items that wait.
+/// Budgets of a recipe's groups, and the deferred items.
 struct Shares {
     groups: Vec<(Share, Budget)>,
     waiting: Vec<Ranked>,
     are_closed: bool,
 }
 
-/// The rank of an item, its place, and the repeats that the rank counts.
+/// Rank of an item, its index, and the repeats that the rank counts.
 type Ranked = (usize, usize, Reverse<u8>);
 
 impl Shares {
-    /// The shares of the budget, of which the chosen have spent theirs.
+    /// Creates the groups' budgets, less the cost of items already chosen.
     fn new(recipe: &Recipe<'_>, chosen: &[Chosen], left: usize) -> Self {
         let spent = |share: &Share| {
             let own = chosen.iter().filter(|one| share.has(one.item.class));
@@ -764,7 +763,7 @@ impl Shares {
         group.into_iter().for_each(|(_, budget)| budget.spend_up_to(cost));
     }
 
-    /// The next item that waited for the others, in their order.
+    /// Returns the next deferred item, in the order of deferral.
     fn next_waiting(&mut self) -> Option<Ranked> {
         if !self.are_closed {
             self.are_closed = true;
@@ -774,8 +773,8 @@ impl Shares {
     }
 }
 
-/// Score of an item: its class, its worth, its age, its state, the user's mark, and how much of it
-/// is shown already.
+/// Computes the score of an item from its class, worth, recency, state, mark, and number of
+/// repeats.
 fn score(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
     let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
     let recency = match by {
@@ -786,12 +785,12 @@ fn score(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
     (row.weight * item.worth * marked / 1_000 * recency / 100 * item.status / 100) >> repeats
 }
 
-/// The order in which items are visited: worth per cost.
+/// Computes the rank by which items are visited: worth per cost.
 fn rank(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
     score(item, row, by, repeats).pow(2) / (item.bytes + RANKED_BYTES)
 }
 
-/// Reason for which an item was chosen, in words.
+/// Returns the reason for a chosen item as text.
 #[must_use]
 pub fn why(chosen: &Chosen) -> String {
     let item = &chosen.item;

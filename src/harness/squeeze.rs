@@ -1,14 +1,14 @@
-//! Shortens texts without removing words: meaningless white space, indented JSON, whole lines of
-//! comments in code. It must not depend on where a text is from.
+//! Shortens texts without removing words: needless white space, indented JSON, comment lines in
+//! code. It must not depend on the source of a text.
 
-/// Marks that begin a comment line, by what a file's name ends in.
+/// File name endings of languages with `#` comments, and of those with `//` comments.
 const HASHES: &[&str] = &["py", "sh", "bash", "zsh", "rb", "toml", "yaml", "yml", "r", "pl", "mk"];
 const SLASHES: &[&str] = &[
     "rs", "js", "jsx", "ts", "tsx", "go", "c", "h", "cc", "cpp", "hpp", "java", "kt", "swift",
     "cs", "scala", "php", "css", "proto",
 ];
 
-/// Syntax of a comment that has a line of its own, by language.
+/// Syntax of a language's comment lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comments {
     /// `#`.
@@ -18,7 +18,7 @@ pub(super) enum Comments {
 }
 
 impl Comments {
-    /// Of a file of that name, or of a language called so.
+    /// Returns the syntax for a file name or a language name.
     pub(super) fn for_name(name: &str) -> Option<Self> {
         let ending = name.rsplit(['.', '/']).next().unwrap_or(name).to_lowercase();
         let ending = match ending.as_str() {
@@ -36,18 +36,18 @@ impl Comments {
     }
 }
 
-/// The text without blanks at the ends of lines, with at most one empty line in a row and single
-/// blanks within a line; JSON on one line without blanks. `None` when nothing changes.
+/// Removes trailing blanks, repeated empty lines and repeated blanks within a line; minifies JSON.
+/// `None` if nothing changes.
 pub(super) fn whitespace(text: &str) -> Option<String> {
     let whole = text.trim();
     let made = match minified(whole) {
         Some(json) => json,
-        None => squeezed(whole),
+        None => squeeze_lines(whole),
     };
     (made != text).then_some(made)
 }
 
-fn squeezed(text: &str) -> String {
+fn squeeze_lines(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut blank = 0;
     for line in text.lines() {
@@ -78,7 +78,7 @@ fn squeezed(text: &str) -> String {
     made
 }
 
-/// A JSON document without the white space between its tokens.
+/// Removes the white space between the tokens of a JSON document.
 fn minified(text: &str) -> Option<String> {
     if !text.starts_with(['{', '[']) {
         return None;
@@ -99,7 +99,7 @@ fn minified(text: &str) -> Option<String> {
     Some(made)
 }
 
-/// Source code without its lines of comments; `None` when it has none.
+/// Removes the comment lines of source code; `None` if it has none.
 pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
     let mut block = false;
     let made: Vec<&str> = text
@@ -113,7 +113,7 @@ pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
             match language {
                 Comments::Hash => !words.starts_with('#') || words.starts_with("#!"),
                 Comments::Slash if words.starts_with("/*") => {
-                    // What follows a comment on its line is code.
+                    // Text after a block comment on its last line is code.
                     let end = words.split_once("*/").map(|(_, rest)| rest.trim());
                     block = end.is_none();
                     end.is_some_and(|rest| !rest.is_empty())
@@ -125,21 +125,21 @@ pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
     (made.len() < text.lines().count()).then(|| made.join("\n"))
 }
 
-/// The same for code of an unknown language: a language whose comments it has.
+/// Removes the comment lines of code whose language is guessed from its comments.
 pub(super) fn comments_of(text: &str) -> Option<String> {
     let has = |mark: &str| text.lines().any(|line| line.trim_start().starts_with(mark));
     let is_c = has("//") || has("/*");
     let ends = |line: &str| line.trim_end().ends_with([';', '{', '}']);
     let language = match is_c {
         true => Comments::Slash,
-        // In languages with braces such a line is no comment.
+        // In languages with braces a line with `#` is not a comment.
         false if has("# ") && !text.lines().any(ends) => Comments::Hash,
         false => return fenced_comments(text),
     };
     comments(text, language)
 }
 
-/// The same for fenced code blocks that name their language.
+/// Removes the comment lines in fenced code blocks that name their language.
 pub(super) fn fenced_comments(text: &str) -> Option<String> {
     let mut made: Vec<String> = Vec::new();
     let mut fence: Option<(Comments, Vec<&str>)> = None;
@@ -169,7 +169,7 @@ pub(super) fn fenced_comments(text: &str) -> Option<String> {
             },
         }
     }
-    // A fence that never ends is no fence.
+    // A fence without an end is not a fence.
     (changed && !open).then(|| made.join("\n"))
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn white_space_goes_and_words_stay() {
+    fn squeezing_removes_needless_white_space_and_keeps_words() {
         for (text, expected) in [
             ("a  b\t c", Some("a b c")),
             ("a\n\n\n\nb  \n", Some("a\n\nb")),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_comments_go_and_code_stays() {
+    fn comment_lines_are_removed_and_code_stays() {
         let rust = "// a\nfn main() { // stays\n    /* b\n     * c */\n    let x = 1; /* d */\n}\n/* e */ let y = 2;";
         let bare = "fn main() { // stays\n    let x = 1; /* d */\n}\n/* e */ let y = 2;";
         assert_eq!(comments(rust, Comments::Slash).as_deref(), Some(bare));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fences_that_name_a_language_lose_comments() {
+    fn comments_are_removed_only_from_fences_with_a_language() {
         let text = "# Title\n```sh\n# a\nls\n```\n```\n# b\n```";
         assert_eq!(
             fenced_comments(text).as_deref(),

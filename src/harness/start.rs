@@ -1,5 +1,5 @@
-//! The text for a session that begins: what its workspace remembers, where the last work stands,
-//! the sessions before that in a line each. It must not choose the last work: service does.
+//! Text for a new session: the memory of its workspace, the state of the last work, and earlier
+//! sessions in one line each. It must not choose the last work: service does.
 
 use std::fmt::Write as _;
 
@@ -18,87 +18,87 @@ use crate::{
     projection::{Facts, MemoryItem},
 };
 
-/// Requests of a person after which a session counts as work although nothing else came of it.
+/// Least number of user requests with which a session without other results counts as work.
 const REQUESTS_OF_WORK: u64 = 3;
-/// Characters of what a session was asked, of what came of it, and of an item of memory.
+/// Most characters of a session's request; `OUTCOME_CHARS` and `ITEM_CHARS` bound the others.
 const ASKED_CHARS: usize = 100;
-/// Characters of a rule of a person, and rules after the task.
+/// Most characters of a user's rule, and most rules after the task.
 const RULE_CHARS: usize = 300;
 const RULES_MAX: usize = 8;
 const OUTCOME_CHARS: usize = 120;
 const ITEM_CHARS: usize = 240;
-/// Parts of the budget for memory and for the lines of other sessions, of so many.
+/// Tenths of the budget for memory and for the lines of other sessions.
 const PARTS: usize = 10;
 const REMEMBERED_PARTS: usize = 3;
 const EARLIER_PARTS: usize = 3;
-/// Calls without a result: their heading, how many are named, their part and their characters.
+/// Calls without a result: their heading, most calls, tenths of the budget, and most characters.
 const BEGUN: &str = "Begun, without a result so far";
 const BEGUN_MAX: usize = 3;
 const BEGUN_PARTS: usize = 1;
 const BEGUN_CHARS: usize = 100;
-/// Tools by which a model gets more than the text.
+/// Hint at the tools by which a model gets more than the text.
 const MORE: &str = "memory_search with words finds what any of them said; get_research_session with a \
                     sessionId reads one.";
 
-/// The parts of the text for a session that begins.
+/// Parts of the text for a new session.
 #[derive(Clone, Debug, Default)]
 pub struct StartText {
-    /// Memory of the workspace, the most important first.
+    /// Memory items of the workspace, the most important first.
     pub remembered: Vec<MemoryItem>,
     /// State of the last work, as a brief.
     pub last: String,
-    /// Calls of it that have no result so far, in a line each: it may have been killed there.
+    /// Calls of the last work without a result, in one line each: it may have been killed there.
     pub begun: Vec<String>,
-    /// The other sessions, the latest first.
+    /// Other sessions, latest first.
     pub earlier: Vec<Earlier>,
-    /// Its workspace.
+    /// Workspace of the new session.
     pub workspace: String,
 }
 
-/// A session in a line.
+/// A session in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
     /// Id of the session.
     pub session: String,
     /// Time of the last work on it.
     pub at: Timestamp,
-    /// Request to it.
+    /// Request that it worked on.
     pub asked: String,
-    /// Outcome of it; empty where the log does not say.
+    /// Outcome of the session; empty if the log contains none.
     pub outcome: String,
-    /// True if something in it was begun and not ended.
+    /// True if a call or the work in it is unfinished.
     pub is_open: bool,
 }
 
 impl StartText {
-    /// Of a workspace of which nothing is known yet.
+    /// Creates empty parts for a workspace.
     #[must_use]
     pub fn new(workspace: &str) -> Self {
         Self { workspace: workspace.to_owned(), ..Self::default() }
     }
 
-    /// Tokens that are left for [the last work](Self::last).
+    /// Returns the tokens that remain for [the last work](Self::last).
     #[must_use]
     pub fn room_for_last(&self, tokens_max: usize, tokenizer: Tokenizer) -> usize {
-        tokens_max.saturating_sub(tokenizer.count(&self.around(tokens_max, tokenizer, "")))
+        tokens_max.saturating_sub(tokenizer.count(&self.text_around(tokens_max, tokenizer, "")))
     }
 
-    /// The text, of about so many tokens at most; empty where there is nothing to tell.
+    /// Writes the text, within about `tokens_max` tokens; empty without content.
     #[must_use]
     pub fn text(&self, tokens_max: usize, tokenizer: Tokenizer) -> String {
         if self.remembered.is_empty() && self.last.is_empty() && self.earlier.is_empty() {
             return String::new();
         }
-        self.around(tokens_max, tokenizer, &self.last)
+        self.text_around(tokens_max, tokenizer, &self.last)
     }
 
-    fn around(&self, tokens_max: usize, tokenizer: Tokenizer, last: &str) -> String {
+    fn text_around(&self, tokens_max: usize, tokenizer: Tokenizer, last: &str) -> String {
         let room = |parts: usize| tokens_max * parts / PARTS;
         let workspace = one_line(&self.workspace, ASKED_CHARS);
         let mut text = format!("# What earlier sessions of {} left\n", quote::item(&workspace));
         text.push_str(&remembered(&self.remembered, room(REMEMBERED_PARTS), tokenizer));
         if !last.is_empty() {
-            // Its first line is a heading of its own.
+            // The first line of the brief is a heading.
             let _ = write!(text, "\n#{}\n", last.trim_end());
         }
         add_list(&mut text, BEGUN, self.begun.iter().cloned(), (room(BEGUN_PARTS), tokenizer));
@@ -137,7 +137,7 @@ fn add_list(
     }
 }
 
-/// A line that names another session, for a reader whose own session has no work.
+/// Writes a line that refers to another session, for a session without work.
 #[must_use]
 pub fn pointer_to(session: &str, at: Timestamp, asked: &str, rules: &[String]) -> String {
     let mut text = format!(
@@ -152,8 +152,8 @@ pub fn pointer_to(session: &str, at: Timestamp, asked: &str, rules: &[String]) -
     text + "get_research_session with that sessionId tells where it stands.\n"
 }
 
-/// Words of a person in a session that may bind another one: its task, and later sentences that
-/// say what must or must not be done, the latest last.
+/// Returns texts of the user that may apply to another session: the task, and later sentences that
+/// require or forbid something, latest last.
 #[must_use]
 pub fn rules(facts: &Facts) -> Vec<String> {
     let instructions = facts.progress.instructions();
@@ -173,8 +173,8 @@ pub fn rules(facts: &Facts) -> Vec<String> {
     task.iter().cloned().chain(later).collect()
 }
 
-/// True if a session did something that the next one continues: a question that was answered is
-/// no work.
+/// Returns true if a session did something that the next one continues; an answered question is not
+/// work.
 #[must_use]
 pub fn has_work(facts: &Facts) -> bool {
     let (work, progress) = (&facts.work, &facts.progress);
@@ -187,12 +187,12 @@ pub fn has_work(facts: &Facts) -> bool {
         || progress.instructions().count() >= REQUESTS_OF_WORK
 }
 
-/// Memory of a workspace, as a list within so many tokens; empty where it keeps nothing.
+/// Writes the memory of a workspace as a list within `room` tokens; empty without items.
 #[must_use]
 pub fn remembered(items: &[MemoryItem], room: usize, tokenizer: Tokenizer) -> String {
     let items = items.iter().map(|item| {
         let name = item.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-        // A skill is read by its name where it is needed.
+        // A skill is read by its name when it is needed.
         let of = match (item.kind, &item.name) {
             (MemoryKind::Procedural, Some(_)) => item.text.lines().next().unwrap_or_default(),
             _ => &*item.text,
@@ -204,7 +204,7 @@ pub fn remembered(items: &[MemoryItem], room: usize, tokenizer: Tokenizer) -> St
     text
 }
 
-/// The latest calls of a session that have no result so far, in a line each.
+/// Returns the latest calls of a session without a result, in one line each.
 #[must_use]
 pub fn begun(facts: &Facts) -> Vec<String> {
     let calls = facts.begun().map(|(tool, input)| one_line(&called(tool, input), BEGUN_CHARS));
@@ -212,12 +212,12 @@ pub fn begun(facts: &Facts) -> Vec<String> {
     calls.split_off(calls.len().saturating_sub(BEGUN_MAX))
 }
 
-/// Outcome of a session, in a line; empty where the log does not say.
+/// Returns the outcome of a session in one line; empty if the log contains none.
 #[must_use]
 pub fn outcome(facts: &Facts) -> String {
     let failing = facts.work.failing().count();
     if failing > 0 {
-        // Which test it is says more than the command that ran it.
+        // The name of a failed test is more informative than its command.
         let last = facts.work.failing().next_back().map(|one| {
             let named = if one.error.is_empty() { &one.line } else { &one.error };
             one_line(named, ASKED_CHARS)

@@ -1,4 +1,4 @@
-//! One step in full, within a budget: its texts from a byte offset on, and the cursor of the rest.
+//! A research step within a byte budget: its texts from a byte offset, and the cursor of the rest.
 //! It must not read the log.
 
 use super::{
@@ -17,15 +17,15 @@ const FRAME_BYTES: usize = 420;
 /// Bytes of JSON of a step's number, confidence, time and position with their names, in an
 /// overview.
 const SMALL_BYTES: usize = 195;
-/// Bytes of a branch's name that are shown.
+/// Most bytes of a branch's name that are shown.
 const BRANCH_BYTES_MAX: usize = 300;
 /// Bytes of JSON around each rejected approach.
 const ITEM_BYTES: usize = 1;
 
-/// Facts about a step that its body does not hold.
+/// Facts about a step that its body does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct StepPlace {
-    /// The position of its event.
+    /// Position of its event.
     pub position: Position,
     /// Time of its recording.
     pub at: Timestamp,
@@ -33,8 +33,8 @@ pub struct StepPlace {
     pub superseded_by: Option<u64>,
 }
 
-/// The step in a form: its texts within `bytes_min`, or where that is 0 its description in a line;
-/// within [`STEP_BYTES`]; or all of it. Of a step that is cut, the reasoning and the rejected
+/// Returns the step in a form: its texts within `bytes_min`, or with 0 its description on one line;
+/// within [`STEP_BYTES`]; or in full. In a shortened step, the reasoning and the rejected
 /// approaches have a share each.
 #[must_use]
 pub(super) fn brief(
@@ -66,7 +66,7 @@ pub(super) fn brief(
     let mut budget = Budget::new(if fits { usize::MAX } else { max / 6 });
     let rejected = body.rejected.iter().take_while(|approach| budget.spend(approach.len()));
     let rejected: Vec<String> = rejected.cloned().collect();
-    // What one part does not need of its share is the other's.
+    // An unused part of one text's share goes to the other.
     let max = max - rejected.iter().map(String::len).sum::<usize>();
     let reasoning_max = max.saturating_sub(body.description.len()).max(max / 4);
     let reasoning = body.reasoning.as_deref().map(|text| cut(text, reasoning_max));
@@ -74,7 +74,7 @@ pub(super) fn brief(
     view(body, place, branch_id, Texts { description, reasoning, rejected }, !fits)
 }
 
-/// Bytes of a step in the longest wire form.
+/// Returns the bytes of a step in the longest wire form.
 pub(super) fn step_bytes(step: &StepOfView) -> usize {
     let text =
         |name: &str, text: Option<&str>| text.map_or(0, |text| name.len() + 4 + json_bytes(text));
@@ -93,8 +93,8 @@ pub(super) fn step_bytes(step: &StepOfView) -> usize {
         + rejected
 }
 
-/// The step from byte `byte_offset` of its texts on (description, reasoning and rejected
-/// approaches, one after the other), and the cursor of the rest when it does not fit.
+/// Returns the step from byte `byte_offset` of its concatenated texts (description, reasoning,
+/// rejected approaches), and the byte offset of the rest if it does not fit.
 #[must_use]
 pub fn page(
     body: &StepBody,
@@ -103,7 +103,7 @@ pub fn page(
     bytes_max: usize,
 ) -> (StepOfView, Option<usize>) {
     let mut budget = Budget::new(bytes_max);
-    let branch_id = branch_of(body, &mut budget);
+    let branch_id = shown_branch(body, &mut budget);
     budget.spend_up_to(FRAME_BYTES);
     let mut window = TextWindow { skip: byte_offset, at: 0, full: false, budget };
     let description = window.show(&body.description).unwrap_or_default();
@@ -114,12 +114,11 @@ pub fn page(
     (view(body, place, branch_id, Texts { description, reasoning, rejected }, truncated), next)
 }
 
-/// A view through which texts, laid end to end, are seen from one byte on until the budget is
-/// spent.
+/// Byte window over concatenated texts, from one byte offset until the budget is spent.
 struct TextWindow {
-    /// Bytes still to leave out.
+    /// Number of bytes still to skip.
     skip: usize,
-    /// Bytes accounted for: left out or shown.
+    /// Number of bytes skipped or shown.
     at: usize,
     /// True if something did not fit.
     full: bool,
@@ -160,7 +159,7 @@ struct Texts {
     rejected: Vec<String>,
 }
 
-fn branch_of(body: &StepBody, budget: &mut Budget) -> Option<String> {
+fn shown_branch(body: &StepBody, budget: &mut Budget) -> Option<String> {
     let name = fit(body.branch_id.as_deref()?, BRANCH_BYTES_MAX).text;
     budget.spend_up_to(json_bytes(&name));
     Some(name)
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_step_put_together_are_the_step() {
+    fn concatenated_pages_of_a_step_equal_the_step() {
         let body = StepBody {
             number: 5,
             description: "find 👨‍👩‍👧 \"it\"\n".repeat(1_000),
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_step_is_whole() {
+    fn a_short_step_is_shown_in_full() {
         let body = StepBody {
             number: 1,
             description: "d".to_owned(),
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_step_keeps_its_beginning_and_its_end_until_all_of_it_is_asked_for() {
+    fn a_shortened_step_keeps_its_beginning_and_end() {
         let body = StepBody {
             number: 1,
             description: format!("begin {} end", "d ".repeat(45_000)),

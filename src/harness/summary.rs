@@ -1,6 +1,6 @@
-//! The state of a session as a text, made from the facts: a recipe over [`select`] whose items are
-//! lines under headings. No model: every word was recorded, the same facts give the same text. It
-//! must not walk the steps: it costs the same at any number.
+//! State of a session as plain text: a recipe over [`select`] whose items are lines under headings.
+//! No model: every word was recorded, equal facts give equal texts. It must not iterate over the
+//! steps: its cost does not depend on their number.
 
 use std::fmt::Write as _;
 
@@ -13,14 +13,14 @@ use super::{
 };
 use crate::{event::text::one_line, projection::Facts};
 
-/// Characters of the latest step's line.
+/// Most characters of the latest step's line.
 const LATEST_CHARS_MAX: usize = 100;
-/// Bytes of a new line, a dash and a space in JSON, and of a heading for each of its lines.
+/// Bytes in JSON of a line end, a dash and a space, and a heading's share per line.
 const LINE_BYTES: usize = 6;
 /// Bytes of the headings.
 const HEADINGS_BYTES: usize = 120;
 
-/// The recipe of a text for a reader without any other context.
+/// Recipe of a text for a reader without other context.
 const TEXT: Recipe<'static> = Recipe::new(
     &[
         row(Class::Summary, 1, 0),
@@ -43,34 +43,34 @@ const TEXT: Recipe<'static> = Recipe::new(
     60,
 );
 
-/// A part of a text: a class under its heading.
+/// Section of a text: classes under a heading.
 pub(super) struct Section {
     pub(super) heading: &'static str,
     pub(super) classes: &'static [Class],
-    /// True if it is a list, or one text behind the heading.
+    /// True for a list; false for one text after the heading.
     pub(super) is_list: bool,
 }
 
 impl Section {
-    /// Lines below the heading.
+    /// Creates a section with lines below the heading.
     pub(super) const fn list(heading: &'static str, classes: &'static [Class]) -> Self {
         Self { heading, classes, is_list: true }
     }
 
-    /// One text after the heading.
+    /// Creates a section with one text after the heading.
     pub(super) const fn words(heading: &'static str, classes: &'static [Class]) -> Self {
         Self { heading, classes, is_list: false }
     }
 }
 
-/// The state of a session for a reader without any other context, within `bytes_max` bytes of JSON.
+/// Writes the state of a session within `bytes_max` bytes of JSON.
 #[must_use]
 pub fn summary(facts: &Facts, bytes_max: usize) -> String {
     summary_in_lines(facts, bytes_max, 0)
 }
 
-/// The same in fewer and longer lines: a line that is shown has `line_chars_min` characters of its
-/// text at least.
+/// Writes the state in fewer and longer lines, each of at least `line_chars_min` characters of its
+/// text.
 #[must_use]
 pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) -> String {
     let head = head(facts, true);
@@ -80,7 +80,7 @@ pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) 
     let latest = facts.research.full().next_back();
     let is_whole = latest.is_some_and(|(step, body, _)| *step.line == *body.description.trim());
     if let Some(last) = facts.research.steps().len().checked_sub(1).filter(|_| is_whole) {
-        // The first line contains it.
+        // The first line contains the whole step.
         known.without_findings_of(&[last]);
     }
     let items = std::mem::take(&mut known.items);
@@ -100,16 +100,16 @@ pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) 
         Section::list("Tried", &[Class::Tried]),
         Section::words("The agent said last", &[Class::Answer]),
     ];
-    let head = worded(&known, &chosen, &lead) + &head;
+    let head = format_sections(&known, &chosen, &lead) + &head;
     fit(&sections(&known, &chosen, &head, &parts), bytes_max).text
 }
 
-/// A number of things, in words.
+/// Formats a number with its noun.
 pub(super) fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// Progress of a session, in a line; with its latest step where a reader sees no other.
+/// Returns the progress of a session on one line, optionally with its latest step.
 pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
     let research = &facts.research;
     let steps = research.steps();
@@ -135,7 +135,7 @@ pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
     text
 }
 
-/// The caller's own summary, the first line, and each part that has something chosen.
+/// Writes the caller's summary, the first line, and each section with chosen items.
 pub(super) fn sections(
     known: &Gathered<'_>,
     chosen: &Selection,
@@ -149,7 +149,7 @@ pub(super) fn sections(
         let _ = writeln!(text, "Caller's summary{step}: {}", quote::hanging(&said.text));
     }
     text.push_str(head);
-    let parts = worded(known, chosen, parts);
+    let parts = format_sections(known, chosen, parts);
     if !parts.is_empty() {
         text.push('\n');
         text.push_str(parts.trim_end());
@@ -157,8 +157,8 @@ pub(super) fn sections(
     text
 }
 
-/// The parts with chosen items, each below or after its heading.
-fn worded(known: &Gathered<'_>, chosen: &Selection, parts: &[Section]) -> String {
+/// Writes the sections with chosen items, each below or after its heading.
+fn format_sections(known: &Gathered<'_>, chosen: &Selection, parts: &[Section]) -> String {
     let mut text = String::new();
     for part in parts {
         let of_class = |class: &Class| known.lines(chosen, *class);
@@ -177,7 +177,7 @@ fn worded(known: &Gathered<'_>, chosen: &Selection, parts: &[Section]) -> String
     text
 }
 
-/// Costs of items as lines of a text.
+/// Prices of items as lines of a text.
 struct LineBytes<'k, 'f> {
     known: &'k Gathered<'f>,
 }

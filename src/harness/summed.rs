@@ -1,15 +1,14 @@
-//! The summary that an agent's program has a model write before it makes the context smaller: an
-//! analysis, then numbered sections (the form of Claude Code, 2.1). The analysis is left out, and
-//! of a summary that is too long first the sections that a reader can do without. Any other text
-//! stays as it is.
+//! Parser of the summary that a model writes before an agent's program compacts the context: an
+//! analysis, then numbered sections (the format of Claude Code, 2.1). It removes the analysis, and
+//! from a summary that is too long the least needed sections. It must not change any other text.
 
-/// The lines before the analysis and before the sections.
+/// Lines before the analysis and before the sections.
 const ANALYSIS: &str = "\nAnalysis:\n";
 const BEGIN: &str = "\nSummary:\n";
-/// Beginnings of the titles of sections that are left out first: what is in files, or over.
+/// Title prefixes of the sections that are removed first: their content is in files, or obsolete.
 const SPARED: [&str; 4] = ["Files and Code", "Key Technical Concepts", "Errors and", "Problem Sol"];
 
-/// The sections of a summary, without those that can be spared as long as it is larger than
+/// Returns the sections of a summary; dispensable ones are removed while it is larger than
 /// `bytes_max`.
 #[must_use]
 pub(super) fn sections(text: &str, bytes_max: usize) -> String {
@@ -37,7 +36,7 @@ pub(super) fn sections(text: &str, bytes_max: usize) -> String {
     sections.concat()
 }
 
-/// The title of a section that a text begins with: `6. All user messages:`.
+/// Returns the title with which a section begins: `6. All user messages:`.
 fn title(text: &str) -> Option<&str> {
     let (number, rest) = text.split_once(". ")?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_summary_loses_its_analysis_and_what_can_be_read_elsewhere() {
+    fn a_long_summary_loses_its_analysis_and_dispensable_sections() {
         let code = "fn a() {}\n".repeat(30);
         let text = format!(
             "This session continues.\n\nAnalysis:\n1. **Start**: we began.\n\nSummary:\n\

@@ -1,11 +1,11 @@
-//! Times as a reader sees them. It must not know a zone: they are those of UTC.
+//! Times formatted for a reader. It must not know a time zone: all times are UTC.
 
 use crate::event::Timestamp;
 
-/// Characters of a time that are shown: to the minute.
+/// Number of characters of a time up to the minute.
 const TIME_CHARS: usize = 16;
 
-/// A time, to the minute.
+/// Formats a time, to the minute.
 #[must_use]
 pub fn minute(at: Timestamp) -> String {
     let at: String = at.to_string().chars().take(TIME_CHARS).collect();

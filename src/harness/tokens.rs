@@ -1,20 +1,20 @@
-//! Token counts of texts, by the tokenizer of a model's family. A tokenizer is loaded at its first
-//! use. It must not depend on messages: what surrounds a text is priced by the window.
+//! Token counts by the tokenizer of a model family, which is loaded on first use. It must not
+//! depend on messages: the window prices what surrounds a text.
 
 use crate::event::pace;
 
-/// Bytes of a text that are counted at once, and within a step.
+/// Bytes of a text that are counted at once; `BYTES_OF_A_STEP` of them count as a step of work.
 const PART_BYTES: usize = 16 << 10;
 const BYTES_OF_A_STEP: usize = 32;
-/// Tokens that a cut within a word may cost.
+/// Most tokens that a cut within a word may add.
 const CUT_TOKENS: usize = 2;
 
-/// Counts the tokens of a text, and never too few.
+/// Counts the tokens of a text, never too few.
 pub trait Counter {
-    /// Tokens of the text.
+    /// Returns the number of tokens of the text.
     fn count(&self, text: &str) -> usize;
 
-    /// The longest beginning of the text that was found to cost at most `tokens_max`.
+    /// Returns a prefix of the text, as long as found, that costs at most `tokens_max`.
     fn beginning<'a>(&self, text: &'a str, tokens_max: usize) -> &'a str {
         // A token rarely covers more text than this; text beyond the limit is not counted.
         let mut text =
@@ -41,17 +41,17 @@ pub trait Counter {
 /// A tokenizer, or an upper bound for one that is not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokenizer {
-    /// Of the models of OpenAI, since 2024.
+    /// Tokenizer of OpenAI's models since 2024.
     O200k,
-    /// For models without a public tokenizer: what `o200k_base` counts, and a third more.
+    /// Bound for models without a public tokenizer: four thirds of `o200k_base`'s count.
     Claude,
 }
 
 impl Tokenizer {
-    /// Every one.
+    /// All tokenizers.
     pub const ALL: [Self; 2] = [Self::O200k, Self::Claude];
 
-    /// Its name.
+    /// Returns the name of the tokenizer.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Tokenizer {
         }
     }
 
-    /// The one of that name.
+    /// Returns the tokenizer with that name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == name)
@@ -87,8 +87,8 @@ impl Counter for Tokenizer {
     }
 }
 
-/// The part of a text that is counted at once, the rest, and what the cut may cost beside. A blank
-/// between two words begins a token; where there is none, tokens at the cut may be counted too few.
+/// Splits off the part of a text that is counted at once; returns it, the rest, and the most tokens
+/// by which the cut may falsify the count. A cut at a blank between two words adds none.
 fn part(text: &str) -> (&str, &str, usize) {
     if text.len() <= PART_BYTES {
         return (text, "", 0);

@@ -1,6 +1,6 @@
-//! Transforms of a conversation on its way into a window: each is a pure function from units to
-//! units, applied in the order given. The log is never changed: a text that is left out or
-//! shortened names the position of the original. It must not choose what fits: the window does.
+//! Transforms of a conversation before it enters a window: pure functions from units to units,
+//! applied in the given order. The log is unchanged: a shortened text contains the position of the
+//! original. It must not choose what fits: the window does.
 
 use std::collections::HashSet;
 
@@ -12,67 +12,67 @@ use super::{
 };
 use crate::event::{Position, json};
 
-/// Fewest exchanges whose outputs stay whole, and tokens of an older one's.
+/// Default number of the latest exchanges that stay complete, and default tokens of older outputs.
 const KEEP: usize = 3;
 const TOKENS: usize = 100;
-/// Tokens of a shortened text's note.
+/// Tokens reserved for the note in a shortened text.
 const NOTE_TOKENS: usize = 40;
-/// Part of the budget that a window may leave free so that it begins where the one before began.
+/// Default and maximum percentage of the budget that may stay free for a stable beginning.
 const SLACK_PERCENT: usize = 25;
 const SLACK_PERCENT_MAX: usize = 75;
 
-/// A transform.
+/// A transform of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transform {
-    /// Makes texts shorter.
+    /// Shortens texts.
     Compress(Compress),
     /// Leaves units out.
     Filter(Filter),
-    /// Constant texts come first, and the window keeps the previous beginning as long as it can, so
-    /// that a prompt cache is hit.
+    /// Moves constant texts to the front and keeps the previous beginning as long as possible, for
+    /// a prompt cache.
     Reorder {
-        /// Percent of the budget that may stay free for it.
+        /// Percentage of the budget that may stay free for it.
         slack: usize,
     },
-    /// Adds the position of each message, and what is not shown.
+    /// Adds the position of each message, and a note on what is not shown.
     Annotate {
-        /// True to add the time, too.
+        /// True to add the time as well.
         times: bool,
     },
 }
 
-/// Ways to make texts shorter.
+/// Ways of shortening texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compress {
-    /// Meaningless white space.
+    /// True to remove needless white space.
     pub whitespace: bool,
-    /// Lines of comments in code, in results of tools or in fenced blocks.
+    /// True to remove comment lines of code, in tool results or fenced blocks.
     pub comments: bool,
-    /// Outputs of tools but the latest ones, to this many tokens.
+    /// Most tokens of older tool results; `None` leaves them.
     pub elide: Option<usize>,
-    /// Exchanges that stay whole at least.
+    /// Least number of the latest exchanges that stay complete.
     pub keep: usize,
 }
 
 /// Units that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Types that stay; empty for all.
+    /// Types that are kept; empty for all.
     pub types: Vec<String>,
-    /// Types that go.
+    /// Types that are dropped.
     pub drop: Vec<String>,
     /// True to drop a repeated call with the same result.
     pub duplicates: bool,
 }
 
-/// Error of a text that names no transform.
+/// Error for a text that is not a transform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no transform: write compress[:whitespace,comments,elide,keep=N,tokens=N], \
      filter[:types=A|B,drop=A|B,duplicates], reorder[:slack=PERCENT] or annotate[:times]"
 )]
 pub struct TransformError {
-    /// The given text.
+    /// Text that was given.
     pub text: String,
 }
 
@@ -111,7 +111,7 @@ impl Transform {
         parsed.ok_or_else(|| TransformError { text: text.chars().take(200).collect() })
     }
 
-    /// True if it leaves events of a type out.
+    /// Returns true if it drops events of a type.
     #[must_use]
     pub fn leaves_out(&self, kind: &str) -> bool {
         let Self::Filter(filter) = self else { return false };
@@ -119,7 +119,7 @@ impl Transform {
         !filter.types.is_empty() && !is(&filter.types) || is(&filter.drop)
     }
 
-    /// The units afterwards.
+    /// Applies the transform to units.
     #[must_use]
     pub fn apply(&self, units: Vec<Unit>, counter: &dyn Counter) -> Vec<Unit> {
         match self {
@@ -197,7 +197,7 @@ impl Compress {
     }
 }
 
-/// The language of a file that a call names, where its output is likely that file.
+/// Returns the language of the file that a call names, since its output is likely that file.
 fn language_of(one: &SaidEvent) -> Option<Comments> {
     let Speech::Call(call) = &one.speech else { return None };
     let input: serde_json::Value = serde_json::from_str(json::tree(&call.input)?).ok()?;
@@ -207,8 +207,8 @@ fn language_of(one: &SaidEvent) -> Option<Comments> {
     Comments::for_name(path?)
 }
 
-/// From where on exchanges stay whole: at least the last `keep`, at most twice as many. The place
-/// moves seldom, so that what a model has cached stays true.
+/// Returns the position from which exchanges stay complete: at least the last `keep`, at most twice
+/// as many. It moves rarely, so that a model's prompt cache stays valid.
 fn whole_from(units: &[Unit], keep: usize) -> Position {
     let exchanges: Vec<Position> =
         units.iter().filter(|unit| unit.is_exchange()).map(Unit::position).collect();
@@ -221,22 +221,22 @@ fn whole_from(units: &[Unit], keep: usize) -> Position {
     }
 }
 
-/// The position in `from..=to` that is divisible by the highest power of two: as the range
-/// advances, it stays the same until the range has left it.
+/// Returns the position in `from..=to` that is divisible by the highest power of two: it stays the
+/// same while the range advances, until the range has passed it.
 pub(super) fn aligned(from: Position, to: Position) -> Position {
     let multiple = |power: u32| (to.0 >> power) << power;
     let highest = (0..u64::BITS).rev().map(multiple).find(|multiple| *multiple >= from.0);
     Position(highest.unwrap_or(to.0))
 }
 
-/// Cuts each text to a number of tokens, including the note with the position of the rest. A number
+/// Cuts each text to a number of tokens, including the note with the original's position. A number
 /// too small for the note is raised to its cost.
 pub(super) fn shorten(one: &mut SaidEvent, tokens: usize, counter: &dyn Counter) {
     let position = one.position;
     let mut cut = false;
     for block in one.blocks_mut().into_iter().flatten() {
         let ContentBlock::Text(text) = block else { continue };
-        // A token is at least one byte.
+        // A token has at least one byte.
         if text.len() <= tokens || counter.beginning(text, tokens).len() == text.len() {
             continue;
         }
@@ -256,7 +256,9 @@ impl Filter {
             .into_iter()
             .rev()
             .filter(|unit| self.admits(unit))
-            .filter(|unit| !self.duplicates || !unit.is_exchange() || seen.insert(essence(unit)))
+            .filter(|unit| {
+                !self.duplicates || !unit.is_exchange() || seen.insert(comparison_text(unit))
+            })
             .collect();
         kept.reverse();
         kept
@@ -270,7 +272,7 @@ impl Filter {
     }
 }
 
-/// True if a type is the one named, or of the domain when the name ends in `*`.
+/// Returns true if a type is the named one, or begins with a name that ends in `*`.
 fn matches(name: &str, kind: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => kind.starts_with(beginning),
@@ -278,8 +280,8 @@ fn matches(name: &str, kind: &str) -> bool {
     }
 }
 
-/// The part that is equal in two equal exchanges.
-fn essence(unit: &Unit) -> String {
+/// Returns a text that is equal for two equal exchanges.
+fn comparison_text(unit: &Unit) -> String {
     let parts = unit.said.iter().map(|one| match &one.speech {
         Speech::Call(call) => format!("{:?} {:?}", call.name, call.input),
         _ => format!("{:?}", one.blocks()),
@@ -316,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_aligned_place_stays_while_its_range_moves_over_it() {
+    fn an_aligned_position_is_stable_while_the_range_advances() {
         let at = |from, to| aligned(Position(from), Position(to)).0;
         assert_eq!((at(0, 9), at(5, 9), at(9, 9), at(13, 15), at(7, 70)), (0, 8, 9, 14, 64));
         let places: Vec<u64> = (0..1_000).map(|from| at(from, from + 32)).collect();

@@ -1,56 +1,56 @@
-//! Parts of a conversation that are kept or left out whole: one message, or calls with all of their
-//! results, each result beside its call wherever it was recorded. A call without a result gets a
-//! placeholder result here. It must not choose: the window does.
+//! Units of a conversation, kept or left out together: one message, or calls with all of their
+//! results, regardless of where these were recorded. A call without a result gets a placeholder. It
+//! must not choose: the window does.
 
 use std::collections::HashSet;
 
 use super::said::{ContentBlock, SaidEvent, Speech, ToolResult, orphan};
 use crate::{event::Position, traces::answered_call};
 
-/// The result of a call that has none.
+/// Placeholder result of a call without one.
 const UNANSWERED: &str = "(no result was recorded)";
 
-/// Something that is kept or left out whole.
+/// A unit of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// One message; or calls, and then their results in the calls' order.
+    /// One message; or calls followed by their results in the calls' order.
     pub said: Vec<SaidEvent>,
 }
 
 impl Unit {
-    /// Position of its beginning.
+    /// Returns the position of its first message.
     #[must_use]
     pub fn position(&self) -> Position {
         self.said.first().map_or(Position::ZERO, |one| one.position)
     }
 
-    /// True if it holds calls and results.
+    /// Returns true if it contains calls and results.
     #[must_use]
     pub fn is_exchange(&self) -> bool {
         matches!(self.said.first(), Some(SaidEvent { speech: Speech::Call(_), .. }))
     }
 
-    /// True if it holds instructions to the model.
+    /// Returns true if it contains instructions to the model.
     #[must_use]
     pub fn is_system(&self) -> bool {
         matches!(self.said.first(), Some(SaidEvent { speech: Speech::System(_), .. }))
     }
 
-    /// True if it is a person's message.
+    /// Returns true if it is a user message.
     #[must_use]
     pub fn is_user(&self) -> bool {
         matches!(self.said.first(), Some(SaidEvent { speech: Speech::User(_), .. }))
     }
 
-    /// True if another call made now belongs to it.
+    /// Returns true if it has only calls, so that another call can join it.
     fn is_open(&self) -> bool {
         self.said.iter().all(|one| matches!(one.speech, Speech::Call(_)))
     }
 }
 
-/// A call without a result so far.
+/// A call whose result has not been found.
 struct Waiting {
-    /// Id by which its result names it.
+    /// Id by which its result refers to it.
     called: String,
     name: String,
     /// Id in the window.
@@ -58,8 +58,8 @@ struct Waiting {
     unit: usize,
 }
 
-/// Groups messages into units. A call gets another id where its own is not accepted by every model:
-/// letters, digits, `_` and `-`, at most `id_chars_max`, and unique.
+/// Groups messages into units. A call's id is replaced unless every model accepts it: letters,
+/// digits, `_` and `-`, at most `id_chars_max`, and unique.
 #[must_use]
 pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usize) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
@@ -83,7 +83,7 @@ pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usi
                 }
                 waiting.push(Waiting { called, name, id, unit: units.len() - 1 });
             }
-            Speech::Result(result) => match answered(&mut waiting, result) {
+            Speech::Result(result) => match take_answered(&mut waiting, result) {
                 Some(call) => {
                     result.call_id = call.id;
                     if let Some(unit) = units.get_mut(call.unit) {
@@ -101,15 +101,15 @@ pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usi
     }
     for call in waiting {
         if let Some(unit) = units.get_mut(call.unit) {
-            unit.answer(&call.id);
+            unit.add_placeholder(&call.id);
         }
     }
-    units.iter_mut().for_each(Unit::order);
+    units.iter_mut().for_each(Unit::sort_results);
     units
 }
 
-/// The call that a result answers, of those that have no result yet.
-fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> {
+/// Removes and returns the open call to which a result belongs.
+fn take_answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> {
     let open = waiting.iter().map(|call| (&*call.called, &*call.name));
     let at = answered_call(open, Some(&result.call_id), result.name.as_deref());
     at.map(|at| waiting.remove(at))
@@ -117,7 +117,7 @@ fn answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> 
 
 impl Unit {
     /// Adds a placeholder result.
-    fn answer(&mut self, id: &str) {
+    fn add_placeholder(&mut self, id: &str) {
         let of = |one: &&SaidEvent| matches!(&one.speech, Speech::Call(call) if call.id == id);
         let Some(call) = self.said.iter().find(of) else { return };
         let result = ToolResult {
@@ -129,8 +129,8 @@ impl Unit {
         self.said.push(SaidEvent::made(call, Speech::Result(result)));
     }
 
-    /// Results in the order of their calls.
-    fn order(&mut self) {
+    /// Sorts the results by the order of their calls.
+    fn sort_results(&mut self) {
         let calls: Vec<String> = self.said.iter().filter_map(call_id).collect();
         let place = |one: &SaidEvent| match &one.speech {
             Speech::Result(result) => {

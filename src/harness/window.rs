@@ -1,7 +1,7 @@
-//! The window: the part of a session that a model sees. Units are kept whole, the task first and
-//! then the newest, as far as a budget of tokens goes; what does not fit is left out or shortened,
-//! and named. It must not exceed its budget, nor return messages that a model's API refuses,
-//! whatever was recorded.
+//! The window: the part of a session that a model sees. Units stay whole; the task is kept first,
+//! then the newest units within a token budget. Anything else is left out or shortened, and
+//! reported. It must not exceed its budget, nor return messages that a model's API rejects,
+//! regardless of what was recorded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,95 +22,95 @@ use crate::{
     projection::{Withdrawn, body},
 };
 
-/// The least a window is built for.
+/// Smallest token budget of a window.
 pub const WINDOW_TOKENS_MIN: usize = 64;
 
-/// Tokens around a conversation, and of the first line when its beginning is left out.
+/// Tokens around a conversation, including the first line if its beginning is left out.
 const FRAME_TOKENS: usize = 24;
-/// Tokens of the line that names what is not shown.
+/// Tokens of the note on what is not shown.
 const GAP_TOKENS: usize = 48;
-/// Tokens around a message, a block, a call and a result, at most.
+/// Most tokens around a message, a block, a call and a result.
 const MESSAGE_TOKENS: usize = 6;
 const BLOCK_TOKENS: usize = 2;
 const CALL_TOKENS: usize = 12;
 const RESULT_TOKENS: usize = 12;
-/// Most tokens of a picture of the size that models accept.
+/// Most tokens of an image of the size that models accept.
 const IMAGE_TOKENS: usize = 1_600;
 /// Tokens of an event's reserved members, except its id and type.
 const EVENT_TOKENS: usize = 100;
-/// The member that holds what an event was imported from.
+/// Member that contains the client's original of an imported event.
 const RAW: &[u8] = b"\"raw\"";
-/// Bytes of a call's arguments that are never left out.
+/// Most bytes of a call's arguments that are never left out.
 const INPUT_BYTES_MAX: usize = 80;
-/// Bytes of a body that are read within a step.
+/// Bytes of a body that count as one step of work.
 const BYTES_OF_A_STEP: usize = 256;
-/// Units among which the task is searched.
+/// Number of units in which the task is searched.
 const HEAD_UNITS_MAX: usize = 8;
-/// Part of the room that the beginning of the conversation has, with the task: one in so many.
+/// Divisor of the budget for the conversation's beginning, including the task.
 const HEAD_PART: usize = 5;
-/// Part of the room that a result has at most that is not the last: one in so many.
+/// Divisor of the budget for the most tokens of a result other than the last.
 const RESULT_PART: usize = 10;
-/// Tokens from which on a unit that is too large is shown in part.
+/// Least tokens with which a unit that is too large is shown in part.
 const PART_TOKENS_MIN: usize = 48;
 
 /// Parameters of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
-    /// The budget.
+    /// Token budget of the window.
     pub tokens_max: usize,
-    /// The tokenizer that counts.
+    /// Tokenizer that counts.
     pub tokenizer: Tokenizer,
-    /// The transforms, in order.
+    /// Transforms in the order of application.
     pub transforms: Vec<Transform>,
-    /// The shape of the messages.
+    /// Format of the messages.
     pub shape: Shape,
-    /// The first position that is read.
+    /// First position that is read.
     pub from: Position,
-    /// Message of passages from the rest of the log: part of its budget.
+    /// Message with passages from the rest of the log; its cost counts against the budget.
     pub recalled: Option<Recalled>,
-    /// Events that are no part of the conversation any more.
+    /// Events that were removed from the conversation.
     pub withdrawn: Withdrawn,
 }
 
-/// A message that is made of passages of the log.
+/// A message with passages of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recalled {
-    /// The message.
+    /// Text of the message.
     pub text: String,
-    /// Its cost at most.
+    /// Most tokens that it costs.
     pub tokens: usize,
 }
 
 /// Content of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowContent {
-    /// Events, in the order of their positions.
+    /// Events in the order of their positions.
     Events(Vec<Event>),
     /// A conversation.
     Messages(Messages),
 }
 
-/// A window.
+/// A window of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The content.
+    /// Events or messages that it shows.
     pub shown: WindowContent,
-    /// Cost of that at most.
+    /// Most tokens that the content costs.
     pub tokens: usize,
-    /// The budget.
+    /// Token budget of the window.
     pub tokens_max: usize,
-    /// Every position before the point that it does not show, and why.
+    /// Ranges before the point that it does not show, with the reason for each.
     pub dropped: Vec<(Range, Reason)>,
-    /// Positions of which only a part is shown.
+    /// Positions that are shown in part.
     pub shortened: Vec<Position>,
-    /// True if nothing was left out or shortened for the budget.
+    /// True if nothing was left out or shortened because of the budget.
     pub whole: bool,
-    /// Of a conversation of which nothing is shown: its events, how many of which type.
+    /// Number of events by type, in a conversation of which nothing is shown.
     pub unread: BTreeMap<String, u64>,
 }
 
-/// The window over events of `[from, at)` in ascending order. Positions between them that are not
-/// among them count as left out for the budget.
+/// Builds the window over events of `[from, at)`, which ascend. Positions that `events` lacks count
+/// as left out because of the budget.
 #[must_use]
 pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     let prices = Prices::new(events, plan);
@@ -120,7 +120,7 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     });
     let spoken = spoken.filter(|one| !plan.withdrawn.has(one.position));
     let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
-    // What a model was given once is not given to it again.
+    // A model does not receive recalled text a second time.
     let spoken = spoken.filter(|one| one.kind.as_str() != kinds::CONTEXT_INJECTED);
     let mut all = units(spoken, id_chars_max(plan.shape));
     let mut reasons: HashMap<Position, Reason> =
@@ -128,7 +128,7 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     for transform in &plan.transforms {
         all = transform.apply(all, &plan.tokenizer);
     }
-    all.retain_mut(|unit| plan.shape == Shape::Events || still_speaks(unit));
+    all.retain_mut(|unit| plan.shape == Shape::Events || keep_spoken(unit));
     for position in positions(&all) {
         reasons.insert(position, Reason::Budget);
     }
@@ -142,11 +142,11 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     });
     let frame = frame + plan.recalled.as_ref().map_or(0, |recalled| recalled.tokens);
     let room = plan.tokens_max.saturating_sub(frame);
-    let mut chosen = choose(all, &prices, room, slack.unwrap_or(0));
+    let mut chosen = choose_units(all, &prices, room, slack.unwrap_or(0));
     drop_covered(&mut chosen.units, &prices, &mut chosen.tokens);
     let kept: BTreeSet<Position> = positions(&chosen.units).collect();
     let mut dropped = dropped(events, plan.from..at, &kept, &reasons);
-    // What was not read may have been withdrawn, too.
+    // Positions that were not read may be withdrawn as well.
     let is_gone =
         |range: &Range| plan.withdrawn.end_of(range.from).is_some_and(|end| end >= range.to);
     for (_, reason) in dropped.iter_mut().filter(|(range, _)| is_gone(range)) {
@@ -159,10 +159,10 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     let shortened: BTreeSet<Position> =
         chosen_items.filter(|one| one.cut).map(|one| one.position).collect();
     if annotates && plan.shape != Shape::Events {
-        note_gap(&mut chosen.units, &dropped);
+        insert_gap_note(&mut chosen.units, &dropped);
     }
     if let Some(recalled) = plan.recalled.as_ref().filter(|_| plan.shape != Shape::Events) {
-        recall(&mut chosen.units, recalled);
+        insert_recalled(&mut chosen.units, recalled);
     }
     let mut unread = BTreeMap::new();
     if chosen.units.is_empty() && plan.shape != Shape::Events {
@@ -184,7 +184,7 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     }
 }
 
-/// Characters of a call's id that every server of the API accepts.
+/// Returns the most characters of a call's id that every server of the API accepts.
 fn id_chars_max(shape: Shape) -> usize {
     match shape {
         Shape::Events | Shape::Anthropic => 64,
@@ -196,9 +196,9 @@ fn positions(units: &[Unit]) -> impl Iterator<Item = Position> {
     units.iter().flat_map(|unit| &unit.said).map(|one| one.position)
 }
 
-/// Drops blocks without text; returns whether anything is left. A result without output gets a
-/// placeholder.
-fn still_speaks(unit: &mut Unit) -> bool {
+/// Removes blocks without text; returns true if the unit still has a message. A result without
+/// output gets a placeholder.
+fn keep_spoken(unit: &mut Unit) -> bool {
     for one in &mut unit.said {
         let is_result = matches!(one.speech, Speech::Result(_));
         if let Some(blocks) = one.blocks_mut() {
@@ -213,10 +213,10 @@ fn still_speaks(unit: &mut Unit) -> bool {
     unit.said.iter().any(SaidEvent::is_message)
 }
 
-/// Costs of messages and events.
+/// Prices of messages and events.
 struct Prices<'a> {
     tokenizer: Tokenizer,
-    /// The events, when the window shows events.
+    /// All events, if the window shows events.
     events: Option<&'a [Event]>,
 }
 
@@ -264,21 +264,21 @@ impl<'a> Prices<'a> {
     }
 }
 
-/// Cost of a text as a message of its own.
+/// Returns the cost of a text as a separate message.
 pub(super) fn message_tokens(text: &str, counter: &dyn Counter) -> usize {
     MESSAGE_TOKENS + BLOCK_TOKENS + counter.count(text)
 }
 
-/// Units that fit.
+/// Units that fit into the window.
 struct Chosen {
     units: Vec<Unit>,
     tokens: usize,
     whole: bool,
 }
 
-/// The task, what follows it within a fifth of the room, and the newest units within `room` tokens;
-/// with `slack`, up to so many percent of it are left free for a beginning that moves seldom.
-fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) -> Chosen {
+/// Chooses the task, the units after it within a fifth of the budget, and the newest units within
+/// `room` tokens; up to `slack` percent of it stay free for a beginning that moves rarely.
+fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) -> Chosen {
     let costs: Vec<usize> = all.iter().map(|unit| prices.unit(unit)).collect();
     let total: usize = costs.iter().sum();
     if total <= room {
@@ -286,7 +286,7 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
     }
     let mut costs = costs;
     if prices.events.is_none() && slack == 0 {
-        // One result must not take the room of many messages.
+        // One result must not use the budget of many messages.
         let each = (room / RESULT_PART).max(PART_TOKENS_MIN);
         let last = all.len().saturating_sub(1);
         for (unit, cost) in all.iter_mut().zip(&mut costs).take(last) {
@@ -322,7 +322,7 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
     let rest = after;
     let rest_costs = rest_costs.get(begun..).unwrap_or_default();
     let room = room.saturating_sub(chosen.tokens);
-    let (start, spent) = newest(&rest, rest_costs, room, slack);
+    let (start, spent) = newest_fitting(&rest, rest_costs, room, slack);
     let mut rest = rest.into_iter().skip(start.saturating_sub(1));
     if start > 0
         && let Some(unit) = rest.next()
@@ -340,12 +340,12 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
 }
 
 impl Chosen {
-    /// Takes a unit, or the part that fits.
+    /// Adds a unit, or the part of it that fits.
     fn take(&mut self, unit: Unit, cost: usize, room: usize, prices: &Prices<'_>) {
         let left = room.saturating_sub(self.tokens);
         let (unit, cost) = match cost <= left {
             true => (Some(unit), cost),
-            false => match shrunk(unit, left, prices) {
+            false => match shrink(unit, left, prices) {
                 Some((unit, cost)) => (Some(unit), cost),
                 None => (None, 0),
             },
@@ -355,8 +355,8 @@ impl Chosen {
     }
 }
 
-/// Start and cost of the newest units that fit.
-fn newest(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize, usize) {
+/// Returns the start and cost of the newest units that fit.
+fn newest_fitting(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize, usize) {
     let fits = |room: usize| {
         let mut budget = Budget::new(room);
         let fitting = costs.iter().rev().take_while(|cost| budget.spend(**cost)).count();
@@ -374,8 +374,8 @@ fn newest(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize,
     (start, costs.iter().skip(start).sum())
 }
 
-/// The unit within `room` tokens, its long texts cut; `None` when that is impossible.
-fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usize)> {
+/// Shortens the texts of a unit to fit `room` tokens; `None` if that is impossible.
+fn shrink(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usize)> {
     let mut bare = unit.clone();
     for one in &mut bare.said {
         one.rewrite(|_| Some(String::new()));
@@ -387,14 +387,14 @@ fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usi
     }
     let room_for_texts = room.checked_sub(prices.unit(&bare))?;
     let texts = unit.said.iter().flat_map(SaidEvent::blocks).filter_map(|block| match block {
-        // A text that is larger than all there is costs no more to count than that.
+        // Counting stops at the limit for a text that is larger.
         ContentBlock::Text(text) => {
             let seen = prices.tokenizer.beginning(text, room_for_texts);
             Some(if seen.len() < text.len() { usize::MAX } else { prices.tokenizer.count(text) })
         }
         ContentBlock::Image(_) => None,
     });
-    let each = share(texts.collect(), room_for_texts);
+    let each = equal_limit(texts.collect(), room_for_texts);
     for one in &mut unit.said {
         shorten(one, each, &prices.tokenizer);
     }
@@ -402,8 +402,8 @@ fn shrunk(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usi
     (cost <= room).then_some((unit, cost))
 }
 
-/// The most that each may have so that all together fit `room`, and none gets more than it needs.
-fn share(mut needs: Vec<usize>, room: usize) -> usize {
+/// Returns the largest equal limit with which all needs together fit `room`.
+fn equal_limit(mut needs: Vec<usize>, room: usize) -> usize {
     needs.sort_unstable();
     let (mut left, mut count) = (room, needs.len());
     for need in needs {
@@ -427,7 +427,7 @@ fn leave_input_out(one: &mut SaidEvent) {
     }
 }
 
-/// Leaves out the summary of events that are all shown.
+/// Removes a client's summary of events that are all shown.
 fn drop_covered(units: &mut Vec<Unit>, prices: &Prices<'_>, tokens: &mut usize) {
     if prices.events.is_some() {
         return;
@@ -446,7 +446,7 @@ fn drop_covered(units: &mut Vec<Unit>, prices: &Prices<'_>, tokens: &mut usize) 
     });
 }
 
-/// Every position of a range that is not kept.
+/// Returns the positions of a range that are not kept, with their reasons.
 fn dropped(
     events: &[Event],
     all_of: std::ops::Range<Position>,
@@ -473,8 +473,8 @@ fn dropped(
     all
 }
 
-/// Adds a line between the task and the rest about what is not shown.
-fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
+/// Adds a note between the task and the rest on what is not shown.
+fn insert_gap_note(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
     let budget = dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
     let gap = budget.max_by_key(|(range, _)| range.len()).map(|(range, _)| *range);
     let Some((gap, first)) = gap.zip(units.first().and_then(|unit| unit.said.first()).cloned())
@@ -490,9 +490,9 @@ fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
     units.insert(place, Unit { said: vec![said] });
 }
 
-/// Puts what is recalled before the latest message of the user, behind the first one: the beginning
-/// stays as it was, for a cache of prompts.
-fn recall(units: &mut Vec<Unit>, recalled: &Recalled) {
+/// Inserts the recalled message before the latest user message but after the first: the beginning
+/// stays unchanged for a prompt cache.
+fn insert_recalled(units: &mut Vec<Unit>, recalled: &Recalled) {
     let of_user = |unit: &Unit| {
         let first = unit.said.first();
         unit.is_user()
@@ -519,7 +519,7 @@ fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
     by_position.into_values().collect()
 }
 
-/// The event's body, with the changed texts.
+/// Returns the event's body with the changed texts, without `raw`.
 fn body_of(one: &SaidEvent, event: &Event) -> Bytes {
     pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
     let has_raw = event.body.windows(RAW.len()).any(|part| part == RAW);
@@ -528,7 +528,7 @@ fn body_of(one: &SaidEvent, event: &Event) -> Bytes {
     }
     let read = body::read::<BTreeMap<String, Box<RawValue>>>(&event.body);
     let Some(mut members) = read else { return event.body.clone() };
-    // The original repeats it, and is in the log; kept when it is the only member.
+    // `raw` repeats the other members and stays in the log; it is kept if it is the only member.
     if members.len() > 1 {
         members.remove("raw");
     }

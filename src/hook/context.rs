@@ -1,5 +1,6 @@
-//! The context of a model, as the log has it: where it began, and what a hook gave it since. It
-//! begins at a start, `/clear` and a compaction; a resumption continues it. It must not render.
+//! State of a model's context in the log: the position where it began, and the text that hooks gave
+//! it since. A start, `/clear` or a compaction begins one; a resumption does not. It must not
+//! render.
 
 use serde_json::{Value, json};
 
@@ -8,12 +9,12 @@ use crate::{
     event::{SessionId, kinds},
 };
 
-/// Latest events that are looked at to find where a context began.
+/// Most latest events that are scanned for the start of a context.
 const MARKS_MAX: usize = 200;
-/// Latest events that are looked at for what is new, and for the last event of a hook.
+/// Most latest events that are scanned for news, and for the last event of a hook.
 const NEWS_MAX: usize = 200;
 const LATEST_MAX: usize = 20;
-/// Types of events that say something to a reader.
+/// Types of events that are news for a model.
 const NEWS: [&str; 12] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -29,24 +30,24 @@ const NEWS: [&str; 12] = [
     kinds::USER_DEFINE_OUTCOME,
 ];
 
-/// Kind of a text from earlier sessions about the user's words.
+/// Kind of a text with passages of earlier sessions that match the user's prompt.
 pub(super) const RECALLED: &str = "recalled";
 
 /// Passages of other sessions.
 pub(super) struct Passages {
     /// A line for each.
     pub(super) text: String,
-    /// The event that says that a model is given them.
+    /// The event that records that the model received them.
     pub(super) event: Value,
 }
 
 /// Text given to a model.
 pub(super) struct Given {
-    /// All of it, as the model gets it.
+    /// The whole text, as the model receives it.
     pub(super) text: String,
-    /// The position up to which it has the session then.
+    /// The position up to which the model knows the session after it.
     pub(super) until: Option<u64>,
-    /// The event that says which passages of other sessions are in it.
+    /// The event that lists the passages of other sessions in it.
     pub(super) paged_in: Option<Value>,
 }
 
@@ -56,32 +57,32 @@ impl Given {
     }
 }
 
-/// The context that a session is in.
+/// The current context of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
-    /// The position where it began; 0 when the log does not say.
+    /// The position where it began; 0 if the log has no start.
     pub(super) begin: u64,
     /// True if it began with a compaction.
     pub(super) is_compacted: bool,
-    /// The position up to which a hook gave it the session, if one did.
+    /// The position up to which a hook gave it the session, if any.
     pub(super) given: Option<u64>,
     /// The texts that hooks gave it.
     pub(super) texts: String,
     /// True if it began with a copy of another session's conversation.
     pub(super) is_copy: bool,
-    /// True if a hook gave it passages near to the user's words.
+    /// True if a hook gave it passages that match the user's prompt.
     pub(super) is_recalled: bool,
 }
 
 impl Context {
-    /// Reads it from the log, the event of this hook included.
+    /// Reads it from the log, including this hook's event.
     pub(super) async fn read(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
         const MARKS: [&str; 6] = [
             kinds::SESSION_STATUS_RUNNING,
             kinds::CONTEXT_COMPACTED,
             kinds::CONTEXT_CLEARED,
             kinds::CONTEXT_INJECTED,
-            // They are written beside these, and part no beginning from what follows.
+            // They are written next to the others, and do not separate two reports of one start.
             kinds::MEMORY_PAGED_IN,
             kinds::SESSION_RESTORED,
         ];
@@ -89,9 +90,8 @@ impl Context {
         Ok(Self::fold(newest.iter().rev()))
     }
 
-    /// Events that follow each other directly are about one beginning: two settings files may both
-    /// run this hook, and a compaction is reported before and after, where it happens at a
-    /// resumption with that in between.
+    /// Folds the marks. Adjacent events report the same start: two settings files may both run this
+    /// hook, and a compaction is reported before and after, even with a resumption in between.
     fn fold<'a>(marks: impl Iterator<Item = &'a Value>) -> Self {
         let mut context = Self::default();
         let mut next = None;
@@ -116,7 +116,7 @@ impl Context {
                 | (Some(kinds::SESSION_STATUS_RUNNING), Some("startup" | "clear")) => (true, false),
                 _ => (false, false),
             };
-            // A start of a program that notes a place in the transcript is that of a fork.
+            // A start that records an offset in the transcript is that of a fork.
             let starts = text("type") == Some(kinds::SESSION_STATUS_RUNNING)
                 && matches!(text("source"), Some("startup") | None);
             let is_copy = starts && event.get("transcript").is_some_and(Value::is_object);
@@ -133,8 +133,8 @@ impl Context {
         context
     }
 
-    /// Events of others since the model was given the session last, or since its context began; the
-    /// newest first. The agent's own words and work are in its context.
+    /// Returns events of others since the model was last given the session, or since its context
+    /// began; the newest first. The agent's own messages and calls are in its context.
     pub(super) async fn news(
         &self,
         client: &Client,
@@ -145,7 +145,7 @@ impl Context {
         news.retain(|event| !is_of_hook(event));
         let is_of_model = |event: &Value| event.get("origin") == Some(&json!("model"));
         if news.iter().any(is_of_model) {
-            // While the agent ran, a model's events are its own calls of our tools.
+            // While the agent ran, a model's events are its own calls of this program's tools.
             let all = latest(client, session, &[], 0, LATEST_MAX).await?;
             let earlier = all.iter().skip_while(|event| is_of_hook(event) && is_start(event));
             let ran = earlier.clone().find(|event| is_of_hook(event)).or(all.last());
@@ -155,7 +155,7 @@ impl Context {
         Ok(news)
     }
 
-    /// Records that the context is given a text, before it is; whether this hook is the first.
+    /// Records a text before the model receives it; returns false if another hook gave it first.
     pub(super) async fn claim(
         &self,
         client: &Client,
@@ -164,7 +164,7 @@ impl Context {
         given: &Given,
     ) -> bool {
         let Given { text, until, paged_in } = given;
-        // The same for two hooks of one start: the store takes the first.
+        // Two hooks of one start make the same id: the store accepts the first.
         let before = match what {
             RECALLED => "-recalled".to_owned(),
             _ => self.given.map_or_else(String::new, |given| format!("-{given}")),
@@ -199,13 +199,13 @@ fn is_start(event: &Value) -> bool {
     event.get("type").is_some_and(|kind| kind == kinds::SESSION_STATUS_RUNNING)
 }
 
-/// True if a hook recorded it, or read it in the program's transcript.
+/// Returns true if a hook recorded it, directly or from the program's transcript.
 fn is_of_hook(event: &Value) -> bool {
     let id = event.get("id").and_then(Value::as_str).unwrap_or_default();
     ["hook_", "line-", "usage-"].iter().any(|begin| id.starts_with(begin))
 }
 
-/// The latest events of some types, all without any, from a position on, the newest first.
+/// Returns the latest events of the given types (all if empty) from a position on, newest first.
 pub(super) async fn latest(
     client: &Client,
     session: &SessionId,
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_context_begins_at_a_start_a_clear_and_a_compaction_and_not_at_a_resumption() {
+    fn a_context_begins_at_a_start_clear_or_compaction_but_not_a_resumption() {
         let start = |at: u64, source: &str| {
             let kind = "session.status_running";
             json!({ "position": at, "type": kind, "source": source })

@@ -1,5 +1,5 @@
 //! Delivery of an event to its session, directly or from the spool. Both send the same request with
-//! the same ids, so a retry is stored once. It must not decide what is spooled.
+//! the same ids, so a retry is stored once. It must not put events into the spool.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -21,35 +21,35 @@ use crate::{
 
 const NOT_FOUND: &str = "session_not_found";
 
-/// Reason for which an event is not in its session.
+/// Reason for which an event was not delivered.
 #[derive(Debug)]
 pub(super) enum Undelivered {
-    /// It may be, later.
+    /// A later attempt may succeed.
     Later(ClientError),
     /// The session is gone; the event is dropped.
     Gone(ClientError),
-    /// It never will be.
+    /// No attempt can succeed; a copy is kept.
     Refused(ClientError),
 }
 
-/// Outcome of delivering the events that waited.
+/// Outcome of delivering the spooled events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Files delivered.
+    /// Number of files delivered.
     pub delivered: usize,
-    /// Unreadable files, moved to `refused/`.
+    /// Number of unreadable files, moved to `refused/`.
     pub aside: usize,
-    /// Reason for which the rest still waits.
+    /// Reason for which the other files stay spooled.
     pub stopped: Option<String>,
 }
 
 /// Records an event. The store recognises a retry by its ids.
 pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), Undelivered> {
-    // Only an editor writes a file without one.
+    // Only a spool file edited by hand has an invalid id.
     let Ok(session) = SessionId::new(&delivery.session) else { return Ok(()) };
-    let behind = match record(&SessionWriter::new(client, &session), delivery).await {
+    let behind = match append_or_create(&SessionWriter::new(client, &session), delivery).await {
         Err(error) if error.code() == NOT_FOUND && delivery.about.is_none() => return Ok(()),
-        behind => behind.map_err(judged)?,
+        behind => behind.map_err(classify_error)?,
     };
     let Some(mark) = &delivery.mark else { return Ok(()) };
     let mut body = json!({ "label": mark.label, "final": mark.done });
@@ -59,12 +59,12 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
     }
     let request = Request::post(session_path(&session, "/checkpoints"));
     let request = request.header(IDEMPOTENCY_KEY, delivery.name()).json(&body);
-    client.send(request).await.map(drop).map_err(judged)
+    client.send(request).await.map(drop).map_err(classify_error)
 }
 
-/// Appends the events, to a new session where there is none. Returns the position after them,
-/// unless some were stored before.
-async fn record(
+/// Appends the events, to a new session if none exists. Returns the position after them, unless
+/// some were stored before.
+async fn append_or_create(
     writer: &SessionWriter<'_>,
     delivery: &Delivery,
 ) -> Result<Option<u64>, ClientError> {
@@ -72,7 +72,7 @@ async fn record(
     match (append(writer, &events).await, &delivery.about) {
         (Err(error), Some(about)) if error.code() == NOT_FOUND => {
             let SessionHead { title, workspace, client } = about;
-            // A session that a crash cut off is found by its last checkpoint.
+            // The last checkpoint finds a session that a crash cut off.
             let metadata = [("client", client.as_str()), ("checkpoints", "tool_calls")];
             let metadata = metadata.map(|(name, text)| (name.to_owned(), text.to_owned()));
             let new = CreateSession {
@@ -83,7 +83,7 @@ async fn record(
             };
             match writer.create(new, &events).await? {
                 true => Ok(Some(events.len() as u64)),
-                // Another event of the same session was first.
+                // Another event of the same session created it first.
                 false => append(writer, &events).await,
             }
         }
@@ -110,7 +110,7 @@ async fn append(writer: &SessionWriter<'_>, events: &[String]) -> Result<Option<
     Ok(behind.filter(|_| is_whole))
 }
 
-fn judged(error: ClientError) -> Undelivered {
+fn classify_error(error: ClientError) -> Undelivered {
     match error.obstacle() {
         Obstacle::Gone if error.code() == "session_deleted" => Undelivered::Gone(error),
         Obstacle::Store | Obstacle::Caller | Obstacle::Session => Undelivered::Later(error),
@@ -119,9 +119,9 @@ fn judged(error: ClientError) -> Undelivered {
 }
 
 /// Delivers spooled events, oldest first. A session that refuses for now blocks only its own
-/// events; an owner that does not answer ends the drain. After `share` no delivery starts, but the
-/// first always starts and one in progress completes, so that a slow network makes progress. The
-/// future may be dropped at any await: `drained` counts what was delivered.
+/// events; an unreachable owner ends the drain. No delivery starts after `share`, except the first;
+/// one in progress completes, so that a slow network makes progress. The future may be dropped at
+/// any await: `drained` counts what was delivered.
 ///
 /// # Errors
 /// The error of the file system.
@@ -155,7 +155,7 @@ pub async fn drain(
             Ok(delivery) => delivery,
             Err(Unread::Gone | Unread::Sealed) => continue,
             Err(Unread::Broken) => {
-                // A file that cannot be moved is left: it blocks nothing.
+                // A file that cannot be moved stays: it blocks nothing.
                 drained.aside += usize::from(spool.set_aside(&path).is_ok());
                 continue;
             }

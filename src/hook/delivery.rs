@@ -1,16 +1,16 @@
-//! Record of one event of an agent's program, as it is sent and as it is spooled. It must not send
-//! or write it.
+//! The events that one hook's event records, in the form that is sent and spooled. It must not send
+//! or write them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Everything that is to be recorded of one event of an agent's program.
+/// The events and the checkpoint recorded for one event of an agent's program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The session.
     pub(super) session: String,
-    /// Title and metadata of the session that this event may create; an event that only ends a
-    /// session creates none.
+    /// Title and metadata of the session that this event may create; `None` for an event that ends
+    /// a session, which creates none.
     pub(super) about: Option<SessionHead>,
     /// The events, each with an id.
     pub(super) events: Vec<Value>,
@@ -30,25 +30,25 @@ pub(super) struct SessionHead {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DeliveryMark {
     pub(super) label: String,
-    /// True if the work is done there.
+    /// True if the work is done.
     pub(super) done: bool,
 }
 
 impl Delivery {
-    /// The name of its last event, which no other delivery has.
+    /// Returns the id of its last event, which is unique to the delivery.
     pub(super) fn name(&self) -> &str {
         let id = self.events.last().and_then(|event| event.get("id"));
         id.and_then(Value::as_str).unwrap_or("none")
     }
 
-    /// Notes in the event of a start which processes the hook is a child of.
+    /// Adds the names of the parent processes to the event of a start.
     pub(super) fn say_process(&mut self, process: &[String]) {
         let start = self.events.last_mut().and_then(Value::as_object_mut);
         let start = start.filter(|_| !process.is_empty());
         start.map(|start| start.insert("process".to_owned(), json!(process)));
     }
 
-    /// Puts an event before the others, once.
+    /// Inserts an event before the others, once.
     pub(super) fn begin_with(&mut self, event: Option<Value>) {
         let Some(event) = event else { return };
         if self.events.first().and_then(|first| first.get("id")) != event.get("id") {

@@ -1,12 +1,12 @@
-//! Rules against recording: work in directories that the user excludes, and all work while
-//! recording is off or paused. One gate stands before every recorder of other programs. It must not
-//! know what is recorded, and where it cannot tell it refuses.
+//! Rules against recording: directories that the user excludes, and times while recording is off or
+//! paused. Every recorder of other programs passes this one gate. It must not depend on the content
+//! recorded, and if it cannot decide it refuses.
 //!
-//! The list of pauses is a JSON file in the user's state directory, so that it holds for every
+//! The list of pauses is a JSON file in the user's state directory, so that it applies to every
 //! store and while no owner runs: `[{"why", "from", "to"?, "directory"?, "session"?}]`, times in
-//! microseconds since 1970. A person makes those without a session. Where an event is refused, its
-//! session gets one, until the pause of the person is over or the next event is admitted: what the
-//! program's transcript has from that time is not read later either.
+//! microseconds since 1970. A pause without a session was set by the user. A refused event adds one
+//! for its session, until the user's pause is over or the next event is admitted: the transcript's
+//! lines of that time are not read later either.
 
 use std::{
     io,
@@ -22,11 +22,11 @@ use crate::{
     event::{Timestamp, kinds},
 };
 
-/// Pauses that are kept; beyond them the oldest that no person began is forgotten.
+/// Most pauses that are kept; above it the oldest of a session or with an end is removed.
 const PAUSES_MAX: usize = 256;
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Strings of a call that are looked at, words of one that is a command line, and bytes of one that
-/// may be a path.
+/// Most strings of a call that are examined, most words of a command line, and most bytes of a
+/// string that may be a path.
 const STRINGS_MAX: usize = 10_000;
 const WORDS_MAX: usize = 100_000;
 const PATH_BYTES_MAX: usize = 4_096;
@@ -37,7 +37,7 @@ const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// A person paused recording.
+    /// The user paused recording.
     Paused,
     /// The setting `record` is off.
     Off,
@@ -45,7 +45,7 @@ pub enum PauseReason {
     Excluded,
 }
 
-/// A time in which nothing is recorded.
+/// A time range in which nothing is recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// The reason.
@@ -53,22 +53,22 @@ pub struct Pause {
     from: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<i64>,
-    /// The only directory that it is about, with all below it.
+    /// The only directory that it applies to, with all below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// The only session that it is about.
+    /// The only session that it applies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
 }
 
 impl Pause {
-    /// Its first instant.
+    /// Returns its start.
     #[must_use]
     pub fn from(&self) -> Timestamp {
         Timestamp(self.from)
     }
 
-    /// Its end; none until a person ends it.
+    /// Returns its end; `None` if it is not set yet.
     #[must_use]
     pub fn to(&self) -> Option<Timestamp> {
         self.to.map(Timestamp)
@@ -84,7 +84,7 @@ impl Pause {
         session && self.directory.as_ref().is_none_or(inside)
     }
 
-    /// The event that tells of it, once it is over.
+    /// Returns the event that reports it, once it is over.
     #[must_use]
     pub fn event(&self, at: Timestamp) -> Value {
         let why = match self.why {
@@ -108,16 +108,16 @@ impl Pause {
     }
 }
 
-/// Whose work it is.
+/// Session and directories of the work.
 #[derive(Clone, Debug)]
 pub struct Who {
     session: String,
-    /// Directories it works in, as named and without links.
+    /// Directories of the work, as named and with links resolved.
     directories: Vec<PathBuf>,
 }
 
 impl Who {
-    /// A session that works in those directories.
+    /// Creates it from a session and its directories.
     #[must_use]
     pub fn new<'a>(session: &str, directories: impl IntoIterator<Item = &'a str>) -> Self {
         let both = |path: &str| {
@@ -132,13 +132,13 @@ impl Who {
 /// Decision on recording an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may not.
+    /// The event must not be recorded.
     Refused,
-    /// It may; and what was not, before it.
+    /// The event may be recorded; holds the pause before it, if this event ended one.
     Admitted(Option<Pause>),
 }
 
-/// Fault of the settings of a gate.
+/// Error in the exclude setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{glob:?} cannot be used: {problem}")]
 pub struct GlobError {
@@ -146,23 +146,23 @@ pub struct GlobError {
     problem: &'static str,
 }
 
-/// The gate.
+/// Gate that decides what may be recorded.
 #[derive(Clone, Debug)]
 pub struct Gate {
     on: bool,
     exclude: Vec<Regex>,
     home: Option<PathBuf>,
-    /// The list of pauses; none where there is no place for it.
+    /// The list of pauses; `None` without a state directory.
     file: Option<PathBuf>,
 }
 
 impl Gate {
-    /// A gate that admits with `on` what none of the globs matches. They are separated by commas
-    /// and have `~`, `*`, `?` and `**`; a relative one matches at any depth, and each matches what
-    /// is below it, too.
+    /// Creates a gate that, if `on`, admits all that no glob matches. Globs are separated by commas
+    /// and may have `~`, `*`, `?` and `**`; a relative one matches at any depth, and each also
+    /// matches all below it.
     ///
     /// # Errors
-    /// [`GlobError`] for a glob that names the home directory where there is none.
+    /// [`GlobError`] for a glob that uses `~` without a home directory, or that is too long.
     pub fn new(
         on: bool,
         exclude: &str,
@@ -171,34 +171,34 @@ impl Gate {
     ) -> Result<Self, GlobError> {
         let globs = exclude.split(',').map(str::trim).filter(|glob| !glob.is_empty());
         let globs: Vec<String> =
-            globs.map(|glob| absolute(glob, home.as_deref())).collect::<Result<_, _>>()?;
+            globs.map(|glob| expand_home(glob, home.as_deref())).collect::<Result<_, _>>()?;
         let links = globs.iter().filter_map(|glob| without_links(glob));
-        let exclude = globs.iter().cloned().chain(links).map(|glob| pattern(&glob));
+        let exclude = globs.iter().cloned().chain(links).map(|glob| compile_glob(&glob));
         Ok(Self { on, exclude: exclude.collect::<Result<_, _>>()?, home, file })
     }
 
-    /// A gate that admits nothing.
+    /// Returns a gate that admits nothing.
     #[must_use]
     pub fn closed() -> Self {
         Self { on: false, exclude: Vec::new(), home: None, file: None }
     }
 
-    /// True if the setting lets anything through.
+    /// Returns true if recording is on.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// The file of pauses.
+    /// Returns the path of the list of pauses.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Every pause, the oldest first.
+    /// Reads all pauses, the oldest first.
     ///
     /// # Errors
-    /// The error of the file system; `InvalidData` for what is no list of pauses.
+    /// The error of the file system; `InvalidData` for a file that is not a list of pauses.
     pub fn pauses(&self) -> io::Result<Vec<Pause>> {
         let Some(file) = &self.file else { return Ok(Vec::new()) };
         match files::read(file, FILE_BYTES_MAX) {
@@ -208,7 +208,7 @@ impl Gate {
         }
     }
 
-    /// The pauses of a person that last at a time.
+    /// Returns the user's pauses that are active at a time.
     ///
     /// # Errors
     /// Those of [`Self::pauses`].
@@ -217,7 +217,7 @@ impl Gate {
         Ok(pauses.filter(|pause| pause.session.is_none() && pause.lasts_at(at)).collect())
     }
 
-    /// Begins a pause, of one directory or of all.
+    /// Starts a pause, of one directory or of all.
     ///
     /// # Errors
     /// The error of the file system; `NotFound` without a state directory.
@@ -232,7 +232,7 @@ impl Gate {
         self.change(|pauses| pauses.push(pause))
     }
 
-    /// Ends the pauses of a directory, or all; returns how many.
+    /// Ends the pauses of a directory, or all; returns their number.
     ///
     /// # Errors
     /// Those of [`Self::pause`].
@@ -247,7 +247,7 @@ impl Gate {
         })
     }
 
-    /// Changes the list while no other process does.
+    /// Changes the list under its file lock.
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Pause>) -> T) -> io::Result<T> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         if let Some(directory) = file.parent() {
@@ -266,8 +266,8 @@ impl Gate {
         Ok(changed)
     }
 
-    /// Decides if an event of a session may be recorded. The first that is refused begins a pause
-    /// of the session, the next that is admitted ends it.
+    /// Decides if an event of a session may be recorded. The first refused event starts a pause of
+    /// the session, the next admitted one ends it.
     #[must_use]
     pub fn admit(&self, who: &Who, at: Timestamp) -> Admission {
         let Ok(pauses) = self.pauses() else { return Admission::Refused };
@@ -286,12 +286,12 @@ impl Gate {
         match refused {
             None if !is_open => Admission::Admitted(None),
             None => {
-                // Of hooks that run at once, one ends it. Where none can, what it covers stays out.
+                // One of concurrent hooks ends it. If none can, its range stays unrecorded.
                 let over = |one: &Pause| one.to.filter(|to| by_person(&one) && *to <= at.0);
                 let over = pauses.iter().filter_map(over).max();
                 let ended = self.change(|pauses| {
                     let pause = pauses.iter_mut().find(|one| is_own(one) && one.to.is_none())?;
-                    // What a person paused is over when that is, and not only at the next event.
+                    // The session's pause ends with the user's pause, not only at the next event.
                     let over =
                         over.filter(|to| pause.why == PauseReason::Paused && pause.from < *to);
                     pause.to = Some(over.unwrap_or(at.0));
@@ -303,7 +303,7 @@ impl Gate {
             Some((why, from)) => {
                 let session = Some(who.session.clone());
                 let pause = Pause { why, from, to: None, directory: None, session };
-                // An error is no reason to record.
+                // The event stays refused if the pause cannot be written.
                 let _ = self.change(|pauses| {
                     if !pauses.iter().any(|one| is_own(one) && one.to.is_none()) {
                         pauses.push(pause);
@@ -314,8 +314,8 @@ impl Gate {
         }
     }
 
-    /// Decides for each line of a session's transcript, by its time and directory, if it may be
-    /// read. A line without a time is not read where the session had a pause.
+    /// Returns a filter for the lines of a session's transcript, by time and directory. A line
+    /// without a time is not read if the session had a pause.
     pub fn past(&self, who: &Who) -> impl Fn(Option<Timestamp>, Option<&str>) -> bool + use<> {
         let gate = self.clone();
         let pauses = self.pauses().map(|pauses| {
@@ -332,15 +332,15 @@ impl Gate {
         }
     }
 
-    /// True if a path, or a directory above it, is excluded.
+    /// Returns true if a path, or a directory above it, is excluded.
     fn excludes(&self, path: &Path) -> bool {
         let text = path.to_string_lossy();
         self.exclude.iter().any(|glob| glob.is_match(&text))
     }
 
-    /// True if the input of a call names an excluded path: as one of its texts, or as a word of a
-    /// command line. A path that a command makes up itself is not recognised. An input that cannot
-    /// be looked at may name any.
+    /// Returns true if the input of a call names an excluded path: as one of its strings, or as a
+    /// word of a command line. A path that a command computes is not recognised. An input that
+    /// cannot be examined counts as naming one.
     #[must_use]
     pub fn withholds(&self, input: Option<&Value>, directory: Option<&str>) -> bool {
         if self.exclude.is_empty() {
@@ -356,8 +356,10 @@ impl Gate {
             match value {
                 Value::String(text) => {
                     strings += 1;
-                    // Beyond what can be looked at nothing is known.
-                    if strings > STRINGS_MAX || self.names(text, is_command, directory) {
+                    // Beyond the limit, the input cannot be examined.
+                    if strings > STRINGS_MAX
+                        || self.names_excluded_path(text, is_command, directory)
+                    {
                         return true;
                     }
                 }
@@ -373,7 +375,7 @@ impl Gate {
         false
     }
 
-    fn names(&self, text: &str, is_command: bool, directory: Option<&str>) -> bool {
+    fn names_excluded_path(&self, text: &str, is_command: bool, directory: Option<&str>) -> bool {
         const QUOTES: [char; 3] = ['\'', '"', '`'];
         let is_path = |text: &str| self.is_excluded_path(text, directory);
         if is_path(text) {
@@ -407,12 +409,12 @@ impl Gate {
     }
 }
 
-/// True if there is no such file, nor can be.
+/// Returns true if the file does not exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A path without `.` and `..`, links not followed.
+/// Removes `.` and `..` from a path without following links.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -425,8 +427,8 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// A glob whose home directory is written out.
-fn absolute(glob: &str, home: Option<&Path>) -> Result<String, GlobError> {
+/// Replaces `~` in a glob with the home directory.
+fn expand_home(glob: &str, home: Option<&Path>) -> Result<String, GlobError> {
     let problem = "there is no home directory";
     let no_home = || GlobError { glob: glob.to_owned(), problem };
     match glob.strip_prefix('~') {
@@ -437,7 +439,7 @@ fn absolute(glob: &str, home: Option<&Path>) -> Result<String, GlobError> {
     }
 }
 
-/// A glob whose plain beginning leads over links, without them.
+/// Resolves the links in a glob's literal prefix; `None` if that changes nothing.
 fn without_links(glob: &str) -> Option<String> {
     let wild = glob.find(['*', '?']).unwrap_or(glob.len());
     let plain = glob.get(..wild).filter(|plain| plain.starts_with('/'))?;
@@ -452,10 +454,10 @@ fn without_links(glob: &str) -> Option<String> {
     Some(format!("{found}{rest}")).filter(|other| other != glob)
 }
 
-/// The pattern of a glob.
-fn pattern(glob: &str) -> Result<Regex, GlobError> {
+/// Compiles a glob to a regular expression.
+fn compile_glob(glob: &str) -> Result<Regex, GlobError> {
     let is_absolute = glob.starts_with('/');
-    // What is below a directory is excluded with it.
+    // A directory's content is excluded with it.
     let mut rest = glob.trim_end_matches("/**").trim_end_matches('/');
     let mut body = if is_absolute { String::new() } else { "(?:.*/)?".to_owned() };
     while let Some(next) = rest.chars().next() {

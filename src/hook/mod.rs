@@ -1,7 +1,7 @@
 //! HOOKS: events of an agent's program (Claude Code, Codex), recorded in the agent's session, and
-//! context for its model when it has none or lost it. It must not make the agent wait for a store
-//! that is slow or down: then the event is spooled, and the next front end delivers it. It must not
-//! print, nor decide what of a session is shown.
+//! context for a model that has none or lost it. It must not make the agent wait for a slow or
+//! stopped store: then the event is spooled, and the next front end delivers it. It must not print,
+//! nor select the content of a view.
 
 mod context;
 mod deliver;
@@ -39,12 +39,12 @@ pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};
 pub use tail::Transcripts;
 
-/// Factor of the wait for events that are answered: a start, a resumption, the end of a compaction.
+/// Factor of the wait for events that get an answer: a start, a resumption, a compaction's end.
 const ANSWER_TIMES: u32 = 3;
-/// The part of its time in which a hook begins to deliver what others could not.
+/// Divisor of a hook's time: the part in which it starts deliveries of spooled events.
 const DRAIN_PART: u32 = 2;
 /// Upper bound of the configured wait: the agent's program gives a hook ten seconds, and an event
-/// must be in the spool before they are over.
+/// must be spooled before they are over.
 const WAIT_MAX: Duration = Duration::from_secs(8);
 /// The same at the end of a session, for which Codex gives three seconds.
 const END_WAIT_MAX: Duration = Duration::from_millis(2_500);
@@ -54,9 +54,9 @@ const PAUSE_TIMES: u32 = 4;
 
 /// Settings and connections of a hook.
 pub struct Hook {
-    /// The owner or server; or why there is no way to one.
+    /// The owner or server; or the reason for which neither can be reached.
     pub client: Result<Client, String>,
-    /// Directory of events that cannot be delivered.
+    /// Spool of events that cannot be delivered.
     pub spool: Spool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -64,24 +64,23 @@ pub struct Hook {
     pub entropy: Arc<dyn Entropy>,
     /// Transcripts of the program, by path.
     pub transcripts: Transcripts,
-    /// The project's directory, when the program reports it apart from the current directory.
+    /// The project's directory, if the program reports it separately from the current directory.
     pub directory: Option<String>,
-    /// Rules for secrets that the model is not given either: others may have stored them.
+    /// Rules for secrets, applied to the model's context: other writers may have stored some.
     pub secrets: Arc<Recogniser>,
-    /// Names of the processes that it is a child of.
+    /// Names of the parent processes.
     pub process: Vec<String>,
     /// The user's home directory.
     pub home: Option<PathBuf>,
-    /// Time for which the agent waits at an event; beyond it the event is spooled.
+    /// Time for which the agent waits at an event; after it the event is spooled.
     pub wait: Duration,
     /// Most tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
-    /// Most of them for passages of earlier sessions; 0 for none.
+    /// Most tokens of passages of earlier sessions; 0 for none.
     pub recall_max: usize,
-    /// Time for which the agent waited already: for its input to be read and its secrets to be
-    /// removed.
+    /// Time for which the agent waited already: for reading the input and removing its secrets.
     pub spent: Duration,
-    /// Pause of recording in the session before this event.
+    /// Pause of recording in the session that ended with this event.
     pub gap: Option<Pause>,
 }
 
@@ -90,25 +89,25 @@ pub struct Hook {
 pub struct Done {
     /// The agent's session.
     pub session: String,
-    /// Events recorded now or earlier.
+    /// Number of events recorded now or earlier.
     pub recorded: usize,
-    /// Events that wait in the spool.
+    /// Number of spooled events.
     pub spooled: usize,
     /// Answer to the agent's program.
     pub answer: Option<Value>,
-    /// Trouble to report to the user.
+    /// Problem to report to the user.
     pub trouble: Option<String>,
 }
 
 impl Hook {
-    /// Records an event and returns the answer for the agent's program, whatever the store does.
+    /// Records an event and returns the answer for the agent's program; errors are in the outcome.
     pub async fn run(&self, payload: &Payload) -> Done {
         let mut salt = [0; 16];
         self.entropy.fill(&mut salt);
         let directory = self.directory.as_deref().or_else(|| payload.text("cwd"));
         let project = |path| Project::from_directory(Path::new(path), self.home.as_deref());
         let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
-        // The home directory and the root are no project: others work there, too.
+        // The home directory and the root are not projects: other work happens there too.
         let own = directory.map(project).filter(|project| !project.shared);
         let workspace = own.map(|project| project.workspace()).filter(fits);
         let at = self.clock.now();
@@ -118,7 +117,7 @@ impl Hook {
         }
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wanted = recovery::needed_context(payload).filter(|_| self.tokens_max > 0);
-        // What is near to a prompt is given only where it costs the agent no wait.
+        // A prompt gets passages only if that costs the agent no extra wait.
         let is_patient = wanted.is_some_and(|what| what != recovery::ContextKind::Near);
         let wait = if is_patient { self.wait * ANSWER_TIMES } else { self.wait };
         let ends = payload.name() == "SessionEnd" && payload.agent() == payload::Agent::Codex;
@@ -144,7 +143,7 @@ impl Hook {
                 delivery.begin_with(self.gap.as_ref().map(|gap| gap.event(at)));
                 // A hook that delivered something does not pause the others.
                 let failed = why.is_some() && drained.delivered == 0;
-                self.spool_it(&delivery, why, failed, &mut done);
+                self.spool_event(&delivery, why, failed, &mut done);
                 if drained.delivered == 0 {
                     return done;
                 }
@@ -182,14 +181,16 @@ impl Hook {
         drained: &mut Drained,
     ) -> Result<Option<String>, String> {
         let client = self.client.as_ref().map_err(String::clone)?;
-        match tokio::time::timeout(wait, self.record(client, payload, delivery, drained)).await {
+        match tokio::time::timeout(wait, self.drain_and_record(client, payload, delivery, drained))
+            .await
+        {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("no answer for {} ms", wait.as_millis())),
         }
     }
 
-    /// Delivers the spooled events, and then this one with what the transcript has beyond it.
-    async fn record(
+    /// Delivers the spooled events, then this event with the unread part of the transcript.
+    async fn drain_and_record(
         &self,
         client: &Client,
         payload: &Payload,
@@ -204,25 +205,25 @@ impl Hook {
                 return Err(why);
             }
         }
-        // Without an owner the transcript keeps what is unread: the next event reads it.
+        // Without an owner the transcript stays unread: the next event reads it.
         let unread = tail::add(client, &self.transcripts, payload, delivery).await.err();
         delivery.begin_with(self.gap.as_ref().map(|gap| gap.event(self.clock.now())));
         match deliver::deliver(client, delivery).await {
             Ok(()) => Ok(unread),
             Err(deliver::Undelivered::Later(error)) => Err(error.to_string()),
-            Err(deliver::Undelivered::Gone(error)) => Ok(Some(not_kept(&error))),
+            Err(deliver::Undelivered::Gone(error)) => Ok(Some(not_kept_message(&error))),
             Err(deliver::Undelivered::Refused(error)) => {
                 self.spool.refuse(delivery).map_err(|error| error.to_string())?;
-                Ok(Some(not_kept(&error)))
+                Ok(Some(not_kept_message(&error)))
             }
         }
     }
 
-    /// Has the event wait; after a failure others wait for a while before they try.
-    fn spool_it(&self, delivery: &Delivery, why: Option<String>, failed: bool, done: &mut Done) {
+    /// Spools the event; after a failure other hooks pause before they try.
+    fn spool_event(&self, delivery: &Delivery, why: Option<String>, failed: bool, done: &mut Done) {
         let place = self.spool.put(delivery, self.clock.now());
         if failed {
-            // An error is ignored: the next event finds out for itself.
+            // An error is ignored: the next event tries for itself.
             let _ = self.spool.pause(self.clock.now());
         }
         done.trouble = match (place, why) {
@@ -239,11 +240,11 @@ impl Hook {
     }
 }
 
-fn not_kept(error: &ClientError) -> String {
+fn not_kept_message(error: &ClientError) -> String {
     format!("the session does not take this event: {error}")
 }
 
-/// Output of a hook that is context for the model.
+/// Returns the output that gives the model a text as context.
 fn answer(payload: &Payload, text: Masked) -> Value {
     let text = text.into_text();
     json!({

@@ -1,5 +1,5 @@
 //! The input of a hook: one JSON object. Members that a client may leave out or add are optional.
-//! It must not interpret an event.
+//! It must not map an event to the log's types.
 
 use std::borrow::Cow;
 
@@ -32,25 +32,25 @@ pub struct Payload {
     members: Map<String, Value>,
     session: SessionId,
     name: String,
-    /// Kinds and numbers of the secrets that were removed.
+    /// Kinds and numbers of the removed secrets.
     redactions: Option<Value>,
-    /// Reason for which the input was read only in part.
+    /// Reason for which the input was read leniently.
     mended: Option<String>,
-    /// The original length, when the input was cut.
+    /// The original length, if the input was cut.
     cut_from: Option<u64>,
 }
 
 /// Program that wrote an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agent {
-    /// Claude Code, and what writes as it does.
+    /// Claude Code, and programs with the same format.
     ClaudeCode,
     /// Codex.
     Codex,
 }
 
 impl Agent {
-    /// Its name in metadata.
+    /// Returns its name in metadata.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -58,7 +58,7 @@ impl Agent {
         }
     }
 
-    /// Its name for a person.
+    /// Returns its name in titles.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -70,7 +70,7 @@ impl Agent {
 const DEEP: &str = "it is nested deeper than the store takes";
 const MANY: &str = "it has more values or levels than the store takes";
 
-/// Reason for which an input is not read as it is.
+/// Reason for which the strict parser rejects an input.
 #[derive(Debug, thiserror::Error)]
 enum Odd {
     #[error(transparent)]
@@ -81,7 +81,7 @@ enum Odd {
     Many,
 }
 
-/// Members kept of a call whose input and result are not.
+/// Members kept of a call whose input and result are withheld.
 const OF_A_CALL: [&str; 13] = [
     "session_id",
     "hook_event_name",
@@ -98,10 +98,10 @@ const OF_A_CALL: [&str; 13] = [
     "duration_ms",
 ];
 
-/// The text without its secrets, as a tree.
+/// Parses the text with its secrets removed.
 fn clean(text: &str, secrets: &Recogniser, report: &mut Report) -> Result<Value, Odd> {
     let text = json::tree(text).ok_or(Odd::Many)?;
-    // Before the rules, which take long: what is no JSON is mended first.
+    // Invalid JSON is repaired before the slow secret rules run.
     let _: IgnoredAny = serde_json::from_str(text)?;
     let clean = secrets.json(text, report);
     let value = serde_json::from_str(clean.as_deref().unwrap_or(text))?;
@@ -110,8 +110,8 @@ fn clean(text: &str, secrets: &Recogniser, report: &mut Report) -> Result<Value,
 }
 
 impl Payload {
-    /// Reads an event, with its secrets removed. Input that is not JSON but begins like an event is
-    /// read as far as possible.
+    /// Reads an event, with its secrets removed. Input that is not JSON but starts like an object
+    /// is read as far as possible.
     ///
     /// # Errors
     /// [`Unreadable`].
@@ -146,7 +146,7 @@ impl Payload {
             text.ok_or(Unreadable::Lacks(name))
         };
         let (name, session) = (text("hook_event_name")?.to_owned(), text("session_id")?);
-        // A name that is not a valid id gets an id derived from it.
+        // An invalid session id is replaced with one derived from it.
         let session = SessionId::new(session)
             .or_else(|_| SessionId::new(&format!("hook-{}", blake3::hash(session.as_bytes()))));
         let session = session.map_err(|_| Unreadable::Lacks("session_id"))?;
@@ -155,82 +155,82 @@ impl Payload {
         Ok(Self { members, session, name, redactions, mended, cut_from })
     }
 
-    /// Whose work it is, and where: in the program's directory, and in the current one.
+    /// Returns session and directories of the work: the program's directory, and the current one.
     #[must_use]
     pub fn who(&self, directory: Option<&str>) -> Who {
         Who::new(self.session.as_str(), directory.into_iter().chain(self.text("cwd")))
     }
 
-    /// Keeps of a call that names an excluded path only which tool it was.
+    /// Removes input and result of a call that names an excluded path.
     #[must_use]
     pub fn withheld(mut self, gate: &Gate) -> Self {
         let input = self.get("tool_input");
         if input.is_some() && gate.withholds(input, self.text("cwd")) {
             self.members.retain(|name, _| OF_A_CALL.contains(&name.as_str()));
             self.members.insert("withheld".to_owned(), "excluded".into());
-            // The reason for reading it leniently, and what was removed, may be of the input.
+            // Both may quote the withheld input.
             (self.redactions, self.mended) = (None, None);
         }
         self
     }
 
-    /// The current directory of the agent.
+    /// Returns the current directory of the agent.
     #[must_use]
     pub fn directory(&self) -> Option<&str> {
         self.text("cwd")
     }
 
-    /// The agent's session.
+    /// Returns the agent's session.
     #[must_use]
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// Name of the event.
+    /// Returns the name of the event.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Every member.
+    /// Returns all members.
     pub(super) fn members(&self) -> &Map<String, Value> {
         &self.members
     }
 
-    /// Kinds and numbers of the secrets that were removed.
+    /// Returns the kinds and numbers of the removed secrets.
     pub(super) fn redactions(&self) -> Option<&Value> {
         self.redactions.as_ref()
     }
 
-    /// Reason for which the input was read leniently, when it was not JSON.
+    /// Returns the reason for which the input was read leniently.
     pub(super) fn mended(&self) -> Option<&str> {
         self.mended.as_deref()
     }
 
-    /// Its number of bytes, when not all of them are here.
+    /// Returns the original length in bytes, if the input was cut.
     pub(super) fn cut_from(&self) -> Option<u64> {
         self.cut_from
     }
 
-    /// A member.
+    /// Returns a member that is not null.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// A member that is text, and not empty.
+    /// Returns a member that is a non-empty string.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// The program that wrote it: Codex counts turns, Claude Code prompts.
+    /// Returns the program that wrote it: Codex counts turns, Claude Code prompts.
     pub(super) fn agent(&self) -> Agent {
         let path = self.text("transcript_path").unwrap_or_default();
         let codex = self.get("turn_id").is_some() || path.contains("rollout-");
         if codex && self.get("prompt_id").is_none() { Agent::Codex } else { Agent::ClaudeCode }
     }
 
-    /// Ids of the events made of it. What the program names itself gets the same id at each report
-    /// (two settings files may both run this hook); any other gets an id from `salt`.
+    /// Returns the id of one of its events. An id of the program makes it equal in each report (two
+    /// settings files may both run this hook); without one it is made from `salt`.
     pub(super) fn event_id(&self, salt: [u8; 16], part: usize) -> EventId {
         let own = match &*self.name {
             "UserPromptSubmit" => self.text("prompt_id").or(self.text("turn_id")),
@@ -242,7 +242,7 @@ impl Payload {
             hash.update(&(piece.len() as u64).to_le_bytes()).update(piece);
         }
         if own.is_some() {
-            // The same name for something else is something else.
+            // The same name with other members is another event.
             hash.update(Value::Object(self.members.clone()).to_string().as_bytes());
         }
         let hex = hash.finalize().to_hex();

@@ -1,6 +1,6 @@
-//! Passages of earlier sessions of the same project about the work that a model continues, found by
-//! the words of its task and its latest instruction. It must not choose: a search for a model that
-//! did not ask does.
+//! Finds passages of earlier sessions of the same project about the work that a model continues, by
+//! the terms of its task and its latest instruction. It must not rank passages: the owner's recall
+//! search does.
 
 use serde_json::{Value, json};
 
@@ -13,16 +13,15 @@ use crate::{
     wire::{TOKEN_BYTES_LEAST, passage, quote, recall_words},
 };
 
-/// Passages at most.
+/// Most passages.
 const PASSAGES_MAX: usize = 4;
-/// Milliseconds that the search may wait for what is not in the index yet.
+/// Milliseconds that the search may wait for events that are not indexed yet.
 const WAIT_MS: u64 = 700;
-/// Words of a query at least.
+/// Least terms of a query.
 const WORDS_MIN: usize = 2;
 
-/// Passages of other sessions of the workspace within so many tokens, without those that the model
-/// was `given` already; `None` when nothing speaks of the same, or when the search fails: a model
-/// is not kept waiting for them.
+/// Returns passages of other sessions of the workspace within the budget of tokens, without those
+/// in `given`; `None` if none match or the search fails: the model does not wait for a retry.
 pub(super) async fn recalled(
     client: &Client,
     session: &SessionId,
@@ -48,11 +47,11 @@ pub(super) async fn recalled(
     };
     let request = Request::from_verb::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
     let found = client.ask::<SearchWith>(request).await.ok()?;
-    (!found.hits.is_empty()).then(|| passages(&found.hits))
+    (!found.hits.is_empty()).then(|| format_passages(&found.hits))
 }
 
-/// The passages in a line each, and the event that says which a model is given.
-fn passages(hits: &[Hit]) -> Passages {
+/// Formats each passage as a line, and builds the event that lists the passages.
+fn format_passages(hits: &[Hit]) -> Passages {
     let line = |hit: &Hit| {
         let by = hit.who.as_deref().filter(|who| !who.is_empty());
         let by = quote::inline(by.unwrap_or_else(|| hit.origin.text(Origin::as_str)));
@@ -70,7 +69,7 @@ fn passages(hits: &[Hit]) -> Passages {
     Passages { text, event }
 }
 
-/// The words of the task, of the latest instruction and of the current step of the plan.
+/// Returns the search terms of the task, the latest instruction and the plan's current step.
 pub(super) fn words_of(view: &Value) -> Vec<String> {
     let instructions = view.get("instructions").and_then(Value::as_array);
     let latest = instructions.and_then(|all| all.last()?.get("text")?.as_str());

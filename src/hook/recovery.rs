@@ -1,6 +1,6 @@
 //! Text from the log for a model that starts, resumes, or lost its context, once for each context:
-//! texts that the owner rendered, events in a line each, marked as data, under a budget of tokens.
-//! It must not render a view itself.
+//! texts that the owner rendered, events as lines, marked as data, within a budget of tokens. It
+//! must not render a view itself.
 
 use serde_json::{Value, json};
 
@@ -21,20 +21,20 @@ use crate::{
     wire::{BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, framed, quote, recall_words},
 };
 
-/// Characters of an answer at most: beyond some ten thousand, programs cut it.
+/// Most characters of an answer: programs cut it above some ten thousand.
 const CHARS_MAX: usize = 9_500;
-/// The smallest budget of a view.
+/// The smallest budget of a view, in tokens.
 const TOKENS_MIN: usize = 400;
-/// The format of a view that is given.
+/// The format of the requested views.
 const TEXT: &str = "text";
-/// Tokens of what a start receives, and of what is near to what is asked first, at most.
+/// Most tokens for a new session, and for passages that match the first prompts.
 const START_TOKENS: usize = 700;
 const NEAR_TOKENS: usize = 900;
-/// Prompts of a context among which something near is looked for.
+/// First prompts of a context that are searched for passages.
 const PROMPTS: usize = 3;
-/// Characters of an event that is news.
+/// Most characters shown of an event.
 const NEWS_CHARS: usize = 600;
-/// Part of the budget that passages of earlier sessions take at most: one in so many.
+/// Divisor of the budget: the largest part for passages of earlier sessions.
 const RECALL_PART: usize = 4;
 /// Hint at tools that read more than the session's own state.
 const TAIL: &str = "get_research_session (no id needed) tells more, get_events reads any range of \
@@ -43,15 +43,15 @@ const TAIL: &str = "get_research_session (no id needed) tells more, get_events r
 /// Reason for which a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContextKind {
-    /// Its session continues, its context is lost.
+    /// Its session continues, but its context is lost.
     Own,
-    /// A new session of a project that had others.
+    /// A new session of a project with earlier sessions.
     Before,
-    /// Something was asked in a context that was given nothing about it.
+    /// A prompt in a context that has no passages about it yet.
     Near,
 }
 
-/// The context that an event needs.
+/// Returns the kind of context that an event needs.
 pub(super) fn needed_context(payload: &Payload) -> Option<ContextKind> {
     match (payload.name(), payload.text("source")) {
         ("SessionStart", Some("compact" | "resume")) => Some(ContextKind::Own),
@@ -61,7 +61,7 @@ pub(super) fn needed_context(payload: &Payload) -> Option<ContextKind> {
     }
 }
 
-/// The context for the model; `None` when the log has nothing useful, or when it was given already.
+/// Returns the context for the model; `None` if the log has nothing useful or new for it.
 pub(super) async fn recover(
     client: &Client,
     [tokens_max, recall_max]: [usize; 2],
@@ -103,7 +103,7 @@ pub(super) async fn recover(
 
 type Made = Option<Given>;
 
-/// Events recorded in the session while its model could not see it.
+/// Returns the events recorded in the session while its model could not see them.
 async fn unseen_events(
     client: &Client,
     session: &SessionId,
@@ -127,7 +127,7 @@ async fn unseen_events(
     Ok(Some(Given::new(text, until)))
 }
 
-/// An event in a line: its words, or its members as they are.
+/// Formats an event as a line: its content, or else its members.
 fn line(event: &Value) -> String {
     const RESERVED: [&str; 7] =
         ["id", "type", "position", "processed_at", "created_at", "origin", "raw"];
@@ -156,20 +156,20 @@ fn line(event: &Value) -> String {
     format!("- @{at} {kind} (by {by}): {}", quote::item(&line))
 }
 
-/// The continuation of the session itself, and what earlier sessions of its project said of the
-/// same.
+/// Returns the continuation of the session, and matching passages of earlier sessions of its
+/// project.
 async fn own_continuation(
     client: &Client,
     session: &SessionId,
     workspace: Option<&str>,
     [tokens, recall]: [usize; 2],
 ) -> Result<Made, ClientError> {
-    let Some(view) = continuation(client, session).await? else {
+    let Some(view) = fetch_continuation(client, session).await? else {
         return Ok(None);
     };
     let recalled = match workspace {
         Some(workspace) => {
-            // A session that continues others has their task.
+            // The task of a continued session may be in the view already.
             let room = (recall, &*view.to_string());
             recalled(client, session, workspace, words_of(&view), room).await
         }
@@ -192,14 +192,14 @@ async fn own_continuation(
     let head = format!(
         "sessionlog keeps this session outside of the context window: {position} events, all \
          of them readable.{} {BRIEF_NOTICE}",
-        marks(&text)
+        explain_marks(&text)
     );
     let text = framed(&head, &text, TAIL);
     Ok(Some(Given { text, until, paged_in: recalled.map(|one| one.event) }))
 }
 
-/// Explains the marks that a text has.
-fn marks(text: &str) -> &'static str {
+/// Returns an explanation of the marks in a text.
+fn explain_marks(text: &str) -> &'static str {
     let has = |mark: &str| {
         let mut after = text.match_indices(mark).filter_map(|(at, _)| text.get(at + mark.len()..));
         after.any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -211,7 +211,7 @@ fn marks(text: &str) -> &'static str {
     }
 }
 
-/// Results of earlier sessions of the directory; the session continues the one whose work is given.
+/// Returns results of earlier sessions of the directory; links the session to the one continued.
 async fn earlier_work(
     client: &Client,
     session: &SessionId,
@@ -233,8 +233,8 @@ async fn earlier_work(
     Ok(Some(Given::new(text, None)))
 }
 
-/// Passages of earlier sessions of the directory about the user's first request; `None` where there
-/// are none, and for later requests.
+/// Returns passages of earlier sessions of the directory that match one of the user's first
+/// prompts; `None` if none match, and for later prompts.
 async fn near_passages(
     client: &Client,
     payload: &Payload,
@@ -260,8 +260,11 @@ async fn near_passages(
     Ok(Some(Given { text, until: None, paged_in: Some(event) }))
 }
 
-/// A small continuation of a session, for what it works at; `None` when it has nothing useful.
-async fn continuation(client: &Client, session: &SessionId) -> Result<Option<Value>, ClientError> {
+/// Returns a small continuation of a session as JSON; `None` if it has nothing useful.
+async fn fetch_continuation(
+    client: &Client,
+    session: &SessionId,
+) -> Result<Option<Value>, ClientError> {
     let place = InSession { session: session.clone() };
     let query = ContinuationQuery { tokens_max: Some(TOKENS_MIN), ..ContinuationQuery::default() };
     let view = client.json(Request::from_verb::<Continuation>(&place, &query, &())).await?;
@@ -279,7 +282,7 @@ mod tests {
     use crate::secrets::Recogniser;
 
     #[test]
-    fn a_start_a_resumption_and_a_compaction_are_answered_and_nothing_else() {
+    fn only_a_start_resumption_or_compaction_gets_context() {
         for (name, source, expected) in [
             ("SessionStart", "startup", Some(ContextKind::Before)),
             ("SessionStart", "resume", Some(ContextKind::Own)),

@@ -1,6 +1,6 @@
-//! Encryption of a spool for a store that has a key: the spool is outside of the store. `sealed1`
-//! and a line break, 24 bytes of nonce, the text under XChaCha20-Poly1305 with a key derived from
-//! the master key for this purpose only. It must not keep a key longer than one use.
+//! Encryption of spooled events for a store that has a key: the spool is outside the store.
+//! `sealed1` and a line break, 24 bytes of nonce, the text under XChaCha20-Poly1305 with a key
+//! derived from the master key for this purpose only. It must not keep a key longer than one use.
 
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce, aead::AeadInOut as _};
 use zeroize::Zeroizing;
@@ -9,7 +9,7 @@ use crate::env::{Entropy, MasterKeys, secrets::Secret};
 
 const MARK: &[u8] = b"sealed1\n";
 const NONCE_BYTES: usize = 24;
-/// Purpose of the key: it opens nothing else.
+/// Purpose of the key: it decrypts nothing else.
 const PURPOSE: &str = "sessionlog 2026-11-22 spool of hooks";
 
 fn cipher(key: &Secret) -> XChaCha20Poly1305 {
@@ -17,7 +17,7 @@ fn cipher(key: &Secret) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new((&*key).into())
 }
 
-/// The text under the key in force.
+/// Encrypts a text with the current key.
 pub(super) fn seal(keys: &MasterKeys, entropy: &dyn Entropy, text: &str) -> Vec<u8> {
     let mut nonce = [0; NONCE_BYTES];
     entropy.fill_secret(&mut nonce);
@@ -27,12 +27,12 @@ pub(super) fn seal(keys: &MasterKeys, entropy: &dyn Entropy, text: &str) -> Vec<
     [MARK, &nonce, &body].concat()
 }
 
-/// True if the bytes are encrypted.
+/// Returns true if the bytes are encrypted.
 pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     bytes.starts_with(MARK)
 }
 
-/// The text; `None` when no available key opens it.
+/// Decrypts the text; `None` if no available key opens it.
 pub(super) fn open(keys: Option<&MasterKeys>, bytes: Vec<u8>) -> Option<String> {
     let Some(rest) = bytes.strip_prefix(MARK) else { return String::from_utf8(bytes).ok() };
     let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>()?;
@@ -50,7 +50,7 @@ mod tests {
     use crate::env::entropy::SystemEntropy;
 
     #[test]
-    fn a_sealed_text_is_opened_by_its_own_key_alone() {
+    fn a_sealed_text_opens_only_with_its_own_key() {
         let key = |byte: u8| Secret::new([byte; 32]);
         let keys = |current, previous: Option<u8>| MasterKeys {
             current: key(current),

@@ -1,11 +1,11 @@
-//! Events that could not be delivered, each in a file of its own, named by its time. Any number of
-//! hooks write at once without blocking each other, and a file is read whole or not at all. It must
-//! not deliver, nor be inside a data directory: that directory may be what is broken.
+//! Events that could not be delivered, each in a separate file named by its time. Any number of
+//! hooks write concurrently, and a file is read whole or not at all. It must not deliver, nor be
+//! inside a data directory: that directory may be damaged.
 //!
-//! A spool directory: `TIME-ID.json` waits, `refused/` holds what was refused or is unreadable,
-//! `failed` exists when the last delivery failed, the delivering process holds `drain.lock`. A
-//! directory that belongs to another user, or that another may write to, is not read and not
-//! written.
+//! A spool directory: `TIME-ID.json` is a spooled event, `refused/` holds rejected events and
+//! unreadable files, `failed` exists after a failed delivery, the delivering process holds
+//! `drain.lock`. A directory that belongs to another user, or that another user may write to, is
+//! neither read nor written.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use crate::{
 const FAILED: &str = "failed";
 const REFUSED: &str = "refused";
 const DRAIN: &str = "drain";
-/// Bytes of one file at most.
+/// Most bytes of one file.
 const FILE_BYTES_MAX: u64 = 80 << 20;
 
 /// Reason for which an event could not be spooled.
@@ -34,55 +34,55 @@ pub struct SpoolError {
     source: io::Error,
 }
 
-/// The keys of the store; none for a store without.
+/// The keys of the store; `None` for a store without a key.
 type Known = Option<Arc<MasterKeys>>;
 
-/// Reader of the keys: called once, when they are needed.
+/// Reader of the keys: called once, on first use.
 pub type Keys = Box<dyn Fn() -> io::Result<Known> + Send + Sync>;
 
-/// Reason for which an event that waits is not here.
+/// Reason for which a spooled event was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// Another process delivered it.
+    /// The file is gone: another process delivered it.
     Gone,
     /// Encrypted, and no key is available.
     Sealed,
-    /// It cannot become readable: it is no spooled event, or under an unknown key.
+    /// The file is not a spooled event, or is encrypted with an unknown key.
     Broken,
 }
 
-/// Places where events wait, the best one first.
+/// Directories of spooled events, the preferred one first.
 pub struct Spool {
     places: Vec<PathBuf>,
     keys: Keys,
-    /// Keys as read; reading them may cost a command each time.
+    /// The keys or the error of reading them; a read may run a command, so it is done once.
     known: OnceLock<Result<Known, String>>,
     entropy: Arc<dyn Entropy>,
 }
 
 impl fmt::Display for Spool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.own().next().or(self.places.first());
+        let place = self.own_dirs().next().or(self.places.first());
         place.map_or(Ok(()), |place| write!(f, "{}", place.display()))
     }
 }
 
 impl Spool {
-    /// A spool in these directories: an event goes to the first that accepts it, all are read.
-    /// Encrypted where the store has a key, so that the spool shows nothing that the store hides.
+    /// Creates a spool in these directories: an event goes to the first that accepts it, all are
+    /// read. Encrypted if the store has a key, so that it reveals nothing that the store hides.
     #[must_use]
     pub fn new(places: Vec<PathBuf>, keys: Keys, entropy: Arc<dyn Entropy>) -> Self {
         Self { places, keys, known: OnceLock::new(), entropy }
     }
 
-    /// The suffix of spool directories for a server, so that servers do not share them.
+    /// Returns the suffix of spool directories for a server, so that servers do not share them.
     #[must_use]
     pub fn suffix(server: &str) -> String {
         format!("-{:.16}", blake3::hash(server.as_bytes()).to_hex())
     }
 
-    /// The directories that exist and belong to this user alone.
-    fn own(&self) -> impl Iterator<Item = &PathBuf> {
+    /// Returns the directories that exist and belong to this user alone.
+    fn own_dirs(&self) -> impl Iterator<Item = &PathBuf> {
         self.places.iter().filter(|place| files::is_own_dir(place))
     }
 
@@ -94,23 +94,23 @@ impl Spool {
         }
     }
 
-    /// True if nothing waits.
+    /// Returns true if no event is spooled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
 
-    /// Files that wait, in the order in which their events happened.
+    /// Returns the paths of spooled events, in the order of their times.
     #[must_use]
     pub fn waiting(&self) -> Vec<PathBuf> {
         let inside = |place: &PathBuf| files::list(place).unwrap_or_default();
         let is_one = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
-        let mut all: Vec<PathBuf> = self.own().flat_map(inside).filter(is_one).collect();
+        let mut all: Vec<PathBuf> = self.own_dirs().flat_map(inside).filter(is_one).collect();
         all.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
         all
     }
 
-    /// Stores an event durably until it is delivered. Returns its path.
+    /// Stores an event durably until it is delivered. Returns its directory.
     ///
     /// # Errors
     /// The error of the first directory, when all of them fail.
@@ -118,7 +118,7 @@ impl Spool {
         self.write(delivery, &format!("{:020}-{}.json", at.0, delivery.name()), None)
     }
 
-    /// Keeps an event that was refused for good, for a person to look at.
+    /// Keeps a rejected event in `refused/`, for the user to examine.
     ///
     /// # Errors
     /// The error of the first directory, when all of them fail.
@@ -154,7 +154,7 @@ impl Spool {
         Err(first.unwrap_or_else(nowhere))
     }
 
-    /// An event that waits.
+    /// Reads a spooled event.
     pub(super) fn read(&self, path: &Path) -> Result<Delivery, Unread> {
         let bytes = files::read(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Unread::Gone,
@@ -168,7 +168,7 @@ impl Spool {
         Delivery::read(&text).ok_or(Unread::Broken)
     }
 
-    /// Puts what cannot be read out of the way, for a person to look at.
+    /// Moves an unreadable file to `refused/`, for the user to examine.
     pub(super) fn set_aside(&self, path: &Path) -> io::Result<()> {
         let (Some(place), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
         let aside = place.join(REFUSED);
@@ -176,7 +176,7 @@ impl Spool {
         files::rename(path, &aside.join(name))
     }
 
-    /// Forgets an event that was delivered.
+    /// Removes a delivered event.
     ///
     /// # Errors
     /// The error of the file system.
@@ -184,40 +184,40 @@ impl Spool {
         files::remove(path)
     }
 
-    /// Notes that delivering failed.
+    /// Records that a delivery failed.
     ///
     /// # Errors
     /// The error of the first directory.
     pub fn pause(&self, at: Timestamp) -> io::Result<()> {
-        let Some(place) = self.own().next() else { return Ok(()) };
+        let Some(place) = self.own_dirs().next() else { return Ok(()) };
         files::remove(&place.join(FAILED))?;
         files::append(&place.join(FAILED), at.0.to_string().as_bytes())
     }
 
-    /// Forgets that delivering failed.
+    /// Removes the record of a failed delivery.
     pub fn unpause(&self) {
-        for place in self.own() {
-            // The pause ends by itself.
+        for place in self.own_dirs() {
+            // An error is ignored: the pause ends by time as well.
             let _ = files::remove(&place.join(FAILED));
         }
     }
 
-    /// True if delivering failed after `since`.
+    /// Returns true if a delivery failed after `since`.
     #[must_use]
     pub fn is_paused(&self, since: Timestamp) -> bool {
         let failed = |place: &PathBuf| {
             let text = files::read_text(&place.join(FAILED), 64).ok()?;
             text.trim().parse::<i64>().ok()
         };
-        self.own().filter_map(failed).any(|at| at > since.0)
+        self.own_dirs().filter_map(failed).any(|at| at > since.0)
     }
 
-    /// The right to deliver, until it is dropped; `None` while another process has it.
+    /// Locks delivery until the guard is dropped; `None` if another process delivers.
     ///
     /// # Errors
     /// The error of the file system.
     pub fn take(&self) -> io::Result<Option<impl Sized + use<>>> {
-        match self.own().next() {
+        match self.own_dirs().next() {
             Some(place) => files::try_lock_beside(&place.join(DRAIN)),
             None => Ok(None),
         }

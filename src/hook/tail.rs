@@ -1,7 +1,7 @@
-//! Events that no hook reports: the agent's words between calls, calls that were refused, and the
-//! usage of its model. They are read from the program's transcript where the last reading ended,
-//! and recorded with the hook's event, which notes how far the reading went. It must not open the
-//! transcript, nor know its lines.
+//! Events that no hook reports: the agent's messages between calls, refused calls, and the usage of
+//! its model. They are read from the program's transcript, from the offset where the last read
+//! ended, and recorded with the hook's event, which stores the new offset. It must not open the
+//! transcript, nor parse its lines.
 
 use std::{collections::VecDeque, io};
 
@@ -15,51 +15,51 @@ use crate::{
     wire::typed_by_person,
 };
 
-/// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
-/// `check` a hash of times and names of lines before it, `again` why it was read from its
-/// beginning, `unread` how many messages of the agent that hooks recorded were not in it yet.
+/// The member of a hook's event that records how far the transcript was read: `bytes` is an offset,
+/// `check` a hash of times and ids of lines before it, `again` the reason for a read from the
+/// start, `unread` the number of recorded agent messages that were not in it yet.
 const NOTE: &str = "transcript";
-/// Latest events that are searched for a note; and where it is not among them, or the transcript
-/// is read from its beginning.
+/// Latest events that are searched for a note; and the number if they have none, or if the
+/// transcript is read from its beginning.
 const EVENTS_FEW: usize = 64;
 const EVENTS_MAX: usize = 1_000;
 /// Latest calls and results that are compared.
 const CALLS_MAX: usize = 500;
-/// Messages that may be missing from a transcript.
+/// Most recorded messages that may be missing from a transcript.
 const UNREAD_MAX: usize = 8;
 
-/// Part of a transcript behind a place.
+/// Part of a transcript after an offset.
 #[derive(Clone, Debug, Default)]
 pub struct TranscriptTail {
-    /// Place up to which it was read, for the next reading.
+    /// State up to which it was read, for the next read.
     pub place: Map<String, Value>,
     /// The branch of the repository.
     pub branch: Option<Masked>,
-    /// Events, each with an id of its own.
+    /// Events, each with an id.
     pub events: Vec<Value>,
-    /// The prompts of the transcript, where one took the place of an earlier one, and whether each
-    /// was withdrawn by that.
+    /// The prompts of the transcript, if one replaced an earlier one, and whether each was
+    /// withdrawn by that.
     pub prompts: Vec<(String, bool)>,
 }
 
 /// Request for a part of a transcript.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask<'a> {
-    /// The part behind a place, or all of it.
+    /// The part after a state, or all of it.
     After(Option<&'a Value>),
-    /// Its end as a place, and no events.
+    /// The state of its end, without events.
     End,
-    /// The same of one that begins with a copy of another session's; else no place.
+    /// The same for one that begins with a copy of another session's; else no state.
     Copy,
 }
 
 /// A transcript that was found.
 pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<TranscriptTail>>;
-/// Finds the transcript at a path, of Codex or else of Claude Code; `None` where there is none.
+/// Finds the transcript at a path, of Codex if true, else of Claude Code; `None` if none exists.
 pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> + Send + Sync>;
 
-/// Part of the transcript that an event reads: the new lines, none (only the place is noted), or
-/// the copy that its session begins with.
+/// Part of the transcript that an event reads: the new lines, none (only the offset is recorded),
+/// or the copy that its session begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     News,
@@ -72,22 +72,22 @@ fn reads(payload: &Payload) -> Option<Reads> {
         return None;
     }
     match (payload.name(), payload.text("source")) {
-        // Before a call: the words that introduce it come before it. A turn that a person
-        // interrupts has no end that a hook reports, but the next prompt.
+        // Before a call, the message that introduces it is read. No hook reports the end of an
+        // interrupted turn, so the next prompt reads it.
         (
             "PreToolUse" | "Stop" | "StopFailure" | "UserPromptSubmit" | "PreCompact"
             | "SessionEnd",
             _,
         ) => Some(Reads::News),
-        // What a transcript has before its first hook is not of this recording: a fork has a copy.
+        // Lines from before the first hook are not recorded: a fork has a copy.
         ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
-        // Codex says of a fork that it starts up.
+        // Codex reports a fork as a start.
         ("SessionStart", _) if payload.agent() == Agent::Codex => Some(Reads::Copy),
         _ => None,
     }
 }
 
-/// Adds to a delivery what the transcript has beyond the log.
+/// Adds the unrecorded events of the transcript to a delivery.
 pub(super) async fn add(
     client: &Client,
     transcripts: &Transcripts,
@@ -128,21 +128,21 @@ pub(super) async fn add(
             said.push_back(text.to_owned());
         }
     }
-    leave_calls(client, payload.session(), &delivery.events, &mut tail.events).await?;
+    remove_known_calls(client, payload.session(), &delivery.events, &mut tail.events).await?;
     let mut own_line = None;
     tail.events.retain(|event| !known.has_prompt(event));
     tail.events.retain(|event| {
-        let at = said_at(event, &said).filter(|_| !known.has(event));
+        let at = recorded_index(event, &said).filter(|_| !known.has(event));
         if let Some(at) = at {
             let is_own = own.is_some() && at + 1 == said.len();
             own_line = Some(event.clone()).filter(|_| is_own);
-            // Both are in order: those before it are not expected any more.
+            // Both are in order: earlier messages are not expected any more.
             said.drain(..=at);
         }
         at.is_none() && !known.has(event)
     });
     let message = delivery.events.first_mut().and_then(Value::as_object_mut);
-    own_line.zip(message).into_iter().for_each(|(line, message)| name_after(message, &line));
+    own_line.zip(message).into_iter().for_each(|(line, message)| copy_identity(message, &line));
     if said.len() > UNREAD_MAX {
         said.drain(..said.len() - UNREAD_MAX);
     }
@@ -155,69 +155,69 @@ pub(super) async fn add(
     }
     if !tail.prompts.is_empty() {
         let count = tail.events.len() as u64;
-        tail.events.extend(rewound(client, payload.session(), &tail.prompts, count).await?);
+        tail.events.extend(rewind_event(client, payload.session(), &tail.prompts, count).await?);
     }
     delivery.events.splice(0..0, tail.events);
     Ok(())
 }
 
-/// Leaves the calls out that the log has, or that this hook reports itself.
-async fn leave_calls(
+/// Removes the calls that the log has, or that this hook reports itself.
+async fn remove_known_calls(
     client: &Client,
     session: &SessionId,
     own: &[Value],
     events: &mut Vec<Value>,
 ) -> Result<(), String> {
     let is_own = |event: &Value| {
-        let of = of_call(event);
-        of.is_some() && own.iter().any(|own| of_call(own) == of)
+        let of = call_key(event);
+        of.is_some() && own.iter().any(|own| call_key(own) == of)
     };
     events.retain(|event| !is_own(event));
-    if events.iter().any(|event| of_call(event).is_some()) {
+    if events.iter().any(|event| call_key(event).is_some()) {
         let calls = LoggedCalls::read(client, session).await?;
         events.retain_mut(|event| calls.is_new(event));
     }
     Ok(())
 }
 
-/// Under the id and the time of its line, it is one message however many hooks report it.
-fn name_after(message: &mut Map<String, Value>, line: &Value) {
+/// Sets id and time of the line, so that several hooks report one and the same message.
+fn copy_identity(message: &mut Map<String, Value>, line: &Value) {
     for name in ["id", "created_at", "recorded_from"] {
         let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
         message.extend(member);
     }
 }
 
-/// The event that withdraws what hooks recorded of prompts that the transcript has given up, from
-/// the first of them to the prompt in its place; where there is none yet, to the end of the log and
-/// of the `unsent` events that come before this one.
-async fn rewound(
+/// Returns the event that withdraws the recorded events of withdrawn prompts, from the first of
+/// them to the prompt that replaced it; if none did yet, to the end of the log plus the `unsent`
+/// events that precede this one.
+async fn rewind_event(
     client: &Client,
     session: &SessionId,
     prompts: &[(String, bool)],
     unsent: u64,
 ) -> Result<Option<Value>, String> {
     const KINDS: [&str; 2] = [kinds::USER_MESSAGE, kinds::CONTEXT_REWOUND];
-    let found = logged(client, session, &KINDS, EVENTS_MAX).await?;
+    let found = latest_logged(client, session, &KINDS, EVENTS_MAX).await?;
     if found.is_empty() {
         return Ok(None);
     }
     let mut rewinds = found.iter().filter(|event| has_type(event, kinds::CONTEXT_REWOUND));
     let before = rewinds.next().and_then(|event| event.get("withdrawn")?.as_array());
     let mut ranges: Vec<Value> = before.cloned().unwrap_or_default();
-    // Both are in order: from the newest back, each prompt is the next message of those words.
+    // Both are in order: from the newest back, each prompt is the next message with the same text.
     let mut messages = found.iter().filter_map(|event| {
         let content = event.get("content")?;
         let words = typed_by_person(&to_raw_value(content).ok()?);
         Some((words, event.get("position")?.as_u64()?))
     });
-    let last = logged(client, session, &[], 1).await?;
+    let last = latest_logged(client, session, &[], 1).await?;
     let last = last.first().and_then(|event| event.get("position")?.as_u64());
     let end = last.map_or(0, |last| last + 1 + unsent);
     let (mut next, mut open): (Option<u64>, Option<(u64, u64)>) = (None, None);
     let mut all = Vec::new();
     for (words, is_gone) in prompts.iter().rev() {
-        // Of those that the transcript does not have yet, the oldest.
+        // The oldest message that the transcript does not have yet.
         let mut newer = None;
         let found = messages.clone().find(|(said, at)| {
             let is_it = said.trim() == words.trim();
@@ -246,8 +246,8 @@ async fn rewound(
     })))
 }
 
-/// The latest events of some types, the newest first; none of a session that does not exist.
-async fn logged(
+/// Returns the latest events of the given types, newest first; none if the session does not exist.
+async fn latest_logged(
     client: &Client,
     session: &SessionId,
     types: &[&str],
@@ -259,8 +259,8 @@ async fn logged(
     }
 }
 
-/// Index of the recorded message that an event of the transcript repeats.
-fn said_at(event: &Value, said: &VecDeque<String>) -> Option<usize> {
+/// Returns the index of the recorded message that an event of the transcript repeats.
+fn recorded_index(event: &Value, said: &VecDeque<String>) -> Option<usize> {
     event.get("type").filter(|kind| *kind == kinds::AGENT_MESSAGE)?;
     let text = event.get("content")?.as_str()?.trim();
     said.iter().position(|one| one.trim() == text)
@@ -270,20 +270,21 @@ fn has_type(event: &Value, kind: &str) -> bool {
     event.get("type").is_some_and(|is| is == kind)
 }
 
-/// The type of an event of a call, and the id of the call.
-fn of_call(event: &Value) -> Option<(&str, &str)> {
+/// Returns the type of an event of a call, and the id of the call.
+fn call_key(event: &Value) -> Option<(&str, &str)> {
     let text = |name: &str| event.get(name).and_then(Value::as_str);
     let kind = text("type").filter(|kind| kinds::is_call(kind) || kinds::is_result(kind))?;
     Some((kind, text("call_id")?))
 }
 
-/// Keeps of calls that name an excluded path, and of their results, only which they were.
+/// Removes input and content of calls that name an excluded path, and of their results.
 pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
     let is_meant = |event: &&Value| event.get("input").is_some_and(withholds);
-    let ids = events.iter().filter(is_meant).filter_map(|event| Some(of_call(event)?.1.to_owned()));
+    let ids =
+        events.iter().filter(is_meant).filter_map(|event| Some(call_key(event)?.1.to_owned()));
     let ids: Vec<String> = ids.collect();
     for event in events {
-        let is_its = of_call(event).is_some_and(|(_, call)| ids.iter().any(|id| id == call));
+        let is_its = call_key(event).is_some_and(|(_, call)| ids.iter().any(|id| id == call));
         if let Some(members) = event.as_object_mut().filter(|_| is_its) {
             members.retain(|name, _| !matches!(&**name, "input" | "content"));
             members.insert("withheld".to_owned(), json!("excluded"));
@@ -291,21 +292,21 @@ pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
     }
 }
 
-/// The calls that the log has, and their results.
+/// The calls and results in the log.
 struct LoggedCalls(Vec<Value>);
 
 impl LoggedCalls {
     async fn read(client: &Client, session: &SessionId) -> Result<Self, String> {
         const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
-        logged(client, session, &KINDS, CALLS_MAX).await.map(Self)
+        latest_logged(client, session, &KINDS, CALLS_MAX).await.map(Self)
     }
 
-    /// True if an event is of no call, or of one that the log does not have. Of a call that was
-    /// withheld, no more is recorded of its result.
+    /// Returns true if an event belongs to no call, or to one that is not in the log. The result of
+    /// a withheld call loses its content.
     fn is_new(&self, event: &mut Value) -> bool {
-        let Some((kind, call)) = of_call(event) else { return true };
-        let known = || self.0.iter().filter(|known| of_call(known).is_some_and(|of| of.1 == call));
-        let is_known = known().any(|known| of_call(known).is_some_and(|of| of.0 == kind));
+        let Some((kind, call)) = call_key(event) else { return true };
+        let known = || self.0.iter().filter(|known| call_key(known).is_some_and(|of| of.1 == call));
+        let is_known = known().any(|known| call_key(known).is_some_and(|of| of.0 == kind));
         let withheld = known().find_map(|known| known.get("withheld").cloned());
         if let (Some(why), Some(members)) = (withheld, event.as_object_mut()) {
             members.remove("content");
@@ -315,7 +316,7 @@ impl LoggedCalls {
     }
 }
 
-/// Events of the transcript that the log has.
+/// Events of the log that the transcript may repeat.
 struct LoggedEvents {
     /// The latest note.
     note: Option<Value>,
@@ -337,7 +338,7 @@ impl LoggedEvents {
             kinds::TRANSCRIPT_ENTRY,
         ];
         let mut known = Self { note: None, events: Vec::new(), is_whole: true };
-        let newest = logged(client, session, &KINDS, limit).await?;
+        let newest = latest_logged(client, session, &KINDS, limit).await?;
         known.is_whole = newest.len() < limit;
         for event in newest {
             let is_older = known.note.is_some();
@@ -351,7 +352,7 @@ impl LoggedEvents {
         Ok(known)
     }
 
-    /// True if another hook of the same stop recorded its message: nothing was said since.
+    /// Returns true if another hook recorded the same stop and the transcript did not grow.
     fn is_repeat(&self, text: &str, tail: &TranscriptTail) -> bool {
         let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
         let read = self.note.as_ref().and_then(bytes);
@@ -363,15 +364,15 @@ impl LoggedEvents {
             && latest == Some(text)
     }
 
-    /// True if the log has the message of a line: the store keeps it under an id of its own.
+    /// Returns true if the log has a line's message, compared by time: the store changes its id.
     fn has(&self, event: &Value) -> bool {
         let time = |of: &Value| of.get("created_at")?.as_str().and_then(Timestamp::parse);
         let says = |of: &Value| (time(of), of.get("content").cloned());
         let mut known = self.events.iter().map(|(known, _)| known);
-        of_call(event).is_none() && known.any(|known| says(known) == says(event))
+        call_key(event).is_none() && known.any(|known| says(known) == says(event))
     }
 
-    /// True if a hook reported a prompt of the transcript since the note.
+    /// Returns true if a hook reported a prompt of the transcript since the note.
     fn has_prompt(&self, event: &Value) -> bool {
         let words = |of: &Value| of.get("content")?.as_str().map(|text| text.trim().to_owned());
         let newer = self.events.iter().filter(|(known, is_older)| {
@@ -380,8 +381,8 @@ impl LoggedEvents {
         has_type(event, kinds::USER_MESSAGE) && newer.count() > 0
     }
 
-    /// Messages that hooks recorded and that the transcript has after the note, oldest first; all
-    /// of them when it is read from its beginning.
+    /// Returns the messages that hooks recorded and that the transcript has after the note, oldest
+    /// first; all of them if it is read from its beginning.
     fn messages(&self, all: bool) -> VecDeque<String> {
         let unread = self.note.as_ref().and_then(|note| note.get("unread")?.as_u64());
         let mut unread = unread.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Maps a hook's event to the events of the log: the one table from the events of agents' programs
-//! to the types that every fold reads. An event without a match is kept whole as
-//! `transcript.entry`; the original is kept under `raw`. It must not do I/O.
+//! to the types that every fold reads. An event without a match is stored whole as
+//! `transcript.entry`; the original is stored under `raw`. It must not do I/O.
 
 use serde_json::{Map, Value, json};
 
@@ -13,9 +13,9 @@ use crate::{
     wire::RefusedCall,
 };
 
-/// Most bytes of an event: the limit of the store, less room for what surrounds a body.
+/// Most bytes of an event: the limit of the store, less space for the members around a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
-/// This program's own tools: their calls and results are in the log already.
+/// Server name of this program's tools: their calls and results are in the log already.
 const OWN_SERVER: &str = "sessionlog";
 
 /// Tools that run commands, as hooks name them.
@@ -24,7 +24,7 @@ const SHELLS: [&str; 5] = ["Bash", "shell", "local_shell", "exec_command", "shel
 /// Type and body of an event.
 type Draft = (&'static str, Map<String, Value>);
 
-/// The events and metadata to record for a hook's event.
+/// Returns the events and the checkpoint to record for a hook's event.
 pub(super) fn delivery(
     payload: &Payload,
     workspace: Option<&str>,
@@ -51,7 +51,7 @@ pub(super) fn delivery(
         if let Some(bytes) = payload.cut_from() {
             event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
         }
-        // The original once, with the last event made of it.
+        // The original once, with the last event made from it.
         if let Some(why) = payload.get("withheld") {
             event.retain(|name, _| !matches!(&**name, "input" | "content"));
             event.insert("withheld".to_owned(), why.clone());
@@ -77,7 +77,7 @@ pub(super) fn delivery(
     }
 }
 
-/// The table.
+/// Maps the event by its name.
 fn drafts(payload: &Payload) -> (Vec<Draft>, Option<DeliveryMark>) {
     let mark = |label: &str, done| Some(DeliveryMark { label: label.to_owned(), done });
     match payload.name() {
@@ -110,7 +110,7 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<DeliveryMark>) {
             let idle = object(json!({ "stop_reason": { "type": "end_turn" } }));
             (said.into_iter().chain([(kinds::SESSION_STATUS_IDLE, idle)]).collect(), None)
         }
-        // The turn ends without an answer of the model.
+        // The turn ended without an answer of the model.
         "StopFailure" => {
             let why = payload.text("error_details").or(payload.text("error")).unwrap_or_default();
             let error = object(json!({ "error": { "type": "turn_failed", "message": why } }));
@@ -134,12 +134,12 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The event whole: nothing of the vocabulary fits.
+/// Returns the whole event: no type of the log matches.
 fn entry(payload: &Payload) -> Draft {
     (kinds::TRANSCRIPT_ENTRY, object(json!({ "entry": payload.members() })))
 }
 
-/// Members under other names; those that are not there stay away.
+/// Copies members under other names; absent ones are skipped.
 fn renamed_members(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
     let found =
         names.iter().filter_map(|(from, to)| Some(((*to).to_owned(), payload.get(from)?.clone())));
@@ -151,7 +151,7 @@ fn subagent(payload: &Payload) -> Map<String, Value> {
     renamed_members(payload, &names)
 }
 
-/// A tool's name and its server: hooks write both as `mcp__server__tool`.
+/// Splits a tool's name from its server: hooks write both as `mcp__server__tool`.
 fn tool_of(payload: &Payload) -> (&str, Option<&str>) {
     let name = payload.text("tool_name").unwrap_or("unknown");
     match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
@@ -183,7 +183,7 @@ fn tool_result(payload: &Payload) -> Map<String, Value> {
     body
 }
 
-/// True if the members of a response mark a failure.
+/// Returns true if the members of a response mark a failure.
 fn has_failed(response: &Value) -> bool {
     let says = |name: &str, said: bool| response.get(name) == Some(&json!(said));
     let code = |name: &&str| response.get(*name).and_then(Value::as_i64).is_some_and(|c| c != 0);
@@ -194,8 +194,8 @@ fn has_failed(response: &Value) -> bool {
         || response.get("metadata").is_some_and(has_failed)
 }
 
-/// True if a shell's text response reports a failed command: in JSON, or in a line before the
-/// output.
+/// Returns true if a shell's text response reports a failed command: in JSON, or in a line before
+/// the output.
 fn output_has_failed(response: &Value) -> bool {
     const MARKS: [&str; 3] = ["Exit code: ", "Exit code ", "Process exited with code "];
     let Some(text) = response.as_str() else { return false };
@@ -220,7 +220,7 @@ fn tool_failure(payload: &Payload) -> Map<String, Value> {
     body
 }
 
-/// A call that a rule did not let happen.
+/// Returns the result of a call that a rule refused.
 fn tool_refusal(payload: &Payload) -> Map<String, Value> {
     let mut body = renamed_members(payload, &[("tool_use_id", "call_id")]);
     body.insert("content".to_owned(), content(payload.get("reason").unwrap_or(&Value::Null)));
@@ -229,8 +229,8 @@ fn tool_refusal(payload: &Payload) -> Map<String, Value> {
     body
 }
 
-/// A response as text or blocks. Tools respond in shapes of their own: known shapes are reduced to
-/// what a reader would see, any other is kept as JSON.
+/// Returns a response as text or blocks. Tools have individual response shapes: known ones are
+/// reduced to the readable content, any other is stored as JSON.
 fn content(response: &Value) -> Value {
     let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
     if let Some(patch) = patch(response) {
@@ -259,8 +259,8 @@ fn content(response: &Value) -> Value {
     }
 }
 
-/// The hunks of a change to a file as a unified diff writes them, when the response has some; the
-/// old file and the texts of the call are kept too.
+/// Formats the hunks of a file change as a unified diff, if the response has some; the old file and
+/// the strings of the call are stored as well.
 fn patch(response: &Value) -> Option<String> {
     let hunks = response.get("structuredPatch")?.as_array()?;
     let mut text = String::new();
@@ -283,10 +283,10 @@ fn patch(response: &Value) -> Option<String> {
 /// Cuts the event to the limit of the store. The original is dropped first, then the longest texts
 /// are cut; each cut is marked with the original size.
 fn truncate_event(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Value> {
-    if is_own(payload) {
+    if is_own_tool(payload) {
         shorten_own_call(&mut event);
     }
-    let bytes = size(&event);
+    let bytes = json_bytes(&event);
     if bytes <= EVENT_BYTES {
         return event;
     }
@@ -297,18 +297,18 @@ fn truncate_event(mut event: Map<String, Value>, payload: &Payload) -> Map<Strin
         });
     }
     let mut longest = EVENT_BYTES / 2;
-    while size(&event) > EVENT_BYTES && longest > 64 {
+    while json_bytes(&event) > EVENT_BYTES && longest > 64 {
         event.values_mut().for_each(|value| shorten(value, longest));
         longest /= 4;
     }
-    if size(&event) > EVENT_BYTES {
-        // Many small members: none is preferred.
+    if json_bytes(&event) > EVENT_BYTES {
+        // Many small members: none has priority.
         event.retain(|_, value| value.to_string().len() < 4096);
     }
     event
 }
 
-fn size(event: &Map<String, Value>) -> usize {
+fn json_bytes(event: &Map<String, Value>) -> usize {
     Value::Object(event.clone()).to_string().len()
 }
 
@@ -326,11 +326,11 @@ fn shorten(value: &mut Value, longest: usize) {
     }
 }
 
-fn is_own(payload: &Payload) -> bool {
+fn is_own_tool(payload: &Payload) -> bool {
     tool_of(payload).1 == Some(OWN_SERVER)
 }
 
-/// A call of one of this program's tools is kept in a line: its content is in the log.
+/// Removes the content of a call of this program's tools: it is in the log already.
 fn shorten_own_call(event: &mut Map<String, Value>) {
     let elsewhere = || json!("(in this log already)");
     for name in ["content", "input"] {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_a_tool_is_text_or_blocks_whatever_shape_it_came_in() {
+    fn a_tool_response_of_any_shape_becomes_text_or_blocks() {
         let block = json!([{ "type": "text", "text": "a" }]);
         for (response, expected) in [
             (json!("text"), json!("text")),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_failed_says_so() {
+    fn a_failed_command_is_marked_as_an_error() {
         let failed = |tool: &str, response: &Value| {
             let made = delivered(&json!({
                 "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": tool,
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_too_large_is_cut_and_says_so() {
+    fn an_oversized_event_is_truncated_and_records_its_size() {
         let huge = "x".repeat(9 << 20);
         for response in [json!(huge), json!(vec!["y".repeat(90); 90_000])] {
             let made = delivered(&json!({
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_our_own_tools_are_not_recorded_twice() {
+    fn responses_of_own_tools_are_not_recorded_again() {
         let made = delivered(&json!({
             "session_id": "s", "hook_event_name": "PostToolUse", "tool_use_id": "t",
             "tool_name": "mcp__sessionlog__get_research_session", "tool_response": "the whole view",
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_hook_event_has_the_same_id_and_another_event_another() {
+    fn a_repeated_hook_event_keeps_its_id_and_other_events_differ() {
         let told = |name: &str, more: Value| {
             let mut payload = json!({ "session_id": "s", "hook_event_name": name });
             payload.as_object_mut().expect("an object").extend(object(more));

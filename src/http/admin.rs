@@ -1,4 +1,4 @@
-//! Counts and the description of the API. It must not know what is counted.
+//! Counts and the description of the API. It must not interpret a count.
 
 use axum::{
     extract::State,
@@ -8,7 +8,7 @@ use axum::{
 
 use super::Shared;
 
-/// Counts in the Prometheus text format.
+/// Returns counts in the Prometheus text format.
 pub(super) async fn metrics(State(server): Shared) -> Response {
     let free = server.readers.available_permits();
     let readers = server.app.options.readers_max.saturating_sub(free);
@@ -17,7 +17,7 @@ pub(super) async fn metrics(State(server): Shared) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// This description of the API.
+/// Returns this description of the API.
 pub(super) async fn openapi(State(server): Shared) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], server.document.clone()).into_response()
 }

@@ -1,6 +1,6 @@
-//! The append stream: lines with batches come in and lines with answers go out for as long as the
-//! client likes. What is on its way is bounded; beyond it nothing is read, so that a client that
-//! sends too fast, or reads no answers, waits. It must not order or join batches: service does.
+//! The append stream: reads lines with batches and writes lines with answers, for an unlimited
+//! time. Batches in progress are bounded; at the bound nothing is read, so that a client that sends
+//! too fast, or reads no answers, waits. It must not order or join batches: service does.
 
 use std::{io, time::Duration};
 
@@ -35,10 +35,10 @@ use crate::{
     },
 };
 
-/// A body that is read as it comes.
+/// A body that is read as it arrives.
 pub(super) struct Lines {
     body: BodyDataStream,
-    /// Bytes the client sent before it would hear an answer.
+    /// Bytes that the client sent before it can receive an answer.
     first: Option<Bytes>,
 }
 
@@ -50,8 +50,8 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
             let error = ServiceError::invalid("content-type", format!("{NDJSON} is expected"));
             return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
         }
-        // A client that waits for `100 Continue` gets it when its body is read, which must be
-        // before the answer begins.
+        // A client that expects `100 Continue` gets it once its body is read, which must be before
+        // the answer begins.
         let asks = request.headers().contains_key(header::EXPECT);
         let mut body = request.into_body().into_data_stream();
         let first = if asks { body.next().await.and_then(Result::ok) } else { None };
@@ -59,7 +59,7 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
     }
 }
 
-/// Appends batches to many sessions, each answered when it is durable; one answer line for each
+/// Appends batches to many sessions and answers each once it is durable; one answer line for each
 /// line, in order for each session.
 pub(super) async fn append(
     State(server): Shared,
@@ -90,7 +90,7 @@ pub(super) async fn append(
     Ok((headers, answers).into_response())
 }
 
-/// Byte offset of the first line break. A block is searched for any before a byte is searched for
+/// Returns the byte offset of the first line break. Scans whole blocks first, then the bytes of
 /// one.
 fn line_break(bytes: &[u8]) -> Option<usize> {
     let blocks = bytes.chunks(256).position(|block| block.contains(&b'\n'))? * 256;
@@ -108,13 +108,13 @@ struct LineTag {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Input {
     Open,
-    /// The body is whole: what follows the last line break is a line.
+    /// The body is complete: the bytes after the last line break are a line.
     Whole,
-    /// It broke off, or is not read any more: what follows the last line break is none.
+    /// It broke off, or is not read any more: the bytes after the last line break are dropped.
     Cut,
 }
 
-/// A stream under way.
+/// An append stream in progress.
 struct Appending {
     flow: Flow<LineTag>,
     origin: Origin,
@@ -122,21 +122,21 @@ struct Appending {
     unread: BytesMut,
     /// Bytes at the front of `unread` that hold no line break.
     searched: usize,
-    /// Lines taken.
+    /// Number of lines processed.
     line: u64,
     line_bytes_max: usize,
-    /// The line at the front is refused already; its rest is passed over.
+    /// True if the line at the front was refused for its length; its rest is skipped.
     too_long: bool,
     input: Input,
     idle: Duration,
     stop: CancellationToken,
     request: RequestId,
-    /// Its place among its tenant's readers: it stays as long as one.
+    /// Slot among its tenant's readers: the stream lasts as long as one.
     _place: Option<Reading>,
 }
 
 impl Appending {
-    /// The next answers; `None` at the end.
+    /// Returns the next answers; `None` at the end.
     async fn answers(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
         let mut out = Vec::new();
         loop {
@@ -158,7 +158,7 @@ impl Appending {
         }
     }
 
-    /// Waits for an answer, for more to read if it may be read, or for the end.
+    /// Waits for an answer, for more input if it may be read, or for the end.
     async fn wait(&mut self, out: &mut Vec<u8>, may_read: bool) {
         let open = self.input == Input::Open;
         let quiet = self.flow.is_empty();
@@ -175,7 +175,7 @@ impl Appending {
         }
     }
 
-    /// Takes the whole lines that are there while there is room; answers whether some are left.
+    /// Processes the complete lines while the flow has capacity; returns true if some are left.
     fn take_lines(&mut self, out: &mut Vec<u8>) -> bool {
         loop {
             let rest = self.unread.get(self.searched..).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Appending {
         false
     }
 
-    /// Takes one line, its line break cut off.
+    /// Processes one line, without its line break.
     fn take(&mut self, line: &[u8], out: &mut Vec<u8>) {
         if line.len() > self.line_bytes_max {
             self.refuse_long(out);
@@ -241,7 +241,7 @@ impl Appending {
         }
     }
 
-    /// Refuses a line that is longer than any may be, once.
+    /// Refuses a line that exceeds the length limit, once.
     fn refuse_long(&mut self, out: &mut Vec<u8>) {
         if std::mem::replace(&mut self.too_long, true) {
             return;

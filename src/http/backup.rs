@@ -1,5 +1,5 @@
-//! The route of a backup: the whole store on its way to an operator, as it was at one moment. It
-//! must not have more of it in memory than a few parts, nor continue when the client has gone.
+//! The route of a backup: sends the whole store to an operator, as it was at one moment. It must
+//! not hold more of it in memory than a few parts, nor continue after the client disconnected.
 
 use std::io;
 
@@ -22,7 +22,7 @@ use crate::{
     wire::{BACKUP, convert},
 };
 
-/// Parts that wait for a slow connection.
+/// Most parts queued for a slow connection.
 const PARTS_WAITING: usize = 4;
 
 /// Message from the thread that reads the store.
@@ -32,7 +32,7 @@ enum Step {
     Failed(ServiceError),
 }
 
-/// A consistent copy of the whole store, of all tenants, made while others write.
+/// Sends a consistent copy of the whole store, of all tenants, made during writes.
 pub(super) async fn create(
     State(server): Shared,
     Asking(who): Asking,
@@ -47,10 +47,10 @@ pub(super) async fn create(
         let made = service
             .backup(&mut |part, bytes| give.blocking_send(Step::Part(part, bytes)).map_err(gone));
         let last = made.map_or_else(Step::Failed, Step::Made);
-        // A client that has gone does not read how it ended.
+        // A client that disconnected does not read the outcome.
         let _ = give.blocking_send(last);
     });
-    // What is refused is an error like any other, as long as nothing was sent.
+    // A refusal is an ordinary error as long as nothing was sent.
     let first = match steps.recv().await {
         Some(Step::Failed(error)) => return Err(error.into()),
         first => first,
@@ -61,7 +61,7 @@ pub(super) async fn create(
     Ok(([(header::CONTENT_TYPE, BACKUP)], body).into_response())
 }
 
-/// A backup on its way out.
+/// A backup being sent.
 struct Sending {
     steps: mpsc::Receiver<Step>,
     first: Option<Step>,

@@ -1,5 +1,5 @@
 //! Input of requests: bodies within their limit, headers, ids in paths. Parsed here once, trusted
-//! afterwards. It must not know a verb.
+//! afterwards. It must not depend on a particular verb.
 
 use std::{
     pin::Pin,
@@ -28,10 +28,9 @@ use crate::{
 /// Longest pause of a client while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes of a value of a body as a tree, estimated from the sizes of its types for lists of one
-/// empty list.
+/// Bytes of a parsed JSON value, estimated from the sizes of its types for lists of one empty list.
 const VALUE_BYTES: usize = 512;
-/// A tree below this size takes no more than a connection buffers anyway.
+/// Size below which a tree takes no more memory than a connection's buffers.
 const TREE_BYTES_SMALL: usize = 64 << 10;
 
 /// The media type of most bodies.
@@ -40,7 +39,7 @@ const JSON: &str = "application/json";
 /// Header in which a front end names its kind; only the kind `import` has an effect.
 const ORIGIN_HEADER: &str = "sessionlog-origin";
 
-/// On whose behalf, by the credential alone.
+/// The caller of a request, by its credential alone.
 pub(super) struct Who(pub(super) Caller);
 
 impl FromRequestParts<Arc<Server>> for Who {
@@ -48,37 +47,37 @@ impl FromRequestParts<Arc<Server>> for Who {
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Refusal> {
         let Asking(who) = Asking::from_request_parts(parts, server).await?;
-        // An import of other programs' transcripts is a client of this interface, and says so.
+        // An import of other programs' transcripts is a client of this interface, and sends this.
         let imports = parts.headers.get(ORIGIN_HEADER).is_some_and(|value| value == "import");
         let origin = if imports { Origin::Import } else { Origin::Harness };
         Ok(Self(Caller { scope: who.scope.clone(), origin, fence: fence(&parts.headers)? }))
     }
 }
 
-/// The session a path names.
+/// The session that a path names.
 pub(super) struct InPath(pub(super) SessionId);
 
 impl<S: Send + Sync> FromRequestParts<S> for InPath {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        session_id(&in_path(parts, state, "session").await?).map(Self)
+        session_id(&path_parameter(parts, state, "session").await?).map(Self)
     }
 }
 
-/// Name in a path beside its session.
+/// The name in a path after its session.
 pub(super) struct NameInPath(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        in_path(parts, state, "name").await.map(Self)
+        path_parameter(parts, state, "name").await.map(Self)
     }
 }
 
-/// A part of the path, decoded.
-async fn in_path<S: Send + Sync>(
+/// Returns a part of the path, decoded.
+async fn path_parameter<S: Send + Sync>(
     parts: &mut Parts,
     state: &S,
     wanted: &str,
@@ -89,16 +88,16 @@ async fn in_path<S: Send + Sync>(
     Ok(text.unwrap_or_default().to_owned())
 }
 
-/// A session's id, or a refusal that says what an id looks like.
+/// Parses a session's id; the refusal describes the format of an id.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
     service::session_id(text).map_err(Refusal::from)
 }
 
-/// A body as it came, and whether it is protobuf.
+/// The bytes of a body, and whether they are protobuf.
 pub(super) struct Payload {
     pub(super) bytes: Bytes,
     pub(super) protobuf: bool,
-    /// True if its client may send members that are not kept.
+    /// True if its client may send members that are not stored.
     pub(super) hosted: bool,
 }
 
@@ -108,7 +107,7 @@ impl FromRequest<Arc<Server>> for Payload {
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Refusal> {
         let protobuf = is_of(request.headers(), PROTOBUF);
         if !protobuf && !is_of(request.headers(), JSON) {
-            return Err(another_type());
+            return Err(unsupported_media_type());
         }
         let hosted = strict::is_hosted(request.headers(), request.uri());
         let bytes = read(request, server.app.options.body_bytes_max).await?;
@@ -116,7 +115,7 @@ impl FromRequest<Arc<Server>> for Payload {
     }
 }
 
-/// A JSON body, and the room that its tree takes until the request is answered. An empty body
+/// A JSON body, and the memory reserved for its tree until the request is answered. An empty body
 /// without a content type is the empty object.
 pub(super) struct JsonBody<T>(pub(super) T, pub(super) Option<Held>);
 
@@ -131,7 +130,7 @@ impl<T: DeserializeOwned + JsonSchema> FromRequest<Arc<Server>> for JsonBody<T> 
             return decode("{}").map(|body| Self(body, None));
         }
         if !json {
-            return Err(another_type());
+            return Err(unsupported_media_type());
         }
         let text = json::utf8(&bytes)?;
         json::check(text)?;
@@ -144,7 +143,7 @@ impl<T: DeserializeOwned + JsonSchema> FromRequest<Arc<Server>> for JsonBody<T> 
     }
 }
 
-/// Room for the tree of a JSON text, which is refused when it has too many values for one.
+/// Reserves memory for the tree of a JSON text; refuses one with too many values.
 pub(super) async fn room_of_tree(server: &Server, text: &[u8]) -> Result<Option<Held>, Refusal> {
     let bytes = json::values(text)?.saturating_mul(VALUE_BYTES);
     if bytes <= TREE_BYTES_SMALL {
@@ -153,9 +152,9 @@ pub(super) async fn room_of_tree(server: &Server, text: &[u8]) -> Result<Option<
     Ok(Some(server.trees.ask(bytes).await?))
 }
 
-/// Decodes checked JSON; what does not fit is named by its member.
+/// Decodes checked JSON; the refusal names the member that does not fit.
 fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
-    // A list would pass for a struct: its elements are taken in the order of the fields.
+    // Serde accepts a list for a struct: its elements in the order of the fields.
     if !text.trim_start().starts_with('{') {
         return Err(Refusal::invalid("body", "an object is expected"));
     }
@@ -184,32 +183,32 @@ fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
             alone.is_err_and(|error| missing(&error.to_string()).is_none())
         };
         let wrong = members.into_iter().find(alone).map(|(name, _)| name);
-        // The place serde adds ("at line 1 column 7") is of no use without the text.
+        // Serde's location ("at line 1 column 7") is useless without the text.
         let problem = problem.split(" at line ").next().unwrap_or_default();
         Refusal::invalid(wrong.as_deref().unwrap_or("body"), problem)
     })
 }
 
-/// True if a body says it is of a media type.
+/// Returns true if the `Content-Type` is a media type.
 pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let named = value.and_then(|value| value.split(';').next()).unwrap_or_default();
     named.trim().eq_ignore_ascii_case(media_type)
 }
 
-/// The error of a body beyond its limit.
+/// Returns the error of a body that exceeds its limit.
 pub(super) fn too_large(bytes_max: usize) -> ServiceError {
     ServiceError::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
         .action("send less at once, for example the events as several batches")
 }
 
-/// The refusal of a body of a media type that the route does not take.
-fn another_type() -> Refusal {
+/// Returns the refusal of a body of a media type that the route does not accept.
+fn unsupported_media_type() -> Refusal {
     let error = ServiceError::invalid("content-type", "application/json is expected");
     Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
 }
 
-/// The size a body says it has.
+/// Returns the length in `Content-Length`.
 pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -226,10 +225,10 @@ pub(super) async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Re
         Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
     };
     let mut stream = request.into_body().into_data_stream();
-    // Most bodies come in one piece and are taken as they are.
+    // Most bodies arrive in one chunk, which is returned without a copy.
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     loop {
-        // What came with the head is there; only who waits needs a timer.
+        // A chunk that arrived with the head is ready; a timer is needed only to wait for others.
         let next = match stream.next().now_or_never() {
             Some(next) => next,
             None => tokio::time::timeout(PAUSE_MAX, stream.next())
@@ -255,15 +254,15 @@ pub(super) async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Re
     }
 }
 
-/// A request's body that is read to its end whatever becomes of the request: a client that is
-/// still sending does not look for an answer, and a connection closed under it would take the
-/// answer along. Four times the limit is patience enough.
+/// A request's body that is read to its end even if the request is refused: a client that is still
+/// sending does not read an answer, and closing the connection would lose the answer. At most four
+/// times the limit is read.
 struct ToItsEnd {
     rest: Option<BodyDataStream>,
     bytes_max: usize,
 }
 
-/// The request with such a body, unless it has none, or waits to be asked for it.
+/// Wraps the request's body so, unless it is empty or the client waits for `100 Continue`.
 pub(super) fn to_its_end(request: Request, bytes_max: usize) -> Request {
     if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return request;
@@ -315,7 +314,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditions {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        let key = single(&parts.headers, "idempotency-key")?.map(BatchKey::new).transpose();
+        let key = single_header(&parts.headers, "idempotency-key")?.map(BatchKey::new).transpose();
         Ok(Self {
             if_position: number(&parts.headers, "if-position")?.map(Position),
             key: key.map_err(|error| Refusal::invalid("idempotency-key", error))?,
@@ -323,21 +322,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditions {
     }
 }
 
-/// The token of the caller's lease.
+/// Returns the fencing token of the caller's lease.
 fn fence(headers: &HeaderMap) -> Result<Option<Fence>, Refusal> {
     Ok(number(headers, "fencing-token")?.map(Fence))
 }
 
-/// The whole number of a header that may come once.
+/// Parses the whole number of a header that must not be repeated.
 fn number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, Refusal> {
-    let Some(text) = single(headers, name)? else { return Ok(None) };
+    let Some(text) = single_header(headers, name)? else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { text.parse().ok() } else { None };
     number.map(Some).ok_or_else(|| Refusal::invalid(name, "a whole number is expected"))
 }
 
-/// The text of a header that may come once.
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+/// Returns the text of a header that must not be repeated.
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -346,9 +345,9 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Ref
     value.to_str().map(Some).map_err(|_| Refusal::invalid(name, "plain ASCII is expected"))
 }
 
-/// The position after the last event a stream's client has seen.
+/// Returns the position after the last event that a stream's client has received.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Refusal> {
-    let Some(text) = single(headers, "last-event-id")? else { return Ok(None) };
+    let Some(text) = single_header(headers, "last-event-id")? else { return Ok(None) };
     let seen: Option<u64> = text.parse().ok();
     match seen {
         Some(seen) => Ok(Some(Position(seen).plus(1))),
@@ -356,7 +355,7 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Ref
     }
 }
 
-/// True if the client asks for protobuf.
+/// Returns true if the client accepts protobuf.
 pub(super) fn wants_protobuf(headers: &HeaderMap, sent_protobuf: bool) -> bool {
     let accepts: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

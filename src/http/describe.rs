@@ -1,6 +1,6 @@
 //! Every route with its handler, and the published description of the API, made from the
 //! declarations of the verbs (proto/openapi.json is its copy under version control). It must not
-//! describe what no handler does.
+//! describe anything that no handler does.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,7 +44,7 @@ const TAGS: [(&str, &str); 6] = [
 
 type Handler = MethodRouter<Arc<Server>>;
 
-/// The handlers of the verbs that have one of their own, by operation id.
+/// Returns the handlers of the verbs that have a dedicated one, by operation id.
 fn by_hand() -> HashMap<&'static str, Handler> {
     fn entry<V: Verb>(handler: Handler) -> (&'static str, Handler) {
         (V::ROUTE.id, handler)
@@ -69,7 +69,7 @@ fn by_hand() -> HashMap<&'static str, Handler> {
     ])
 }
 
-/// Every route, with its description and its declaration.
+/// Returns every route, with its description and its declaration.
 pub(super) fn routes() -> Routes {
     let mut routes = Routes {
         router: Router::new(),
@@ -84,7 +84,7 @@ pub(super) fn routes() -> Routes {
     routes
 }
 
-/// The routes that are registered so far. Without a declaration none can be.
+/// The routes registered so far. A route without a declaration cannot be registered.
 pub(super) struct Routes {
     router: Router<Arc<Server>>,
     registered: Registered,
@@ -103,7 +103,7 @@ impl Routes {
         self.paths.entry(path).or_default().insert(method, operation);
     }
 
-    /// The router, the declarations, and the document.
+    /// Returns the router, the declarations, and the document.
     pub(super) fn into_parts(mut self) -> (Router<Arc<Server>>, Registered, Value) {
         let shapes = &mut self.shapes;
         // Lines of streams, which no operation refers to.
@@ -150,12 +150,12 @@ impl Visit for Routes {
     fn tool(&mut self, _: tools::Tool) {}
 }
 
-/// The document as text.
+/// Returns the document as text.
 pub(super) fn text(document: &Value) -> String {
     serde_json::to_string_pretty(document).expect("a tree is JSON") + "\n"
 }
 
-/// The OpenAPI document that this interface serves, as published in proto/openapi.json.
+/// Returns the OpenAPI document that this interface serves, as published in proto/openapi.json.
 #[must_use]
 pub fn document() -> String {
     text(&routes().into_parts().2)

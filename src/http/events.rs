@@ -1,4 +1,4 @@
-//! emitEvent and getEvents, in JSON and in protobuf. It must not know what an event means.
+//! emitEvent and getEvents, in JSON and in protobuf. It must not interpret events.
 
 use axum::{
     body::Body,
@@ -22,7 +22,7 @@ use crate::{
     wire::{PROTOBUF, answer, json, protobuf},
 };
 
-/// Appends a batch, all or nothing; the answer is durable.
+/// Appends a batch, all or nothing; it is durable before the answer.
 pub(super) async fn emit(
     State(server): Shared,
     Who(caller): Who,
@@ -40,9 +40,9 @@ pub(super) async fn emit(
     let batch = Batch { events: events.into(), if_position, key, ..Batch::default() };
     let emitted = server.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if takes_protobuf {
-        encoded(PROTOBUF, protobuf::emitted(&emitted))
+        encoded_response(PROTOBUF, protobuf::emitted(&emitted))
     } else {
-        encoded("application/json", answer::emitted(&emitted))
+        encoded_response("application/json", answer::emitted(&emitted))
     })
 }
 
@@ -54,11 +54,11 @@ fn decode(payload: &Payload, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     }
 }
 
-fn encoded(media_type: &'static str, body: impl Into<Body>) -> Response {
+fn encoded_response(media_type: &'static str, body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
-/// A slice of a session, by position, point, time or type.
+/// Returns a slice of a session, by position, point, time or type.
 pub(super) async fn get(
     State(server): Shared,
     Asking(who): Asking,
@@ -74,13 +74,13 @@ pub(super) async fn get(
     let mut held = server.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
     let mut slice = server.app.service.get_events(&caller, &session, &query).await?;
     if !server.room.grow(&mut held, page_bytes_of(&slice)) {
-        // A page without room is not kept in memory: it is read again once there is room.
+        // A page without reserved memory is dropped, and read again once memory is reserved.
         drop((slice, held));
         held = server.room.ask(most).await?;
         slice = server.app.service.get_events(&caller, &session, &query).await?;
     }
     if slice.events.is_empty() && !wait.is_zero() {
-        // A waiting request keeps no room; the page that it waits for is small.
+        // A long poll reserves no memory; the page that it waits for is small.
         drop(held);
         let _reader = server.admit(&who)?;
         let (waiting, stop) = (EventQuery { wait, ..query.clone() }, stopping.token());
@@ -93,21 +93,21 @@ pub(super) async fn get(
         held = server.room.ask(page_bytes_of(&slice)).await?;
     }
     Ok(if wants_protobuf(&headers, false) {
-        encoded(PROTOBUF, held.answer(protobuf::slice(&slice)))
+        encoded_response(PROTOBUF, held.answer(protobuf::slice(&slice)))
     } else {
-        encoded("application/json", held.answer(answer::slice(&slice)))
+        encoded_response("application/json", held.answer(answer::slice(&slice)))
     })
 }
 
-/// Memory of most pages.
+/// Bytes of memory of most pages.
 const PAGE_BYTES_USUAL: usize = 256 << 10;
 
-/// Memory of a page: its events and their text.
+/// Returns the bytes of memory of a page: its events and their text.
 fn page_bytes_of(slice: &EventSlice) -> usize {
     2 * slice.events.iter().map(|event| event.body.len()).sum::<usize>()
 }
 
-/// Largest memory of a page.
+/// Returns the most bytes of memory of a page.
 fn page_bytes(limit: Option<usize>) -> usize {
     let events = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
     2 * events.saturating_mul(limits::EVENT_BYTES_MAX).min(limits::PAGE_BYTES_MAX)

@@ -1,6 +1,6 @@
 //! Authentication and authorization on every route: a credential becomes a principal before a
-//! handler runs, and has the grants that the route's declaration asks for. It must not look at a
-//! body; a tenant and a user come from the credential alone.
+//! handler runs, and must have the grants that the route declares. It must not read a body; tenant
+//! and user come from the credential alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,15 +17,15 @@ use crate::{
     verbs::{Need, Route},
 };
 
-/// A connection of this machine's user, over the owner's socket: it needs no credential.
+/// Marks a connection of this machine's user, over the owner's socket: it needs no credential.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnSocket;
 
-/// Name in the guard for the route of a path that has none.
+/// Name of the route of a path that matches none.
 pub(super) const NO_ROUTE: &str = "none";
-/// Header for a key beside `Authorization`.
+/// Header for a key, as an alternative to `Authorization`.
 const API_KEY: &str = "x-api-key";
-/// Principal that was let in, and its place among its tenant's requests until it is answered.
+/// Admitted principal, and its slot among its tenant's requests until the answer.
 pub(super) struct Admitted {
     pub(super) who: Arc<Principal>,
     _place: Option<Reading>,
@@ -49,22 +49,22 @@ impl FromRequestParts<Arc<Server>> for Asking {
 }
 
 impl Server {
-    /// Lets a request in: its principal goes with it.
+    /// Admits a request, and adds its principal to it.
     pub(super) fn let_in(&self, route: &str, request: &mut Request) -> Result<Admitted, Refusal> {
         let need = self.need(request.method(), route);
         let who = self.authenticate(need, request)?;
         let now = self.app.service.monotonic();
-        let place = who.tenant.enter(now).map_err(|full| refused(full, &who.tenant))?;
+        let place = who.tenant.enter(now).map_err(|full| limit_refusal(full, &who.tenant))?;
         if let Err(lacking) = who.require(need.grants()) {
             let refusal = Refusal::from(ServiceError::from(lacking));
-            return Err(self.noting(refusal, &who.tenant, &who.name));
+            return Err(self.mark_for_audit(refusal, &who.tenant, &who.name));
         }
         request.extensions_mut().insert(Arc::clone(&who));
         Ok(Admitted { who, _place: place })
     }
 
-    /// Grants that a route declares. A path without a route is refused to those who show a
-    /// credential; to all others it is not said that there is no such route.
+    /// Returns the grants that a route declares. A path without a route needs a credential: callers
+    /// without one do not learn that no route matches.
     fn need(&self, method: &Method, route: &str) -> Need {
         if route == NO_ROUTE {
             return Need::Credential;
@@ -81,17 +81,22 @@ impl Server {
         access.authenticate(credential).map_err(|denied| self.refuse_credential(denied))
     }
 
-    /// A refusal of a credential, noted where it is known whose it was.
+    /// Refuses a credential; audits the refusal if the credential's tenant is known.
     fn refuse_credential(&self, denied: Denied) -> Refusal {
         let refusal = missing_credential(denied.problem);
         match denied.known {
-            Some((tenant, name)) => self.noting(refusal, &tenant, &name),
+            Some((tenant, name)) => self.mark_for_audit(refusal, &tenant, &name),
             None => refusal,
         }
     }
 
-    /// The refusal, to go into the tenant's audit log unless one went there just now.
-    fn noting(&self, mut refusal: Refusal, tenant: &Arc<Tenant>, name: &Arc<str>) -> Refusal {
+    /// Marks a refusal for the tenant's audit log, unless one was logged just before.
+    fn mark_for_audit(
+        &self,
+        mut refusal: Refusal,
+        tenant: &Arc<Tenant>,
+        name: &Arc<str>,
+    ) -> Refusal {
         if tenant.notes(self.app.service.monotonic()) {
             refusal.noted = Some((Arc::clone(tenant), Arc::clone(name)));
         }
@@ -102,7 +107,7 @@ impl Server {
         self.registered.find(method.as_str(), route).is_some_and(Route::audited)
     }
 
-    /// Writes down what was done, or refused, before it is answered.
+    /// Writes an action or a refusal to the audit log, before the answer.
     pub(super) async fn note(&self, noted: Noted<'_>) {
         let Some(access) = &self.app.options.access else { return };
         for change in access.changes() {
@@ -123,7 +128,7 @@ impl Server {
     }
 }
 
-/// A request as the audit log has it.
+/// A request as written to the audit log.
 pub(super) struct Noted<'a> {
     pub(super) who: Option<&'a Principal>,
     pub(super) refusal: Option<&'a Refusal>,
@@ -134,7 +139,7 @@ pub(super) struct Noted<'a> {
     pub(super) request: &'a str,
 }
 
-/// The one credential a request shows.
+/// Returns the only credential of a request.
 fn credential(headers: &HeaderMap) -> Result<&str, Refusal> {
     let bearers = headers.get_all(header::AUTHORIZATION).iter().map(|value| {
         let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
@@ -146,7 +151,7 @@ fn credential(headers: &HeaderMap) -> Result<&str, Refusal> {
         return Err(missing_credential("no credential was sent"));
     };
     let first = first.ok_or_else(|| missing_credential("the credential is no bearer token"))?;
-    // Some clients send one under both names.
+    // Some clients send the same one in both headers.
     if shown.any(|other| other != Some(first)) {
         return Err(missing_credential("two credentials were sent"));
     }
@@ -159,8 +164,8 @@ fn missing_credential(problem: &str) -> Refusal {
     ServiceError::new(Code::Unauthenticated, problem).action(action).into()
 }
 
-/// The refusal of a request of a tenant that takes too much.
-fn refused(full: Full, tenant: &Tenant) -> Refusal {
+/// Refuses a request of a tenant that exceeds a limit.
+fn limit_refusal(full: Full, tenant: &Tenant) -> Refusal {
     let tenant = tenant.id();
     let (code, message, wait) = match full {
         Full::Requests(max) => {
@@ -189,12 +194,12 @@ fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
-/// On whose behalf something is read.
+/// Returns the caller of a read.
 pub(super) fn caller_of(who: &Principal) -> Caller {
     Caller { scope: who.scope.clone(), origin: Origin::Harness, fence: None }
 }
 
-/// A place among its tenant's readers.
+/// Takes a slot among its tenant's readers.
 pub(super) fn reader(who: &Principal) -> Result<Option<Reading>, Refusal> {
-    who.tenant.read().map_err(|full| refused(full, &who.tenant))
+    who.tenant.read().map_err(|full| limit_refusal(full, &who.tenant))
 }

@@ -1,5 +1,5 @@
 //! Layers around every route: request ids, host and origin, logs and counts without bodies, and the
-//! writing out of refusals. It must not look at a body.
+//! writing of refusals. It must not read a body.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -33,32 +33,32 @@ use crate::{
     },
 };
 
-/// Header that names a request, in and out.
+/// Header with the id of a request, in requests and answers.
 const REQUEST_ID: &str = "x-request-id";
-/// The same, going out, under the name clients of Managed Agents look for.
+/// The same in answers, under the name that clients of Managed Agents read.
 const REQUEST_ID_HOSTED: &str = "request-id";
-/// Bytes of a request id of a client's.
+/// Most bytes of a request id of a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// A request's body below this size takes no more than a connection buffers anyway.
+/// Size below which a request's body takes no more memory than a connection's buffers.
 const BODY_BYTES_SMALL: usize = 64 << 10;
-/// From this size on a text takes a block of the allocator of its own, and the size of a block.
+/// Size from which a text takes a separate block of the allocator, and the size of a block.
 const BLOCK_FROM: usize = 8 << 20;
 const BLOCK_BYTES: usize = 32 << 20;
 
-/// The request's id, for what is answered after the handler has returned.
+/// The request's id, for answers written after the handler has returned.
 #[derive(Clone)]
 pub(super) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The id as text.
+    /// Returns the id as text.
     pub(super) fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
 }
 
-/// Around every route: see [`guarded`]. A call that goes into the audit log is carried out and
-/// written down though its client leaves.
+/// Wraps every route: see [`guarded`]. An audited call is completed and logged even if its client
+/// disconnects.
 pub(super) async fn guard(
     State(server): Shared,
     route: Option<MatchedPath>,
@@ -75,8 +75,8 @@ pub(super) async fn guard(
     answered.unwrap_or_else(|error| panicked(Box::new(error.to_string())))
 }
 
-/// Names the request, refuses foreign hosts and origins, counts and logs it, writes refusals out. A
-/// panic below is an answer too.
+/// Sets the request's id, refuses foreign hosts and origins, counts and logs the request, and
+/// writes refusals. A panic of a handler is answered too.
 async fn guarded(
     server: Arc<Server>,
     route: Option<MatchedPath>,
@@ -118,7 +118,7 @@ async fn guarded(
         }
     };
     let refusal = response.extensions_mut().remove::<Refusal>();
-    let refusal = refusal.or_else(|| unshaped(route, &response));
+    let refusal = refusal.or_else(|| framework_refusal(route, &response));
     if let Some(path) = &path {
         let (who, refusal, status) = (who.as_deref(), refusal.as_ref(), response.status());
         let (method, request) = (&method, id.as_str());
@@ -132,7 +132,7 @@ async fn guarded(
     let took = server.app.service.monotonic().saturating_sub(began);
     let status = response.status();
     server.metrics.request(&method, route, status.as_u16(), took);
-    log(id.as_str(), &method, route, status, code, took);
+    log_request(id.as_str(), &method, route, status, code, took);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID_HOSTED, id.0.clone());
     headers.insert(REQUEST_ID, id.0);
@@ -144,8 +144,8 @@ async fn guarded(
     }
 }
 
-/// The response, with what is held until its body has ended or was dropped: the place of a reader,
-/// the room of a request.
+/// Returns the response with a value that is held until its body has ended or is dropped: a
+/// reader's slot, a request's reserved memory.
 pub(super) fn until_its_end<T: Send + 'static>(
     response: Response<Body>,
     held: T,
@@ -157,9 +157,16 @@ pub(super) fn until_its_end<T: Send + 'static>(
     })
 }
 
-/// Logs a line for a request that was refused or failed. One that succeeded is counted, and logged
-/// on the level debug alone: a line would cost more than the append it reports.
-fn log(id: &str, method: &Method, route: &str, status: StatusCode, code: &str, took: Duration) {
+/// Logs a line for a request that was refused or failed. A successful one is counted, and logged
+/// only on the level debug: a line would cost more than the append it reports.
+fn log_request(
+    id: &str,
+    method: &Method,
+    route: &str,
+    status: StatusCode,
+    code: &str,
+    took: Duration,
+) {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let status_code = status.as_u16();
     if status.is_server_error() {
@@ -171,15 +178,15 @@ fn log(id: &str, method: &Method, route: &str, status: StatusCode, code: &str, t
     }
 }
 
-/// A refusal of the framework's on a route of ours, such as a path that is not UTF-8, in our shape.
-fn unshaped(route: &str, response: &Response<Body>) -> Option<Refusal> {
+/// Converts a refusal of the framework, such as for a path that is not UTF-8, to the API's format.
+fn framework_refusal(route: &str, response: &Response<Body>) -> Option<Refusal> {
     let kind = response.headers().get(header::CONTENT_TYPE)?.as_bytes();
     let refused = response.status().is_client_error() && kind.starts_with(b"text/plain");
     let error = || ServiceError::invalid("request", "it is not what this route takes");
     (refused && route.starts_with("/v1/")).then(|| Refusal::with_status(response.status(), error()))
 }
 
-/// The client's id for the request when it is plain, or one of ours.
+/// Returns the client's id for the request if it is plain, or a new one.
 fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
     let plain = |value: &&HeaderValue| {
         (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
@@ -196,16 +203,16 @@ fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
     }))
 }
 
-/// Refuses requests from outside: another host's name (DNS rebinding), another site's page (forged
-/// requests of a browser).
+/// Refuses requests from other sites: another host's name (DNS rebinding), another site's page
+/// (forged requests of a browser).
 fn check_host_and_origin(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
     host(request.uri(), request.headers(), &options.allowed_hosts)?;
-    origin(request.headers(), &options.allowed_origins)?;
-    site(request.headers())
+    check_origin(request.headers(), &options.allowed_origins)?;
+    check_site(request.headers())
 }
 
-/// Room for a request that says it is large, or does not say how large it is, until it is answered.
-/// One that is refused for its size is not waited for, and an append stream is read as it comes: it
+/// Reserves memory for a request that announces a large or unknown size, until it is answered. One
+/// that will be refused for its size does not wait, and an append stream is read as it arrives: it
 /// is never in memory whole.
 async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Option<Held>, Refusal> {
     let bytes_max = server.app.options.body_bytes_max;
@@ -218,7 +225,7 @@ async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Opti
     if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == AppendStream::ROUTE.path {
         return Ok(None);
     }
-    // Until it is answered there are its text, its events, and the frame they go into.
+    // Until the answer, its text, its events, and the frame with them are in memory.
     let block = if bytes < BLOCK_FROM { bytes } else { bytes.next_multiple_of(BLOCK_BYTES) };
     Ok(Some(server.bodies.ask(3 * block).await?))
 }
@@ -250,7 +257,7 @@ fn host(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Result<(), Servic
     Ok(())
 }
 
-fn origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
+fn check_origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
     for value in headers.get_all(header::ORIGIN) {
         let text = value.to_str().unwrap_or_default();
         let uri = text.parse::<Uri>().ok();
@@ -266,9 +273,9 @@ fn origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Refuses what a browser sends for a page of another site. A page that may call names its origin,
-/// which was looked at before.
-fn site(headers: &HeaderMap) -> Result<(), ServiceError> {
+/// Refuses a browser's request for a page of another site. A page that may call names its origin,
+/// which was checked before.
+fn check_site(headers: &HeaderMap) -> Result<(), ServiceError> {
     let sites = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes);
     if is_cross_site(sites, headers.contains_key(header::ORIGIN)) {
         let action = "call from a program, or open the address by itself";
@@ -290,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_hosts_of_this_machine_and_configured_ones_are_let_in() {
+    fn only_loopback_and_configured_hosts_are_accepted() {
         let allowed = ["logs.example".to_owned(), "b.example:80".to_owned()];
         let uri = Uri::from_static("/");
         for good in [
@@ -323,10 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_of_this_machine_and_configured_ones_are_let_in() {
+    fn only_loopback_and_configured_origins_are_accepted() {
         let allowed = ["https://page.example".to_owned()];
         for good in ["http://localhost:3000", "https://127.0.0.1", "https://page.example"] {
-            assert!(origin(&headers(header::ORIGIN, &[good]), &allowed).is_ok(), "{good}");
+            assert!(check_origin(&headers(header::ORIGIN, &[good]), &allowed).is_ok(), "{good}");
         }
         for bad in [
             "null",
@@ -336,8 +343,8 @@ mod tests {
             "https://page.example.evil.example",
             "",
         ] {
-            assert!(origin(&headers(header::ORIGIN, &[bad]), &allowed).is_err(), "{bad}");
+            assert!(check_origin(&headers(header::ORIGIN, &[bad]), &allowed).is_err(), "{bad}");
         }
-        assert!(origin(&HeaderMap::new(), &allowed).is_ok());
+        assert!(check_origin(&HeaderMap::new(), &allowed).is_ok());
     }
 }

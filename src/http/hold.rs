@@ -1,6 +1,6 @@
-//! Memory of large answers, all together, and of large requests: room is asked for before one is
-//! read and given back when its last byte has left, or when it is answered. A client that never
-//! reads, or never stops sending, keeps its share only. It must not know a route.
+//! Memory budgets of large answers and of large requests: space is reserved before one is read, and
+//! released once its last byte is sent, or once it is answered. A client that never reads, or never
+//! stops sending, keeps only its reservation. It must not depend on a route.
 
 use crate::service::Full;
 pub(super) use crate::service::{Held, Room};
@@ -17,7 +17,7 @@ pub(super) const BODIES: Full = Full {
     action: "come back later, or send fewer events at once",
 };
 
-/// Parts of streams that clients have not taken yet.
+/// Parts of streams that clients have not read yet.
 pub(super) const STREAMS: Full = Full {
     problem: "the streams that clients do not read take all the room there is",
     action: "come back later",

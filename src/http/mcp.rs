@@ -1,5 +1,5 @@
-//! Bodies of MCP, whose library builds trees of whatever it is sent: read and judged before it sees
-//! them. It must not know the protocol beyond where a call has its tool's name.
+//! Checks bodies of MCP before the protocol's library, which builds trees of any input, parses
+//! them. It must not know the protocol beyond the position of a tool's name in a call.
 
 use super::{
     Shared,
@@ -15,8 +15,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-/// Around the route of MCP, whose library builds trees of every body: the body is read and judged
-/// first. Only the tools that carry an event or a state take more than the others.
+/// Reads and checks the body of an MCP request before the library builds a tree of it. Only the
+/// tools that carry an event or a state may have larger bodies than the others.
 pub(super) async fn judge(State(server): Shared, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -36,7 +36,7 @@ pub(super) async fn judge(State(server): Shared, request: Request, next: Next) -
         Err(refusal) => return refusal.into_response(),
     };
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
-    // The answer may be a stream that begins before the call is carried out.
+    // The answer may be a stream that begins before the call is executed.
     match room {
         Some(room) => until_its_end(response, room),
         None => response,

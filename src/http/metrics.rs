@@ -1,5 +1,5 @@
-//! Counts for a Prometheus scrape, kept by each router for itself: tests run many in one process.
-//! Labels are route templates and statuses only, never an id.
+//! Counts for a Prometheus scrape, kept separately by each router: tests run many in one process.
+//! Labels are route templates and statuses: it must not put an id into one.
 
 use std::{
     collections::HashMap,
@@ -13,9 +13,9 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 
 use crate::{api::admin::ScrubReport, env::sync::RwLock, service::AppendCounts};
 
-/// Latencies wait in memory until they are sorted into buckets; so many requests apart.
+/// Requests between two upkeeps: latencies stay in memory until one sorts them into buckets.
 const UPKEEP_REQUESTS: u64 = 1_024;
-/// Bounds of the latency buckets, in seconds.
+/// Upper bounds of the latency buckets, in seconds.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0, 60.0];
 
 /// The counts of one router.
@@ -23,11 +23,11 @@ pub(super) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     requests: AtomicU64,
-    /// By route, then by method and status: found again without making labels anew.
+    /// Counters by route, then by method and status: found without building labels again.
     known: RwLock<HashMap<String, Vec<Known>>>,
 }
 
-/// Counters under one set of labels.
+/// Counters of one set of labels.
 #[derive(Clone)]
 struct Known {
     method: &'static str,
@@ -77,7 +77,7 @@ impl Metrics {
         known
     }
 
-    /// The text of a scrape.
+    /// Returns the text of a scrape.
     pub(super) fn render(
         &self,
         counts: AppendCounts,
@@ -110,7 +110,7 @@ impl Metrics {
     }
 }
 
-/// A method's name; what a client invents is one label together.
+/// Returns a method's name; all unknown methods share one label.
 fn known(method: &Method) -> &'static str {
     let methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
     methods.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")

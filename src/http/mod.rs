@@ -1,6 +1,6 @@
 //! INTERFACE: HTTP. A handler decodes, calls one verb, encodes. It must not decide anything about a
-//! session: if it needs to, a verb is missing. What every route shares (credentials,
-//! request ids, limits, logs, the shape of errors) is in guard, so that no route can forget it.
+//! session: if it needs to, a verb is missing. Credentials, request ids, limits, logs and the
+//! format of errors are in guard, so that every route has them.
 
 mod admin;
 mod append;
@@ -44,31 +44,31 @@ use crate::{
     verbs::{OwnerInfo, Registered, tools::MCP},
 };
 
-/// Turns the events of a whole session into another program's format.
+/// Converts the events of a whole session to another program's format.
 pub type Exporter = Arc<dyn Fn(Vec<Event>) -> ServiceResult<Vec<u8>> + Send + Sync>;
 
 /// Settings of the interface.
 #[derive(Clone)]
 pub struct HttpOptions {
-    /// Hosts a request may name, beside the loopback names; with or without a port.
+    /// Hosts that a request may name, besides the loopback names; with or without a port.
     pub allowed_hosts: Vec<String>,
-    /// Origins a browser's request may come from, beside the loopback ones.
+    /// Origins that a browser's request may come from, besides the loopback ones.
     pub allowed_origins: Vec<String>,
-    /// Bytes of a request's body at most; default 16 MiB.
+    /// Most bytes of a request's body; default 16 MiB.
     pub body_bytes_max: usize,
-    /// Bytes that large requests may take in memory together, while they are sent and until they
-    /// are answered; default 256 MiB. Trees of JSON may take a quarter of it, in addition.
+    /// Most bytes of memory of all large requests, from their first byte until the answer; default
+    /// 256 MiB. Trees of JSON may take a quarter of it, in addition.
     pub bodies_bytes_max: usize,
-    /// Time for which a large request waits for room; default 10 s.
+    /// Time for which a large request waits for memory; default 10 s.
     pub bodies_patience: Duration,
-    /// Readers (streams and long polls) at once; default 10 000.
+    /// Most concurrent readers (streams and long polls); default 10 000.
     pub readers_max: usize,
-    /// Bytes that large answers may take in memory together; default 256 MiB.
+    /// Most bytes of memory of all large answers; default 256 MiB.
     pub answers_bytes_max: usize,
-    /// Bytes of streams that clients have not taken yet, in memory together; default 64 MiB. A
-    /// stream that finds no room waits. Parts of up to 16 KiB need none.
+    /// Most bytes of memory of stream parts that clients have not read yet; default 64 MiB. A
+    /// stream above it waits. Parts of up to 16 KiB do not count.
     pub streams_bytes_max: usize,
-    /// Time for which a request for a large answer waits for room; default 10 s.
+    /// Time for which a request for a large answer waits for memory; default 10 s.
     pub answers_patience: Duration,
     /// Idle time after which an append stream is ended; default 5 min.
     pub append_idle: Duration,
@@ -77,7 +77,7 @@ pub struct HttpOptions {
     /// Credentials accepted over a network; with `None` every client that reaches the port is the
     /// user of this machine.
     pub access: Option<Arc<Access>>,
-    /// Export formats beside `jsonl`, by name.
+    /// Export formats in addition to `jsonl`, by name.
     pub exporters: BTreeMap<String, Exporter>,
 }
 
@@ -112,30 +112,30 @@ pub struct App {
     pub options: HttpOptions,
 }
 
-/// The app, and what the interface keeps beside it.
+/// The app, and the interface's own state.
 struct Server {
     app: App,
     readers: Arc<Semaphore>,
     room: hold::Room,
     bodies: hold::Room,
-    /// Memory for bodies that are read as trees: a quarter of that room, beside it.
+    /// Memory of bodies parsed as trees: a quarter of `bodies`, in addition to it.
     trees: hold::Room,
     streams: Arc<hold::Room>,
-    /// When it was made: makes its request ids differ from those of earlier servers.
+    /// Start time: makes its request ids differ from those of earlier servers.
     began: Timestamp,
     requests: AtomicU64,
     metrics: metrics::Metrics,
-    /// The principal of a request without a credential, where that is allowed.
+    /// The principal of a request without a credential, if that is allowed.
     local: Arc<Principal>,
     document: String,
     registered: Registered,
     queries: strict::Queries,
 }
 
-/// Shared by all handlers.
+/// State shared by all handlers.
 type Shared = axum::extract::State<Arc<Server>>;
 
-/// Every route of the API. `more` has the route [`MCP`]; it is merged before the layers, so
+/// Returns every route of the API. `more` has the route [`MCP`]; it is merged before the layers, so
 /// that the checks of hosts and origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
     let (routes, mut registered, document) = describe::routes().into_parts();

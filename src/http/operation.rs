@@ -1,5 +1,5 @@
-//! An operation of the published description, made from the declaration of a verb. It must not
-//! describe what no verb declares.
+//! Builds an operation of the published description from the declaration of a verb. It must not
+//! describe anything that no verb declares.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
@@ -13,10 +13,10 @@ use crate::{
 /// Path of the schemas in the document.
 pub(super) const SCHEMAS: &str = "/components/schemas";
 
-/// The operation of a verb.
+/// Returns the operation of a verb.
 pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
-    let mut parameters = listed::<V::Params>("path");
-    parameters.extend(listed::<V::Query>("query"));
+    let mut parameters = parameters_of::<V::Params>("path");
+    parameters.extend(parameters_of::<V::Query>("query"));
     let number = || json!({ "type": "integer", "format": "int64", "minimum": 0 });
     for header in V::HEADERS {
         let schema = if header.is_number { number() } else { json!({ "type": "string" }) };
@@ -57,7 +57,7 @@ pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
     Value::Object(operation)
 }
 
-/// A body or an answer in each form that it may have.
+/// Returns the schemas of a body or an answer, by media type.
 fn content<T: JsonSchema>(forms: &[Media], shapes: &mut Shapes) -> Value {
     let forms = forms.iter().map(|form| {
         let (name, schema) = match *form {
@@ -70,8 +70,8 @@ fn content<T: JsonSchema>(forms: &[Media], shapes: &mut Shapes) -> Value {
     Value::Object(forms.collect())
 }
 
-/// The parameters that are the members of a type.
-fn listed<T: JsonSchema>(place: &str) -> Vec<Value> {
+/// Returns the parameters for the members of a type.
+fn parameters_of<T: JsonSchema>(place: &str) -> Vec<Value> {
     let schema = schema::parameters::<T>();
     let required = |name: &String| {
         let all = schema.get("required").and_then(Value::as_array);

@@ -1,6 +1,6 @@
 //! Query parameters: names with or without percent-encoding, lists as `types[]=a&types[]=b`. A
-//! wrong value is refused by name; an unknown name was refused before, by `strict`. It must not
-//! know a parameter.
+//! refusal names the parameter with a wrong value; `strict` refused unknown names before. It must
+//! not depend on a particular parameter.
 
 use std::sync::Arc;
 

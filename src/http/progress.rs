@@ -1,6 +1,6 @@
-//! A connection that breaks off when the other end takes nothing for a while: what waits to be
-//! sent to it is memory. Reading has a limit of its own. It also counts
-//! what goes either way. It must not look at what is sent.
+//! A connection whose writes fail once the client reads nothing for a while: bytes queued for it
+//! take memory. Reading has a separate limit. It also counts reads and writes. It must not inspect
+//! the bytes.
 
 use std::{
     io::{self, IoSlice},
@@ -32,11 +32,11 @@ impl Transfers {
     }
 }
 
-/// A stream whose writes fail after `patience` without a byte taken.
+/// A stream whose writes fail after `patience` without progress.
 pub(super) struct Progress<S> {
     stream: S,
     patience: Duration,
-    /// Running while a write waits.
+    /// Timer that runs while a write is blocked.
     stuck: Option<Pin<Box<Sleep>>>,
     transfers: Transfers,
 }
@@ -46,7 +46,7 @@ impl<S: AsyncWrite + Unpin> Progress<S> {
         Self { stream, patience, stuck: None, transfers: Transfers::default() }
     }
 
-    /// Follows the connection while something else owns it.
+    /// Returns a counter that stays readable after the connection is moved.
     pub(super) fn transfers(&self) -> Transfers {
         self.transfers.clone()
     }

@@ -1,6 +1,6 @@
-//! Errors of this interface: one match from code to status, one shape. A handler returns a
-//! `Refusal`; guard writes it out, because only there the request's id is known. It must not word a
-//! message that service could word.
+//! Errors of this interface: one match from code to status, one format. A handler returns a
+//! `Refusal`; guard writes it, because only guard knows the request's id. It must not contain a
+//! message that service could contain.
 
 use std::{any::Any, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     wire::convert,
 };
 
-/// Every status of an error, and when it comes.
+/// Every status of an error, with its causes.
 pub(super) const REFUSALS: &[(&str, &str)] = &[
     ("400", "Not JSON (`invalid_json`), or not HTTP"),
     ("401", "No valid credential (`unauthenticated`)"),
@@ -45,11 +45,11 @@ pub(super) const REFUSALS: &[(&str, &str)] = &[
 pub(super) struct Refusal {
     status: StatusCode,
     error: ServiceError,
-    /// Whose audit log it goes into, and the credential's name there.
+    /// The tenant of the audit log it is written to, and the credential's name.
     pub(super) noted: Option<(Arc<Tenant>, Arc<str>)>,
 }
 
-/// The status of a code.
+/// Returns the status of a code.
 fn status_of(code: Code) -> StatusCode {
     match code {
         Code::InvalidJson => StatusCode::BAD_REQUEST,
@@ -84,24 +84,24 @@ fn status_of(code: Code) -> StatusCode {
     }
 }
 
-/// The HTTP status a code is answered with, unless a route says more.
+/// Returns the HTTP status of a code, unless a route sets a more specific one.
 #[must_use]
 pub fn status(code: Code) -> u16 {
     status_of(code).as_u16()
 }
 
 impl Refusal {
-    /// A refusal with a status that says more than its code's own.
+    /// Creates a refusal with a more specific status than its code's.
     pub(super) fn with_status(status: StatusCode, error: ServiceError) -> Self {
         Self { status, error, noted: None }
     }
 
-    /// `invalid_request`, naming the field.
+    /// Creates an `invalid_request` that names the field.
     pub(super) fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
         ServiceError::invalid(field, problem).into()
     }
 
-    /// The same with another status, where it is `invalid_request`.
+    /// Replaces the status of an `invalid_request`.
     pub(super) fn of_invalid(self, status: Option<u16>) -> Self {
         let status = status.filter(|_| self.code() == Code::InvalidRequest);
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
@@ -112,7 +112,7 @@ impl Refusal {
         self.error.code
     }
 
-    /// The answer, as the client sees it.
+    /// Returns the answer to the client.
     pub(super) fn write(&self, request_id: &str) -> Response<Body> {
         let body = convert::error(&self.error, Some(request_id));
         let text = serde_json::to_vec(&body).expect("an error body is JSON");
@@ -126,8 +126,8 @@ impl Refusal {
             let seconds = self.error.hint.retry_after_seconds.unwrap_or(1);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // For clients that would guess from the status. What may have been written is not sent
-        // again by a client that does not know whether it gave its events ids.
+        // For clients that would guess from the status. A possibly written request is not marked
+        // for a retry: the client may not know if its events have ids.
         let again = self.error.hint.retryable && self.error.code != Code::OutcomeUnknown;
         let again = HeaderValue::from_static(if again { "true" } else { "false" });
         headers.insert("x-should-retry", again);
@@ -154,21 +154,21 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// No route has this path.
+/// Refuses a path that no route has.
 pub(super) async fn no_route() -> Refusal {
     let error = ServiceError::invalid("path", "no route has this path")
         .action("GET /openapi.json lists the routes");
     Refusal::with_status(StatusCode::NOT_FOUND, error)
 }
 
-/// The route has no such method.
+/// Refuses a method that the path does not have.
 pub(super) async fn no_method() -> Refusal {
     let error = ServiceError::invalid("method", "this path does not take this method")
         .action("GET /openapi.json lists the routes");
     Refusal::with_status(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
-/// A handler panicked: a defect of ours, logged as one.
+/// Logs a handler's panic as a defect of the server, and returns the answer.
 pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response<Body> {
     let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

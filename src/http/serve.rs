@@ -1,5 +1,5 @@
 //! The accept loop. `axum::serve` has no header timeout, no cap on connections, no check of the
-//! peer of a socket file, and no stop with a deadline for requests. It must not know a route.
+//! peer of a socket file, and no stop with a deadline for requests. It must not depend on a route.
 
 use std::{convert::Infallible, io, os::fd::AsFd as _, sync::Arc, time::Duration};
 
@@ -23,28 +23,28 @@ use crate::access::Certificates;
 /// Pause after a failed accept, most often for lack of file descriptors. Connections without a
 /// request close meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Pauses in a row without a byte in either direction, after which a connection closes for another.
+/// Pauses in a row without a transfer, after which a connection closes to make space for another.
 const QUIET_MAX: usize = 10;
 
-/// Bytes that the kernel buffers for each client that does not read; it doubles the value it gets.
+/// Bytes that the kernel buffers for each client that does not read; it doubles the given value.
 const UNSENT_BYTES: usize = 128 << 10;
 
-/// Bytes that a connection buffers of answers not sent yet, or of a head not read yet, besides the
-/// part of an answer that is being sent.
+/// Bytes that a connection buffers of unsent answers, or of an unread head, in addition to the part
+/// of an answer being sent.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Source of connections.
 pub enum Listener {
     /// A TCP socket.
     Tcp(TcpListener),
-    /// A TCP socket that speaks TLS.
+    /// A TCP socket with TLS.
     Tls(TcpListener, Arc<Certificates>),
     /// A socket file; only processes of the same user may connect.
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// Bounds what the kernel keeps for a client that does not read; a connection inherits it.
+    /// Limits the kernel's send buffer for a client that does not read; connections inherit it.
     fn bound_buffers(&self) {
         let socket = match self {
             Self::Tcp(listener) | Self::Tls(listener, _) => listener.as_fd(),
@@ -62,13 +62,13 @@ impl Listener {
 pub struct ServeOptions {
     /// Longest time for a request's head, and for an idle connection; default 10 s.
     pub header_timeout: Duration,
-    /// Longest time in which a client takes nothing of what is sent to it; default 30 s.
+    /// Longest time in which a client reads nothing of a pending answer; default 30 s.
     pub write_timeout: Duration,
-    /// Connections at once; more wait in the backlog. Default 16 384.
+    /// Most concurrent connections; more wait in the backlog. Default 16 384.
     pub connections_max: usize,
     /// Time for which requests may run after a stop; default 10 s.
     pub drain: Duration,
-    /// Also stop when no connection has been open for so long; never by default.
+    /// Time without a connection after which the server stops; never by default.
     pub idle: Option<Duration>,
 }
 
@@ -84,13 +84,13 @@ impl Default for ServeOptions {
     }
 }
 
-/// Notifies a handler that the server stops; never cancelled where a handler is called without a
+/// Signal to a handler that the server stops; never cancelled if a handler is called without a
 /// server.
 #[derive(Clone, Default)]
 pub(super) struct Stopping(Arc<CancellationToken>);
 
 impl Stopping {
-    /// Cancelled when the server stops.
+    /// Returns a token that is cancelled when the server stops.
     pub(super) fn token(&self) -> CancellationToken {
         CancellationToken::clone(&self.0)
     }
@@ -112,7 +112,7 @@ struct ServerState {
     closing: CancellationToken,
     permits: Arc<Semaphore>,
     open: Arc<watch::Sender<usize>>,
-    /// Notifies connections that others wait: those without a request close.
+    /// Signal that other connections wait: those without a request close.
     crowded: Arc<watch::Sender<()>>,
     tracker: TaskTracker,
 }
@@ -155,7 +155,7 @@ pub async fn serve(
     server.tracker.wait().await;
 }
 
-/// Takes as many file descriptors as this process may: each connection is one, and the usual
+/// Raises the limit of file descriptors to its maximum: each connection needs one, and the usual
 /// soft limit of 1 024 is far below the cap on connections.
 fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -200,7 +200,7 @@ async fn accept(listener: Listener, server: ServerState) {
     }
 }
 
-/// A permit for one connection; while there is none, idle connections close. `None` after the stop.
+/// Returns a permit for one connection; idle ones close until it has one. `None` after the stop.
 async fn permit(server: &ServerState) -> Option<OwnedSemaphorePermit> {
     loop {
         let permit = Arc::clone(&server.permits).acquire_owned();
@@ -247,7 +247,7 @@ async fn accept_one(
     Ok(())
 }
 
-/// Serves a connection over TLS; its handshake has the time that a request's head has.
+/// Serves a connection over TLS; its handshake has the time limit of a request's head.
 async fn handshake(
     stream: TcpStream,
     acceptor: TlsAcceptor,
@@ -297,7 +297,7 @@ async fn serve_connection(
                 match seen {
                     _ if quiet < QUIET_MAX => {}
                     0 => return,
-                    // A running request is answered first, a stream sent to its end.
+                    // A running request is answered first, and a stream sent to its end.
                     _ => connection.as_mut().graceful_shutdown(),
                 }
             }

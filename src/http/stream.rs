@@ -1,8 +1,7 @@
 //! Answers that are sent as they grow: the tail of a session as server-sent events, and a whole
-//! session as JSON lines. A stream ends with `done` when the server stops, so that a client knows
-//! it may come back.
-//! It must not buffer more than one step of a reader, nor more of all readers than there is room
-//! for: a client that opens streams and reads none of them does not fill the memory.
+//! session as JSON lines. A stream ends with `done` when the server stops, so that a client can
+//! reconnect. It must not buffer more than one step of a reader, nor more of all readers than their
+//! memory budget: a client that opens streams and reads none of them does not exhaust memory.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -35,14 +34,14 @@ use crate::{
 };
 
 impl Server {
-    /// Admits one more reader, or says that there are too many: of its tenant's, or of all.
+    /// Admits one more reader, or refuses it at the limit of its tenant or of the server.
     pub(super) fn admit(&self, who: &Principal) -> Result<Reader, Refusal> {
         let of_tenant = reader(who)?;
-        let of_all = self.one_of_all()?;
+        let of_all = self.acquire_reader()?;
         Ok(Reader { _of_tenant: of_tenant, _of_all: of_all })
     }
 
-    fn one_of_all(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    fn acquire_reader(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
             let max = self.app.options.readers_max;
             let mut error =
@@ -54,27 +53,27 @@ impl Server {
     }
 }
 
-/// A place among the readers, given back when dropped.
+/// A slot among the readers, released on drop.
 pub(super) struct Reader {
     _of_tenant: Option<Reading>,
     _of_all: OwnedSemaphorePermit,
 }
 
-/// Bytes of a part that needs no room: readers of small events never wait for one that is stuck.
+/// Bytes of a part without a reservation: readers of small events never wait for a stuck one.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// A reader of a session, and the room that its parts take until the client has taken them.
+/// A reader of a session, and the memory budget of its parts until the client has read them.
 struct BoundedFollow {
     follow: Follow,
     room: Arc<Room>,
 }
 
-/// The next step of a reader, and the room for it where it is large.
+/// The next step of a reader, and its reserved memory if it is large.
 type Roomy = (Step, Option<Held>);
 
 impl BoundedFollow {
-    /// The next step. Where there is no room for it, it is dropped, and read again once there is:
-    /// waiting takes no memory.
+    /// Returns the next step. If its memory cannot be reserved, it is dropped, and read again once
+    /// it can: waiting takes no memory.
     async fn step(&mut self, patience: Duration) -> Result<Roomy, ServiceError> {
         let mut held: Option<Held> = None;
         loop {
@@ -104,8 +103,8 @@ impl BoundedFollow {
     }
 }
 
-/// The bytes of a part, with the room they take.
-fn part(bytes: Vec<u8>, held: Option<Held>) -> Bytes {
+/// Returns the bytes of a part, which release the reserved memory once sent.
+fn part_bytes(bytes: Vec<u8>, held: Option<Held>) -> Bytes {
     match held {
         Some(held) => held.answer(bytes),
         None => bytes.into(),
@@ -125,8 +124,8 @@ struct Tail {
 }
 
 impl Tail {
-    /// The next frames; `None` ends the stream. The first is a heartbeat, sent at once, so that a
-    /// client knows from which position on it misses nothing.
+    /// Returns the next frames; `None` ends the stream. The first is a heartbeat, sent at once, so
+    /// that a client knows the position from which it receives every event.
     async fn frames(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
         if self.ended {
             return None;
@@ -159,11 +158,11 @@ impl Tail {
                 answer::failed(&convert::error(&error, Some(&self.request)))
             }
         };
-        Some((Ok(part(frames, held)), self))
+        Some((Ok(part_bytes(frames, held)), self))
     }
 }
 
-/// The session as it grows.
+/// Streams the events of a session as they are appended.
 pub(super) async fn tail(
     State(server): Shared,
     Asking(who): Asking,
@@ -192,7 +191,7 @@ pub(super) async fn tail(
     Ok((headers, Body::from_stream(stream::unfold(reader, Tail::frames))).into_response())
 }
 
-/// A whole session: as JSON lines, one event each, or in another program's format.
+/// Exports a whole session: as JSON lines, one event each, or in another program's format.
 pub(super) async fn export(
     State(server): Shared,
     Asking(who): Asking,
@@ -210,28 +209,28 @@ pub(super) async fn export(
     if format != "jsonl" {
         let bytes = server.app.service.get_session(&caller, &session).await?.bytes;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // The events and their text are in memory together.
+        // The events and their text are in memory at the same time.
         let held = server.room.ask(bytes.saturating_mul(2)).await?;
-        return exported.converted(&server, format, held).await;
+        return exported.export_converted(&server, format, held).await;
     }
-    // The first step is taken before the answer begins, so that a damaged session is an error.
+    // The first step is read before the answer begins, so that a damaged session is an error.
     exported.first = exported.step().await?;
     let lines = Body::from_stream(stream::unfold(exported, Export::lines));
     Ok(([(header::CONTENT_TYPE, NDJSON)], lines).into_response())
 }
 
-/// A session on its way out.
+/// An export being sent.
 struct Export {
     source: BoundedFollow,
     first: Option<Found>,
     _admitted: Reader,
 }
 
-/// Events, what is lost for good among them, and the room they take.
+/// Events, the gaps among them, and their reserved memory.
 type Found = (Vec<Event>, Vec<Gap>, Option<Held>);
 
 impl Export {
-    /// Next events; `None` at the end.
+    /// Returns the next events; `None` at the end.
     async fn step(&mut self) -> Result<Option<Found>, ServiceError> {
         match self.source.step(Duration::ZERO).await? {
             (Step::Slice { events, gaps }, held) => Ok(Some((events, gaps, held))),
@@ -239,8 +238,8 @@ impl Export {
         }
     }
 
-    /// The next lines. A failure breaks the answer off, which the client sees as such. The next
-    /// step is read once these are taken: no export waits for room that it holds itself.
+    /// Returns the next lines. An error breaks off the answer, which the client detects. The next
+    /// step is read once these are sent: no export waits for memory that it holds itself.
     async fn lines(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
         let found = match self.first.take() {
             Some(found) => Ok(Some(found)),
@@ -249,13 +248,13 @@ impl Export {
         match found {
             Ok(found) => {
                 let (events, gaps, held) = found?;
-                Some((Ok(part(answer::lines(&events, &gaps), held)), self))
+                Some((Ok(part_bytes(answer::lines(&events, &gaps), held)), self))
             }
             Err(error) => Some((Err(io::Error::other(error)), self)),
         }
     }
 
-    async fn converted(
+    async fn export_converted(
         mut self,
         server: &Server,
         format: &str,

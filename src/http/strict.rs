@@ -1,6 +1,6 @@
-//! Names that a request may use: members of a body as its type has them, query parameters as the
-//! published description has them. Another is refused, with the name that was meant. Requests of
-//! the Managed Agents wire's own client may bring more than is kept. It must not know a value.
+//! Names that a request may use: members of a body from its type, query parameters from the
+//! published description. Any other is refused, with the nearest known name. The client of the
+//! Managed Agents wire may send members that are not stored. It must not check a value.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,21 +19,21 @@ use crate::wire::nearest;
 
 /// Headers that the official client of the Managed Agents wire sends with every request.
 const HOSTED_HEADERS: [&str; 2] = ["anthropic-beta", "anthropic-version"];
-/// Routes of that wire alone.
+/// Routes that only that wire has.
 const HOSTED_ROUTES: [&str; 2] =
     ["/v1/sessions/{session}/threads", "/v1/sessions/{session}/resources"];
-/// Spellings of a window of time.
+/// Suffixes of the parameters of a time window.
 const TIMES: [&str; 4] = ["[gte]", "[gt]", "[lt]", "[lte]"];
 
-/// True if a request is of the Managed Agents wire, whose clients may send members that are not
-/// kept.
+/// Returns true if a request is of the Managed Agents wire, whose clients may send members that are
+/// not stored.
 pub(super) fn is_hosted(headers: &HeaderMap, uri: &Uri) -> bool {
     let asks_beta = |query: &str| query.split('&').any(|pair| pair == "beta=true");
     HOSTED_HEADERS.iter().any(|name| headers.contains_key(*name))
         || uri.query().is_some_and(asks_beta)
 }
 
-/// The query parameters of each route and method, as the description has them.
+/// The query parameters of each route and method, from the description.
 pub(super) struct Queries(HashMap<String, BTreeMap<String, Vec<String>>>);
 
 impl Queries {
@@ -72,7 +72,8 @@ impl Queries {
             return Ok(());
         };
         let pairs = url::form_urlencoded::parse(query.as_bytes());
-        let stranger = pairs.map(|(name, _)| name).find(|name| !known.iter().any(is_of(name)));
+        let stranger =
+            pairs.map(|(name, _)| name).find(|name| !known.iter().any(matches_parameter(name)));
         match stranger {
             None => Ok(()),
             Some(name) => Err(unknown(&name, "parameter", known.iter().map(String::as_str))),
@@ -80,9 +81,9 @@ impl Queries {
     }
 }
 
-/// Matches a parameter with the described one: lists come with and without brackets, windows of
-/// time in four spellings.
-fn is_of(name: &str) -> impl Fn(&String) -> bool {
+/// Matches a parameter with the described one: lists are written with or without brackets, time
+/// windows with four suffixes.
+fn matches_parameter(name: &str) -> impl Fn(&String) -> bool {
     move |known| match known.split_once('[') {
         None => known == name,
         Some((bare, "]")) => name.strip_suffix("[]").unwrap_or(name) == bare,
@@ -93,7 +94,7 @@ fn is_of(name: &str) -> impl Fn(&String) -> bool {
 /// Refuses a member of a body that its type does not have.
 pub(super) fn members<T: DeserializeOwned>(text: &str) -> Result<(), Refusal> {
     let Some(known) = fields::<T>() else { return Ok(()) };
-    // What is no object, or has a value that does not fit, is refused where it is read.
+    // Input that is not an object, or has an invalid value, is refused by the decoder.
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
@@ -101,15 +102,15 @@ pub(super) fn members<T: DeserializeOwned>(text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The names of a struct's fields; nothing of a type that is no plain struct.
+/// Returns the names of a struct's fields; `None` for other types.
 fn fields<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
     let mut found = None;
-    // It always fails: it only asks which fields are wanted.
+    // Deserialization always fails: it only reports the fields that the type requests.
     drop(T::deserialize(Asking(&mut found)));
     found
 }
 
-/// A source of no value, which notes the fields that are asked for.
+/// A deserializer without a value, which records the requested fields.
 struct Asking<'a>(&'a mut Option<&'static [&'static str]>);
 
 impl<'de> Deserializer<'de> for Asking<'_> {
@@ -135,7 +136,7 @@ impl<'de> Deserializer<'de> for Asking<'_> {
     }
 }
 
-/// The refusal of a name that is not known.
+/// Returns the refusal of an unknown name.
 pub(super) fn unknown<'a>(
     name: &str,
     what: impl fmt::Display,
@@ -146,7 +147,7 @@ pub(super) fn unknown<'a>(
     Refusal::invalid(&name, format!("there is no such {what}{}", meant.unwrap_or_default()))
 }
 
-/// Characters of an unknown name that are said again.
+/// Most characters of an unknown name that are repeated in the refusal.
 const NAME_CHARS_MAX: usize = 100;
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_is_known_in_every_spelling_of_it() {
+    fn a_parameter_is_accepted_in_each_of_its_spellings() {
         for (known, name, expected) in [
             ("limit", "limit", true),
             ("limit", "limit[]", false),
@@ -165,7 +166,7 @@ mod tests {
             ("created_at[gte]", "created_at", false),
             ("created_at[gte]", "created_at[ge]", false),
         ] {
-            assert_eq!(is_of(name)(&known.to_owned()), expected, "{known} {name}");
+            assert_eq!(matches_parameter(name)(&known.to_owned()), expected, "{known} {name}");
         }
     }
 }

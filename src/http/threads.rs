@@ -1,6 +1,6 @@
-//! Routes of the Managed Agents wire about what a hosted session has beside its events: threads and
-//! resources. A stored session is one thread, whose events are the session's; nothing is mounted in
-//! it. What cannot be is refused by name. It must not make a thread of what an event says.
+//! Routes of the Managed Agents wire for threads and resources of a hosted session. A stored
+//! session is one thread, whose events are the session's; it mounts no resources. Other operations
+//! are refused with their name. It must not create a thread from an event.
 
 use axum::{
     Json,
@@ -39,7 +39,7 @@ fn no_thread(name: &str) -> Refusal {
     Refusal::with_status(StatusCode::NOT_FOUND, error)
 }
 
-/// The session's own thread, by its name.
+/// Returns the session's own thread; refuses any other name.
 async fn own_thread(
     server: &Server,
     caller: &Caller,
@@ -50,7 +50,7 @@ async fn own_thread(
     if thread.id == name { Ok(thread) } else { Err(no_thread(name)) }
 }
 
-/// Threads of a session: its own.
+/// Lists the threads of a session: its own.
 pub(super) async fn list(
     State(server): Shared,
     Who(caller): Who,
@@ -63,7 +63,7 @@ pub(super) async fn list(
     Ok(Json(ThreadList { data: wanted.then_some(thread).into_iter().collect(), next_page: None }))
 }
 
-/// A thread of a session.
+/// Returns a thread of a session.
 pub(super) async fn get(
     State(server): Shared,
     Who(caller): Who,
@@ -73,7 +73,7 @@ pub(super) async fn get(
     own_thread(&server, &caller, &session, &name).await.map(Json)
 }
 
-/// Refused: the session's own thread ends with its session.
+/// Refuses to archive a thread: the session's own ends with its session.
 pub(super) async fn archive(
     State(server): Shared,
     Who(caller): Who,
@@ -85,7 +85,7 @@ pub(super) async fn archive(
     Err(error.action(format!("archive the session: POST /v1/sessions/{session}/archive")).into())
 }
 
-/// Events of a thread: those of the session.
+/// Lists the events of a thread: those of the session.
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn list_events(
     server: Shared,
@@ -101,7 +101,7 @@ pub(super) async fn list_events(
     events::get(server, who, Who(caller), InPath(session), query, headers, stopping).await
 }
 
-/// A thread as it grows: the session's events.
+/// Streams the events of a thread: those of the session.
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn tail(
     server: Shared,
@@ -118,7 +118,7 @@ pub(super) async fn tail(
     stream::tail(server, asking, InPath(session), query, headers, stopping, request).await
 }
 
-/// Resources of a session: none.
+/// Lists the resources of a session: none.
 pub(super) async fn list_resources(
     State(server): Shared,
     Who(caller): Who,
@@ -128,7 +128,7 @@ pub(super) async fn list_resources(
     Ok(Json(ResourceList::default()))
 }
 
-/// Refused: nothing is mounted in a stored session.
+/// Refuses to add a resource: nothing is mounted in a stored session.
 pub(super) async fn add_resource(
     State(server): Shared,
     Who(caller): Who,

@@ -1,5 +1,5 @@
-//! Tools over HTTP: `POST /v1/tools/{name}` with the tool's arguments, answering its structured
-//! content. Front ends of MCP come in here. It must not know a tool.
+//! Tools over HTTP: `POST /v1/tools/{name}` with the tool's arguments; the answer is its structured
+//! content. MCP front ends call it. It must not depend on a particular tool.
 
 use axum::{
     extract::{Path, State},
@@ -35,7 +35,7 @@ pub(super) async fn call(
     conditions: Conditions,
     JsonBody(arguments, _room): JsonBody<Arguments>,
 ) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
-    // What comes through a tool was caused by a model, whatever process sends it.
+    // A model causes every call of a tool, regardless of the process that sends it.
     let caller = &Caller { origin: Origin::Model, ..caller };
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     let via = &via::read(text)?;

@@ -1,5 +1,5 @@
-//! The one handler of every verb that is declared: reads its place, query and body, serves it,
-//! writes its answer. It must not know a verb.
+//! The one handler of every declared verb: parses its path, query and body, serves it, and writes
+//! its answer. It must not depend on a particular verb.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use axum::{
     routing::{MethodFilter, MethodRouter, on},
 };
 
-/// The handler of a verb.
+/// Returns the handler of a verb.
 pub(super) fn handler<V: Serve>() -> MethodRouter<Arc<Server>> {
     let filter = match V::ROUTE.method {
         Method::Get => MethodFilter::GET,
@@ -36,7 +36,8 @@ async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Res
     let Who(caller) = Who::from_request_parts(&mut parts, &server).await?;
     let Asking(who) = Asking::from_request_parts(&mut parts, &server).await?;
     let params = RawPathParams::from_request_parts(&mut parts, &server).await;
-    let params = params.map_err(|_| Refusal::invalid(first(V::ROUTE.path), "it is not UTF-8"))?;
+    let params =
+        params.map_err(|_| Refusal::invalid(first_parameter(V::ROUTE.path), "it is not UTF-8"))?;
     let params: Vec<(String, String)> =
         params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
     let params = V::Params::read(&params)?;
@@ -79,8 +80,8 @@ async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Res
     Ok((status, [(CONTENT_TYPE, media)], text).into_response())
 }
 
-/// The name of a path's first parameter.
-fn first(path: &'static str) -> &'static str {
+/// Returns the name of a path's first parameter.
+fn first_parameter(path: &'static str) -> &'static str {
     let name = path.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     name.map_or("path", |(name, _)| name)
 }

@@ -12,10 +12,10 @@ use crate::event::kinds;
 /// Types and bodies of events.
 pub(super) type Bodies = Vec<(&'static str, Object)>;
 
-/// The name of the format, where an event's `raw` needs one.
+/// The name of the format in an event's `raw_format`.
 pub(super) const FORMAT: &str = "anthropic";
 
-/// The events of a message with blocks of this API; `None` for any other.
+/// Returns the events of a message with blocks of this API; `None` for any other.
 pub(super) fn message(message: &Members) -> Option<Bodies> {
     let role = message.text("role")?;
     let content = message.non_null("content")?;
@@ -47,7 +47,7 @@ impl BlockKind {
     }
 }
 
-/// The events of a content: a text, or blocks. Texts between calls stay together.
+/// Returns the events of a content: a text, or blocks. Texts between calls stay together.
 pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
     let kind = match role {
         "assistant" => kinds::AGENT_MESSAGE,
@@ -67,9 +67,9 @@ pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
                 said.push(block.get());
                 continue;
             }
-            BlockKind::Thought => (kinds::AGENT_THINKING, thought(&members)),
-            BlockKind::Call => (kinds::AGENT_TOOL_USE, call(&members)),
-            BlockKind::Answer => (kinds::AGENT_TOOL_RESULT, answer(&members)),
+            BlockKind::Thought => (kinds::AGENT_THINKING, thought_body(&members)),
+            BlockKind::Call => (kinds::AGENT_TOOL_USE, call_body(&members)),
+            BlockKind::Answer => (kinds::AGENT_TOOL_RESULT, answer_body(&members)),
         };
         close(&mut said, kind, &mut bodies);
         bodies.push(body);
@@ -93,8 +93,8 @@ fn content_of(content: &str) -> Object {
     body
 }
 
-/// Members of a block under the names events have for them.
-fn renamed(block: &Members, names: &[(&str, &str)]) -> Object {
+/// Returns the members of a block under their names in events.
+fn renamed_members(block: &Members, names: &[(&str, &str)]) -> Object {
     let mut body = Object::new();
     for (theirs, ours) in names {
         if let Some(value) = block.non_null(theirs) {
@@ -104,21 +104,21 @@ fn renamed(block: &Members, names: &[(&str, &str)]) -> Object {
     body
 }
 
-fn thought(block: &Members) -> Object {
-    renamed(block, &[("thinking", "content")])
+fn thought_body(block: &Members) -> Object {
+    renamed_members(block, &[("thinking", "content")])
 }
 
-fn call(block: &Members) -> Object {
-    renamed(
+fn call_body(block: &Members) -> Object {
+    renamed_members(
         block,
         &[("name", "name"), ("input", "input"), ("id", "call_id"), ("server_name", "server")],
     )
 }
 
-fn answer(block: &Members) -> Object {
+fn answer_body(block: &Members) -> Object {
     let names = [("tool_use_id", "call_id"), ("content", "content"), ("is_error", "is_error")];
-    let mut body = renamed(block, &names);
-    // A tool beside the model says it by what its content is.
+    let mut body = renamed_members(block, &names);
+    // A tool on the model's server reports an error by the type of its content.
     let content = block.non_null("content").and_then(|content| Members::read(content.get()).ok());
     let kind = content.and_then(|content| content.text("type")).unwrap_or_default();
     if kind.ends_with("_error") && block.non_null("is_error").is_none() {
@@ -127,8 +127,8 @@ fn answer(block: &Members) -> Object {
     body
 }
 
-/// The messages of events: imported ones unchanged, the others built from their content; and the
-/// system text.
+/// Returns the messages of events: imported ones unchanged, the others built from their content;
+/// and the system text.
 pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
     let mut made = MadeMessages::default();
     for event in events {
@@ -136,7 +136,7 @@ pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
             continue;
         }
         let foreign = event.text("raw_format").filter(|format| format != FORMAT).is_some();
-        if let Some(raw) = event.raw("raw").filter(|raw| !foreign && speaks_it(raw)) {
+        if let Some(raw) = event.raw("raw").filter(|raw| !foreign && is_of_this_api(raw)) {
             made.close();
             made.messages.push(raw.get().to_owned());
         } else if event.raw("raw_in").is_some() && !foreign && !made.chat {
@@ -151,9 +151,9 @@ pub(super) fn messages(events: &[Members]) -> (Vec<String>, Option<String>) {
     (made.messages, system)
 }
 
-/// True if an imported message is one of this API: not a system message, and without calls or
-/// blocks of the other API.
-fn speaks_it(raw: &RawValue) -> bool {
+/// Returns true if an imported message belongs to this API: not a system message, and without calls
+/// or blocks of the other API.
+fn is_of_this_api(raw: &RawValue) -> bool {
     const THEIRS: [&str; 7] =
         ["image_url", "input_audio", "file", "refusal", "input_text", "input_image", "output_text"];
     let Ok(message) = Members::read(raw.get()) else { return false };
@@ -169,12 +169,12 @@ fn speaks_it(raw: &RawValue) -> bool {
             .all(|name| message.non_null(name).is_none())
 }
 
-/// Messages being made.
+/// Messages under construction.
 #[derive(Default)]
 struct MadeMessages {
     messages: Vec<String>,
     system: Vec<String>,
-    /// The role, and the blocks so far.
+    /// The role and the blocks of the open message.
     open: Option<(&'static str, Vec<String>)>,
     /// True if the last message came from another chat format.
     chat: bool,
@@ -234,7 +234,7 @@ impl MadeMessages {
     }
 }
 
-/// A content as blocks under the names this API has for them.
+/// Returns a content as blocks with the names of this API.
 fn blocks(content: Option<&RawValue>) -> Vec<String> {
     let block = |(block, raw): (speech::ContentBlock, String)| match block {
         speech::ContentBlock::Text(text) => speech::text_block(&text),

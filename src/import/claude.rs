@@ -1,5 +1,5 @@
-//! Lines of a Claude Code transcript to events. It must not name events, and must not lose a line:
-//! the caller keeps a line without events whole.
+//! Lines of a Claude Code transcript to events. It must not make ids, and must not drop a line: the
+//! caller stores a line without events whole.
 
 use serde_json::value::RawValue;
 
@@ -13,21 +13,21 @@ use crate::event::kinds;
 
 pub(super) use super::members::{is_true, text_of};
 
-/// State of earlier lines that later ones need.
+/// State of earlier lines that later lines need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claude {
-    /// The cause of the compaction whose summary follows.
+    /// The trigger of the compaction whose summary follows.
     trigger: Option<String>,
-    /// Lines that it keeps in the context.
+    /// Lines that this compaction keeps in the context.
     preserved: Vec<Preserved>,
-    /// Positions of the lines that it keeps.
+    /// Positions of the lines that this compaction keeps.
     kept: Vec<(u64, u64)>,
     queue: PromptQueue,
-    /// True if a later line has the words that leave the queue with the next one.
+    /// True if a later line has the text that leaves the queue with the next one.
     repeated: bool,
 }
 
-/// Lines that a compaction leaves in the context, by their `uuid`s: from one to another.
+/// A run of lines that a compaction leaves in the context, by the `uuid`s of its ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Preserved {
     pub(super) head: String,
@@ -35,7 +35,7 @@ pub(super) struct Preserved {
 }
 
 impl Claude {
-    /// The events of a line; empty when it has no meaning for a reader of the session.
+    /// Returns the events of a line; empty when it has no meaning for a reader of the session.
     pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
         let message =
             line.non_null("message").and_then(|message| Members::read(message.get()).ok());
@@ -45,7 +45,7 @@ impl Claude {
         self.queue.take(line);
         let bodies = match (line.text("type").as_deref(), content) {
             (Some("user"), Some(content)) if says("isCompactSummary") => {
-                vec![(kinds::CONTEXT_COMPACTED, self.compacted(content))]
+                vec![(kinds::CONTEXT_COMPACTED, self.compaction_body(content))]
             }
             (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
             (Some("user"), Some(content)) => {
@@ -61,7 +61,7 @@ impl Claude {
                 leaving.map(|text| user_message(&text)).into_iter().collect()
             }
             (Some("system"), _) => {
-                self.note(line);
+                self.note_boundary(line);
                 Vec::new()
             }
             _ => Vec::new(),
@@ -73,18 +73,18 @@ impl Claude {
         }
     }
 
-    /// The words of a person that leave the queue with a line.
+    /// Returns the user's text that leaves the queue with a line.
     pub(super) fn leaving(&self, line: &Members) -> Option<String> {
         self.queue.leaving(line)
     }
 
-    /// The words that leave the queue with the next line are delivered by a later one.
+    /// Marks the text that leaves the queue with the next line as delivered by a later line.
     pub(super) fn repeat(&mut self) {
         self.repeated = true;
     }
 
-    /// The line before a summary has its cause.
-    fn note(&mut self, line: &Members) {
+    /// Remembers trigger and kept lines of a compaction; its summary follows.
+    fn note_boundary(&mut self, line: &Members) {
         if line.text("subtype").as_deref() == Some("compact_boundary") {
             let about =
                 line.non_null("compactMetadata").and_then(|about| Members::read(about.get()).ok());
@@ -94,7 +94,7 @@ impl Claude {
         }
     }
 
-    /// The lines that a compaction keeps in the context, returned once with its summary.
+    /// Returns the lines that a compaction keeps in the context, once, with its summary.
     pub(super) fn preserved(&mut self, line: &Members) -> Vec<Preserved> {
         let is_summary = is_true(line, "isCompactSummary") && !is_true(line, "isSidechain");
         if is_summary { std::mem::take(&mut self.preserved) } else { Vec::new() }
@@ -105,7 +105,7 @@ impl Claude {
         self.kept = kept;
     }
 
-    fn compacted(&mut self, content: &RawValue) -> Object {
+    fn compaction_body(&mut self, content: &RawValue) -> Object {
         let mut body = Object::new();
         let trigger = self.trigger.take().unwrap_or_else(|| "auto".to_owned());
         body.add("trigger", &quote(&trigger));
@@ -126,7 +126,7 @@ fn user_message(text: &str) -> (&'static str, Object) {
     (kinds::USER_MESSAGE, body)
 }
 
-/// The lines that a boundary keeps: each one of a list, or all of a segment.
+/// Returns the lines that a boundary keeps: each one of a list, or all of a segment.
 fn preserved(about: &Members) -> Vec<Preserved> {
     let read = |name: &str| Members::read(about.non_null(name)?.get()).ok();
     let uuids =
@@ -141,8 +141,8 @@ fn preserved(about: &Members) -> Vec<Preserved> {
     segment.into_iter().collect()
 }
 
-/// A subagent's messages are not part of the conversation with the user; its calls and results are
-/// work like any other.
+/// Marks an event as a subagent's. Its messages are not part of the conversation with the user; its
+/// calls and results are work like any other.
 fn thread_message(
     line: &Members,
     (kind, mut body): (&'static str, Object),
@@ -157,10 +157,10 @@ fn thread_message(
     (kind, body)
 }
 
-/// First words of a result that is kept beside the transcript.
+/// First characters of a result that is kept in a separate file.
 pub(super) const APART: &str = "<persisted-output>";
 
-/// The path of a result that a line has only the beginning of.
+/// Returns the path of a result of which the line has only the beginning.
 pub(super) fn kept_apart(line: &Members) -> Option<String> {
     let message = Members::read(line.non_null("message")?.get()).ok()?;
     let blocks: Vec<Members> = listed(message.non_null("content")?)?;

@@ -1,7 +1,7 @@
 //! Lines of a Codex rollout to events: the items of the conversation, in an envelope or bare as
-//! before September 2025, and what only the program's own events (`event_msg`) say: what a program
-//! of code mode ran, the objective of a goal, the end of a turn. It must not lose a line: the
-//! caller keeps a line without events whole.
+//! before September 2025, and facts that only the program's own events (`event_msg`) contain: calls
+//! run by a program of code mode, the objective of a goal, the end of a turn. It must not drop a
+//! line: the caller stores a line without events whole.
 
 use std::collections::HashSet;
 
@@ -20,21 +20,21 @@ use crate::{
 /// First words of a compaction's summary for the next model.
 const SUMMARY: &str = "Another language model started to solve this problem";
 
-/// State of earlier lines that later ones need.
+/// State of earlier lines that later lines need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codex {
     /// The ids of calls, and of those without an output so far, the oldest first: JSON texts.
     calls: HashSet<String>,
     open: Vec<String>,
-    /// The objective that was recorded last.
+    /// The last recorded objective.
     goal: Option<String>,
-    /// The directory of the session, and whether a call notes it.
+    /// The directory of the session, and whether a call records it.
     directory: Option<String>,
     is_noted: bool,
     /// The time of the latest line that has one.
     at: Option<String>,
-    /// The number of the line, those of the prompts of the conversation, and the lines that are no
-    /// part of it any more: first and last of each run.
+    /// The number of the current line, the line numbers of the conversation's prompts, and the
+    /// first and last line of each withdrawn run.
     number: u64,
     prompts: Vec<u64>,
     withdrawn: Vec<(u64, u64)>,
@@ -42,7 +42,7 @@ pub(super) struct Codex {
 }
 
 impl Codex {
-    /// The events of a line; empty when it has no meaning for a reader of the session.
+    /// Returns the events of a line; empty when it has no meaning for a reader of the session.
     pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
         self.at = time_of(line).or(self.at.take());
         let kind = line.text("type").unwrap_or_default();
@@ -57,7 +57,7 @@ impl Codex {
             (_, None) => self.item(line),
             _ => Vec::new(),
         };
-        // Folds take the directory from the first call that has it.
+        // Folds read the directory from the first call that has it.
         let call = bodies.iter_mut().find(|(kind, _)| *kind == kinds::AGENT_TOOL_USE);
         if let Some((_, call)) = call.filter(|_| !self.is_noted)
             && let Some(directory) = &self.directory
@@ -68,7 +68,7 @@ impl Codex {
         bodies
     }
 
-    /// The time of a line without one: that of the latest before it.
+    /// Returns the time for a line without one: that of the latest line before it.
     pub(super) fn time_of(&self, line: &Members) -> Option<&str> {
         self.at.as_deref().filter(|_| time_of(line).is_none())
     }
@@ -78,17 +78,17 @@ impl Codex {
         self.number = number;
     }
 
-    /// The lines that are no part of the conversation any more: first and last of each run.
+    /// Returns the first and last line of each run withdrawn from the conversation.
     pub(super) fn withdrawn(&self) -> &[(u64, u64)] {
         &self.withdrawn
     }
 
-    /// True if turns were taken off the conversation.
+    /// Returns true if turns were withdrawn from the conversation.
     pub(super) fn rolled_back(&self) -> bool {
         self.is_rolled_back
     }
 
-    /// Text that a person typed in a line that is a prompt.
+    /// Returns the text that the user typed in a line that is a prompt.
     pub(super) fn prompt(&mut self, line: &Members, number: u64) -> Option<String> {
         self.at_line(number);
         let bodies = self.bodies(line);
@@ -98,7 +98,7 @@ impl Codex {
         body.non_null("content").map(typed_by_person)
     }
 
-    /// Takes the latest turns off the conversation.
+    /// Withdraws the latest turns from the conversation.
     fn roll_back(&mut self, turns: usize) {
         self.is_rolled_back = true;
         let left = self.prompts.len().saturating_sub(turns);
@@ -107,7 +107,7 @@ impl Codex {
         }
     }
 
-    /// The events of an item. Notes which calls are open, and where a prompt is.
+    /// Returns the events of an item. Records open calls, and the line of a prompt.
     fn item(&mut self, item: &Members) -> Bodies {
         let bodies = responses::bodies(item);
         let id = responses::call_id(item).map(|id| id.get().to_owned());
@@ -139,15 +139,17 @@ impl Codex {
             }
             "thread_goal_updated" => self.goal(note).into_iter().collect(),
             "item_completed" => match inner(note, "item") {
-                Some(item) => self.ran(&item),
+                Some(item) => self.events_of_run(&item),
                 None => Vec::new(),
             },
-            "exec_command_end" | "patch_apply_end" | "mcp_tool_call_end" => self.ran(note),
+            "exec_command_end" | "patch_apply_end" | "mcp_tool_call_end" => {
+                self.events_of_run(note)
+            }
             _ => Vec::new(),
         }
     }
 
-    /// A result for each call that is open when its turn ends: none comes any more.
+    /// Adds an error result for each call that is open at the end of its turn: none can follow.
     fn close_open_calls(&mut self, why: &str) -> Bodies {
         let closed = |id: String| {
             let mut body = Object::new();
@@ -159,7 +161,7 @@ impl Codex {
         std::mem::take(&mut self.open).into_iter().map(closed).collect()
     }
 
-    /// The objective that a person gave the thread, where it is another one than before.
+    /// Returns the objective that the user set, if it differs from the last one.
     fn goal(&mut self, note: &Members) -> Option<(&'static str, Object)> {
         let goal = inner(note, "goal")?.text("objective").filter(|goal| !goal.trim().is_empty())?;
         if self.goal.as_ref() == Some(&goal) {
@@ -171,32 +173,32 @@ impl Codex {
         Some((kinds::USER_MESSAGE, body))
     }
 
-    /// Call and result of a program of code mode; nothing of a call that the model made itself,
-    /// which has items of its own.
-    fn ran(&mut self, item: &Members) -> Bodies {
+    /// Returns call and result of a tool that a program of code mode ran; empty for a call that the
+    /// model made itself, which has items.
+    fn events_of_run(&mut self, item: &Members) -> Bodies {
         let Some(id) = responses::call_id(item).map(RawValue::get) else { return Vec::new() };
         if self.calls.contains(id) {
             return Vec::new();
         }
         let made = match item.text("type").unwrap_or_default().as_str() {
-            "CommandExecution" | "exec_command_end" => command(item),
-            "FileChange" | "patch_apply_end" => patch(item),
-            "McpToolCall" | "mcp_tool_call_end" => tool(item),
-            "DynamicToolCall" => tool(item),
+            "CommandExecution" | "exec_command_end" => command_call(item),
+            "FileChange" | "patch_apply_end" => patch_call(item),
+            "McpToolCall" | "mcp_tool_call_end" => tool_call(item),
+            "DynamicToolCall" => tool_call(item),
             _ => None,
         };
         let Some((mut call, mut result)) = made else { return Vec::new() };
         let within = self.open.last().map_or("true", String::as_str);
         for body in [&mut call, &mut result] {
             body.add("call_id", id);
-            // The model saw the call around it.
+            // The model saw only the enclosing call.
             body.add("within", within);
         }
         vec![(kinds::AGENT_TOOL_USE, call), (kinds::AGENT_TOOL_RESULT, result)]
     }
 }
 
-/// The session that a line names: the first one of a file is its own.
+/// Returns the session that a line names: the first one of a file is the file's own.
 pub(super) fn session(line: &Members) -> Option<String> {
     match payload(line) {
         Some(meta) if line.text("type").as_deref() == Some("session_meta") => {
@@ -207,25 +209,25 @@ pub(super) fn session(line: &Members) -> Option<String> {
     }
 }
 
-/// True if a line begins a session that was forked from another one.
+/// Returns true if a line starts a session that was forked from another one.
 pub(super) fn is_fork(line: &Members) -> bool {
     let is_head = line.text("type").as_deref() == Some("session_meta");
     is_head && payload(line).is_some_and(|meta| meta.non_null("forked_from_id").is_some())
 }
 
-/// True if it is a line of a rollout of before September 2025 that no other form has.
+/// Returns true if the form of a line is one that only rollouts before September 2025 have.
 pub(super) fn is_legacy(line: &Members) -> bool {
     is_legacy_head(line) || line.text("type").is_none() && line.text("record_type").is_some()
 }
 
-/// Its first line: the session, when it began, and what was around it.
+/// Returns true if it is the first line of such a rollout: session, start time and environment.
 fn is_legacy_head(line: &Members) -> bool {
     let around = ["instructions", "git"].iter().any(|name| line.raw(name).is_some());
     let other = ["type", "role", "messages"].iter().any(|name| line.raw(name).is_some());
     around && !other && line.text("id").is_some() && time_of(line).is_some()
 }
 
-/// The directory that a line names: in its data, or in what the program tells the model of it.
+/// Returns the directory that a line names: in its data, or in the program's text for the model.
 pub(super) fn directory(line: &Members) -> Option<String> {
     match (line.text("type")?.as_str(), payload(line)) {
         ("session_meta" | "turn_context", Some(payload)) => payload.text("cwd"),
@@ -255,7 +257,7 @@ fn time_of(line: &Members) -> Option<String> {
     line.text("timestamp").filter(|time| Timestamp::parse(time).is_some())
 }
 
-/// A compaction, with the summary where it has one that can be read.
+/// Returns the body of a compaction, with the summary if a readable one exists.
 fn compacted(note: &Members) -> Object {
     let mut body = Object::new();
     body.add("trigger", "\"auto\"");
@@ -272,7 +274,7 @@ fn compacted(note: &Members) -> Object {
     body
 }
 
-/// Body of a result, marked if it failed.
+/// Returns the body of a result, marked if the call failed or was refused.
 fn result(text: String, status: &str) -> Object {
     let mut body = Object::new();
     body.add("content", &quote(text.trim_end()));
@@ -293,8 +295,8 @@ fn status(item: &Members) -> String {
     }
 }
 
-/// Output of an item: as one text, or in two.
-fn written(item: &Members) -> String {
+/// Returns the output of an item: one member, or `stdout` and `stderr` joined.
+fn output_text(item: &Members) -> String {
     let full = |name: &&str| item.text(name).filter(|text| !text.trim().is_empty());
     let whole = ["aggregated_output", "formatted_output"].iter().find_map(full);
     whole.unwrap_or_else(|| {
@@ -303,7 +305,7 @@ fn written(item: &Members) -> String {
     })
 }
 
-fn command(item: &Members) -> Option<(Object, Object)> {
+fn command_call(item: &Members) -> Option<(Object, Object)> {
     let mut input = Object::new();
     input.add("command", item.non_null("command")?.get());
     if let Some(place) = item.text("cwd") {
@@ -313,19 +315,19 @@ fn command(item: &Members) -> Option<(Object, Object)> {
     call.add("name", "\"exec_command\"");
     call.add("input", &input.finish());
     let status = status(item);
-    let mut result = result(written(item), &status);
+    let mut result = result(output_text(item), &status);
     if let Some(code) = item.non_null("exit_code").filter(|_| status != "declined") {
         result.add("exit_code", code.get());
     }
     Some((call, result))
 }
 
-/// A change of files, in the form of `apply_patch`.
-fn patch(item: &Members) -> Option<(Object, Object)> {
+/// Returns call and result of a change of files, in the form of `apply_patch`.
+fn patch_call(item: &Members) -> Option<(Object, Object)> {
     let mut text = "*** Begin Patch\n".to_owned();
     for (path, change) in Members::read(item.non_null("changes")?.get()).ok()?.pairs() {
         let change = inner_of(change)?;
-        // Older rollouts have the kind as the name of its only member.
+        // Older rollouts have the kind as the name of the only member.
         let named = change.pairs().next().filter(|_| change.raw("type").is_none());
         let named = named.map(|(kind, inner)| Some((kind.to_owned(), inner_of(inner)?)));
         let kind = || change.text("type").unwrap_or_default();
@@ -352,12 +354,12 @@ fn patch(item: &Members) -> Option<(Object, Object)> {
     call.add("name", "\"apply_patch\"");
     call.add("input", &quote(&text));
     let status = status(item);
-    let text = written(item);
+    let text = output_text(item);
     Some((call, result(if text.is_empty() { status.clone() } else { text }, &status)))
 }
 
-/// A call of a tool of a server, or of the program around Codex.
-fn tool(item: &Members) -> Option<(Object, Object)> {
+/// Returns call and result of a tool of a server, or of the program around Codex.
+fn tool_call(item: &Members) -> Option<(Object, Object)> {
     let called = inner(item, "invocation").unwrap_or_else(|| item.clone());
     let mut call = Object::new();
     call.add("name", called.non_null("tool")?.get());

@@ -1,9 +1,9 @@
-//! Events of one conversation into their session: only those that are not there, in batches, each
-//! durable before the next, and never two conversations into one session. It must not read lines.
+//! Appends the events of one conversation to its session: only those not stored yet, in batches,
+//! each durable before the next; never two conversations into one session. It must not read lines.
 //!
-//! The id of a message depends on everything before it. So the stored ids of a conversation form a
-//! prefix, whose end is found by bisection, and the session must end there too. The id of a native
-//! event or of a program's line depends on that event alone: each is stored or not by itself.
+//! The id of a message depends on all messages before it. So the stored ids form a prefix, whose
+//! end is found by bisection, and the session must end there too. The id of a native event or of a
+//! transcript's line depends on that event alone: each is stored or missing by itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,15 +24,15 @@ use crate::{
     wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY},
 };
 
-/// Most retries of a part after another import of the same conversation was faster.
+/// Most retries of a part after another import of the same conversation appended first.
 const RACES_MAX: u32 = 5;
-/// Metadata with the types of imported records that are not known.
+/// Metadata key for the types of imported records that are not known.
 pub const UNKNOWN_KEY: &str = "import.unknown";
 /// A position that no session reaches.
 const NEVER: u64 = i64::MAX as u64;
-/// Code of the refusal of an event that is stored already, with other content or among new ones.
+/// Error code for an event that is stored already, with other content or among new events.
 const CONFLICT: &str = "idempotency_conflict";
-/// Events whose positions are remembered: a compaction may keep some of the latest.
+/// Most events whose positions are remembered: a compaction may keep some of the latest.
 const PLACED_MAX: usize = 20_000;
 
 #[derive(Debug, Default)]
@@ -46,52 +46,52 @@ pub(super) struct Delivered {
 pub(super) struct Delivery<'a> {
     client: &'a Client,
     session: SessionId,
-    /// The session to use when this one holds something else.
+    /// The alternative session, used when the first one holds something else.
     beside: Option<SessionId>,
     found: Option<Existing>,
-    /// Events of this conversation in the session, up to the last one read.
+    /// Number of events of this conversation in the session, up to the last one read.
     there: u64,
     /// True if an event was added: later ones cannot be stored already.
     adding: bool,
     /// True if the session was created here.
     is_new: bool,
-    /// True if events have ids of their own, so that positions cannot be compared.
+    /// True if events have independent ids, so that positions cannot be compared.
     native: bool,
-    /// The form of lines that a continued session must have.
+    /// The form of lines that an existing session must have for the import to continue it.
     shape: Option<&'static str>,
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
-    /// Metadata of the session about this import, whatever the session was before.
+    /// Metadata about this import, written to new and existing sessions alike.
     noted: BTreeMap<String, String>,
-    /// Events that hooks recorded of the session; looked up once.
+    /// Events that hooks recorded in the session; read once.
     recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
     placed: VecDeque<(String, u64)>,
-    /// The lines that the session had before, until they are compared.
+    /// The lines that the session held before, until all are compared.
     stored: Option<Stored>,
-    /// The line being compared, and how many of its events were.
+    /// The line being compared, and the number of its events compared so far.
     compared: Option<(String, StoredLine, u64)>,
-    /// Lines of the source, and the positions of the first and last event of each.
+    /// Line numbers of the source, with the positions of the first and last event of each.
     places: Vec<(u64, u64, u64)>,
-    /// True if the event of the title was made to name the transcript.
+    /// True if the title's event was recorded to name the transcript.
     is_named: bool,
-    /// The position that names the session, and the one that it was named by.
+    /// The position of the event that is to name the session, and the position last sent.
     title_at: (Option<u64>, Option<u64>),
-    /// Ranges withdrawn before, when the session has lines.
+    /// Ranges withdrawn by an earlier import, once the session's lines are compared.
     rewound: Option<Vec<Range>>,
     /// The times of the first and the last event of a transcript.
     times: Option<(Timestamp, Timestamp)>,
-    /// The position behind the last event.
+    /// The position after the last event.
     tail: u64,
 }
 
 /// The title of a session that is created.
 enum Title {
-    /// That of the conversation, if it has one.
+    /// The title of the conversation, if it has one.
     Own(Option<String>),
-    /// The words of an event, by its id. The server reads them there: what becomes of the event
-    /// becomes of the title.
+    /// The text of an event, given by the event's id. The server reads the text from the event: a
+    /// redaction of the event also removes the title.
     Of(String),
 }
 
@@ -130,12 +130,12 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Renames the session and its alternative, before the first request.
+    /// Sets the session and its alternative, before the first request.
     pub(super) fn rename(&mut self, session: SessionId, beside: SessionId) {
         (self.session, self.beside) = (session, Some(beside));
     }
 
-    /// The session.
+    /// Returns the session.
     pub(super) fn session(&self) -> &SessionId {
         &self.session
     }
@@ -150,7 +150,7 @@ impl<'a> Delivery<'a> {
         };
     }
 
-    /// Sets the transcript's program, and its directory.
+    /// Sets the transcript's program and its directory.
     pub(super) fn transcript(&mut self, program: Program, place: Option<String>) {
         let about = About::transcript(program);
         self.shape = Some(about.shape());
@@ -160,15 +160,15 @@ impl<'a> Delivery<'a> {
         self.workspace = place.filter(fits);
     }
 
-    /// Notes when the events of a line were.
+    /// Extends the time range of the transcript to the time of a line's events.
     pub(super) fn note_time(&mut self, at: Timestamp) {
         let (first, last) = self.times.unwrap_or((at, at));
         self.times = Some((first.min(at), last.max(at)));
     }
 
-    /// The events of lines that hooks did not record: where they recorded the session, its
-    /// transcript goes into it.
-    async fn merged(&mut self, drafts: Vec<Sent>) -> Result<Vec<Sent>, ImportError> {
+    /// Returns the events of lines that hooks did not record. A transcript of a session that hooks
+    /// recorded is imported into that session.
+    async fn without_recorded(&mut self, drafts: Vec<Sent>) -> Result<Vec<Sent>, ImportError> {
         if self.shape.is_none() {
             return Ok(drafts);
         }
@@ -182,7 +182,7 @@ impl<'a> Delivery<'a> {
                 }
                 _ => None,
             };
-            // It is as new as what was recorded as it happened.
+            // The session's last write also bounds the transcript's time range.
             let written = recorded.as_ref().and_then(|(_, written)| *written);
             written.into_iter().for_each(|at| self.note_time(at));
             self.recorded = Some(recorded.map(|(recorded, _)| recorded));
@@ -199,7 +199,7 @@ impl<'a> Delivery<'a> {
         drafts: Vec<Sent>,
         done: &mut Delivered,
     ) -> Result<(), ImportError> {
-        let drafts = self.merged(drafts).await?;
+        let drafts = self.without_recorded(drafts).await?;
         for part in BatchParts::new(&drafts, bytes) {
             self.native |= part.iter().any(|(_, draft)| draft.named != NamedBy::AllBefore);
             match self.native {
@@ -210,7 +210,7 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// Appends events whose ids depend on all before them, where the session ends with those.
+    /// Appends events whose ids depend on all before them, if the session ends with those.
     async fn deliver_prefix(
         &mut self,
         drafts: &[Sent],
@@ -232,7 +232,7 @@ impl<'a> Delivery<'a> {
                 return Ok(());
             }
             let end = self.there + known as u64;
-            // Valid only if the conversation ends the session: no other event comes between.
+            // Valid only if the conversation ends the session: no other event is between.
             match self.append(new, Some(end)).await {
                 Ok(_) => {
                     self.count(new.len(), known, done);
@@ -240,7 +240,7 @@ impl<'a> Delivery<'a> {
                 }
                 Err(error) if error.code() == "position_conflict" => {
                     if !self.adding && self.known(drafts).await? == known {
-                        return Err(self.taken());
+                        return Err(self.conflict_error());
                     }
                     self.adding = false;
                 }
@@ -249,7 +249,7 @@ impl<'a> Delivery<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(self.taken())
+        Err(self.conflict_error())
     }
 
     fn count(&mut self, added: usize, known: usize, done: &mut Delivered) {
@@ -259,7 +259,7 @@ impl<'a> Delivery<'a> {
         done.known += known as u64;
     }
 
-    fn taken(&self) -> ImportError {
+    fn conflict_error(&self) -> ImportError {
         let other = "it holds other events than this conversation; nothing of it was changed. To \
                      keep both, name another session with --session, or give the conversation \
                      another id"
@@ -276,7 +276,7 @@ impl<'a> Delivery<'a> {
     ) -> Result<(), ImportError> {
         self.enter().await?;
         while self.holds_another_shape() {
-            let Some(beside) = self.beside.take() else { return Err(self.taken()) };
+            let Some(beside) = self.beside.take() else { return Err(self.conflict_error()) };
             (self.session, self.found) = (beside, None);
             self.enter().await?;
         }
@@ -312,7 +312,7 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// Notes the types of records that are not known, as the session's metadata has room.
+    /// Stores the types of unknown records in the session's metadata, up to the size limit.
     pub(super) fn note_unknown(&mut self, unknown: &BTreeMap<String, u64>) {
         let mut text = String::new();
         for (name, count) in unknown {
@@ -328,8 +328,8 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Compares lines with those that the session has: which of the drafts are no lines, and what
-    /// comes behind the last of these.
+    /// Compares lines with those that the session holds. Returns the drafts that are not lines, and
+    /// the drafts after the last compared line.
     async fn compare<'b>(
         &mut self,
         drafts: &'b [Sent],
@@ -363,7 +363,7 @@ impl<'a> Delivery<'a> {
                     {
                         (of.to_owned(), line, 0)
                     }
-                    Some(_) => return Err(self.rewritten(*number)),
+                    Some(_) => return Err(self.rewritten_error(*number)),
                 },
             };
             let at = (line.1.first + line.2).min(line.1.last);
@@ -374,7 +374,7 @@ impl<'a> Delivery<'a> {
         Ok((others, &[]))
     }
 
-    fn rewritten(&self, number: u64) -> ImportError {
+    fn rewritten_error(&self, number: u64) -> ImportError {
         let other = format!(
             "the file was rewritten: its line {number} is not the one that was imported; nothing \
              was changed. To have the file as it is now, name another session with --session, or \
@@ -393,12 +393,12 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// True if the session was found or created.
+    /// Returns true if the session was found or created.
     pub(super) fn is_there(&self) -> bool {
         matches!(self.found, Some(Existing::There { .. }))
     }
 
-    /// True if the session has events, and not of lines of this form.
+    /// Returns true if the session has events that are not from lines of this form.
     fn holds_another_shape(&self) -> bool {
         let (Some(shape), Some(Existing::There { metadata, tail, .. })) = (self.shape, &self.found)
         else {
@@ -408,7 +408,7 @@ impl<'a> Delivery<'a> {
         *tail > 0 && !is_merged && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
-    /// Looks the session up; true if it is to be created.
+    /// Looks up the session; returns true if it must be created.
     async fn look_up(&mut self) -> Result<bool, ImportError> {
         if self.found.is_none() {
             let place = InSession { session: self.session.clone() };
@@ -425,9 +425,9 @@ impl<'a> Delivery<'a> {
         Ok(matches!(self.found, Some(Existing::Absent)))
     }
 
-    /// After the last part: updates the metadata of a session that existed before.
+    /// Updates the metadata of the session after the last part.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        self.tag(self.noted.clone()).await?;
+        self.update_metadata(self.noted.clone()).await?;
         if self.shape.is_some() && (self.is_new || self.adding && self.is_named) {
             self.name().await?;
         }
@@ -435,16 +435,18 @@ impl<'a> Delivery<'a> {
             let (began, ended, tail) =
                 (began.to_string(), ended.to_string(), self.tail.to_string());
             let pairs = [(BEGAN_KEY, began), (ENDED_KEY, ended), (TAIL_KEY, tail)];
-            return self.tag(pairs.map(|(name, value)| (name.to_owned(), value)).into()).await;
+            return self
+                .update_metadata(pairs.map(|(name, value)| (name.to_owned(), value)).into())
+                .await;
         }
         if self.native {
             return Ok(());
         }
-        self.tag(self.metadata.clone()).await
+        self.update_metadata(self.metadata.clone()).await
     }
 
-    /// Sets metadata of the session, where it has other.
-    async fn tag(&self, pairs: BTreeMap<String, String>) -> Result<(), ImportError> {
+    /// Writes the metadata values of the session that differ.
+    async fn update_metadata(&self, pairs: BTreeMap<String, String>) -> Result<(), ImportError> {
         let Some(Existing::There { metadata, .. }) = &self.found else { return Ok(()) };
         let stale: BTreeMap<String, Option<String>> = pairs
             .into_iter()
@@ -459,7 +461,7 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// Creates the session with its first events; false where it exists.
+    /// Creates the session with its first events; returns false if it exists.
     async fn create(&mut self, drafts: &[Sent]) -> Result<bool, ClientError> {
         let (title, title_of) = match &self.title {
             Title::Own(title) => (title.clone(), None),
@@ -481,7 +483,7 @@ impl<'a> Delivery<'a> {
         Ok(is_new)
     }
 
-    /// Appends them at that position, or wherever the session ends.
+    /// Appends the events at that position, or at the tail if `at` is `None`.
     async fn append(&self, drafts: &[Sent], at: Option<u64>) -> Result<WrittenBatch, ClientError> {
         self.writer().append(drafts.iter().map(text), at, None).await
     }
@@ -490,7 +492,7 @@ impl<'a> Delivery<'a> {
         SessionWriter { origin: Some("import"), ..SessionWriter::new(self.client, &self.session) }
     }
 
-    /// Number of the first events that are stored already.
+    /// Returns how many of the first events are stored already.
     async fn known(&self, drafts: &[Sent]) -> Result<usize, ClientError> {
         match drafts.last() {
             None => return Ok(0),
@@ -508,8 +510,8 @@ impl<'a> Delivery<'a> {
         Ok(known)
     }
 
-    /// Tests if an event is stored. Only a store knows the name that it keeps one under, so it is
-    /// sent as a retry, which it can only be where the session will never end.
+    /// Tests if an event is stored. Only the store knows the name that it keeps an event under, so
+    /// the event is sent as a retry at a position that the session never reaches.
     pub(super) async fn has(&self, sent: &Sent) -> Result<bool, ClientError> {
         match self.append(std::slice::from_ref(sent), Some(NEVER)).await {
             Ok(_) => Ok(true),
@@ -523,7 +525,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Remembers where events are, and has the session named after the event of its title.
+    /// Records the positions of appended events, and updates the session's title if needed.
     async fn note_places(&mut self, drafts: &[Sent], at: &WrittenBatch) -> Result<(), ClientError> {
         for ((number, draft), placed) in drafts.iter().zip(&at.data) {
             self.place(*number, &draft.id, placed.position, true);
@@ -535,7 +537,7 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// Notes where an event is, and whether it may name the session.
+    /// Records the position of an event, and whether it may name the session.
     fn place(&mut self, number: u64, id: &str, at: u64, may_name: bool) {
         self.tail = self.tail.max(at + 1);
         if self.placed.len() == PLACED_MAX {
@@ -552,7 +554,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Has the session named after the event of its title, where that is another one now.
+    /// Sets the event that names the session, if it changed.
     async fn name(&mut self) -> Result<(), ClientError> {
         let (wanted, given) = self.title_at;
         let Some(at) = wanted.filter(|_| wanted != given) else { return Ok(()) };
@@ -563,7 +565,7 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// The event that names the session from now on.
+    /// Selects the event that names the session from now on.
     pub(super) fn entitle(&mut self, id: &str, is_name: bool) {
         self.is_named |= is_name;
         if !matches!(&self.title, Title::Of(of) if of == id) {
@@ -572,8 +574,8 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// The positions of runs of lines, each from its first line to its last.
-    fn ranges(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    /// Returns the positions of runs of lines, each from its first line to its last.
+    fn ranges_of_lines(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let range = |(first, last): &(u64, u64)| {
             let from = self.places.partition_point(|(line, ..)| line < first);
             let to = self.places.partition_point(|(line, ..)| line <= last);
@@ -583,15 +585,15 @@ impl<'a> Delivery<'a> {
         runs.iter().filter_map(range).collect()
     }
 
-    /// The positions of lines that are withdrawn, with what hooks recorded of them, and what hooks
-    /// found to be in their own session.
+    /// Returns the positions of withdrawn lines, of the events that hooks recorded of those lines,
+    /// and of the ranges that hooks had withdrawn before.
     pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let recorded = self.recorded.iter().flatten().next();
         let before = self.rewound_before().filter(|_| recorded.is_some()).into_iter().flatten();
         let before = before.map(|range| (range.from.0, range.to.0));
         let places =
             runs.iter().flat_map(|run| recorded.into_iter().flat_map(move |by| by.places(*run)));
-        let all: BTreeSet<_> = before.chain(places).chain(self.ranges(runs)).collect();
+        let all: BTreeSet<_> = before.chain(places).chain(self.ranges_of_lines(runs)).collect();
         let mut joined: Vec<(u64, u64)> = Vec::new();
         for (from, to) in all {
             match joined.last_mut().filter(|last| from <= last.1) {
@@ -607,7 +609,7 @@ impl<'a> Delivery<'a> {
         self.rewound.as_ref().or(stored)
     }
 
-    /// True if lines of the session were withdrawn before.
+    /// Returns true if lines of the session were withdrawn before.
     pub(super) fn was_rewound(&self) -> bool {
         self.rewound_before().is_some()
     }
@@ -616,7 +618,7 @@ impl<'a> Delivery<'a> {
         self.placed.iter().rev().find(|(known, _)| known == id).map(|(_, position)| *position)
     }
 
-    /// Positions of events from one to another, where both are known.
+    /// Returns the positions of runs of events, where both ends are known.
     pub(super) fn positions(&self, runs: &[(String, String)]) -> Vec<(u64, u64)> {
         let place = |(first, last): &(String, String)| {
             Some((self.position(first)?, self.position(last)? + 1))
@@ -625,8 +627,8 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// True if an event keeps a line that is the same but for the session in it: a resumed file repeats
-/// the first one as its own.
+/// Returns true if an event holds the same line apart from the session id in it: a resumed file
+/// repeats the first line under another session id.
 fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
     let without_session = |text: &str| {
         let line = Members::read(text).unwrap_or_default();
@@ -639,7 +641,7 @@ fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
     own.is_some_and(|own| without_session(own.get()) == without_session(stored))
 }
 
-/// The hash of the line that an event is made of, or keeps.
+/// Returns the hash of the line that an event is made of, or holds.
 fn line_hash(draft: &Draft) -> Option<String> {
     if draft.id.starts_with("raw-") {
         let event = Members::read(&draft.text).ok()?;

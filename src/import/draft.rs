@@ -1,4 +1,4 @@
-//! An event that an import will append. It must not know the program the event is from.
+//! An event that an import will append. It must not depend on the program that wrote the source.
 
 use super::members::{Members, Object, quote};
 use crate::{
@@ -7,14 +7,14 @@ use crate::{
     wire::typed_by_person,
 };
 
-/// The member that counts what was removed.
+/// Name of the member with the counts of removed text.
 const REDACTIONS: &str = "redactions";
 
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// Its id: names the content and everything before it, so that importing again finds it. The
-    /// store keeps it under another one.
+    /// Its id, made from the content and everything before it, so that a repeated import finds it.
+    /// The store keeps it under another id.
     pub id: String,
     /// The whole event as JSON.
     pub text: String,
@@ -22,17 +22,17 @@ pub struct Draft {
     pub named: NamedBy,
 }
 
-/// Name of the events made of one record.
+/// Name of the events made from one record.
 #[derive(Clone, Debug)]
 pub(super) struct RecordName {
-    /// Kind of the name, as `line-`.
+    /// Prefix of the name, such as `line-`.
     pub(super) name: String,
     /// A hash of the record.
     pub(super) hash: String,
 }
 
 impl RecordName {
-    /// The id of one of them, with a sign before its number.
+    /// Returns the id of one of the events, with a separator before its part number.
     pub(super) fn part(&self, sign: char, part: usize) -> String {
         let part = if part == 0 { String::new() } else { format!("{sign}{part}") };
         OfContent { name: &self.name, hash: &self.hash, part: &part }.sent()
@@ -44,20 +44,20 @@ impl RecordName {
 pub enum NamedBy {
     /// The event and everything before it.
     AllBefore,
-    /// Its content, and how often that occurred before.
+    /// Its content, and the number of earlier occurrences.
     Content,
-    /// It came with the event.
+    /// An id in the source.
     Given,
 }
 
 impl Draft {
-    /// Its type.
+    /// Returns its type.
     pub(super) fn kind(&self) -> &str {
         let (_, rest) = self.text.split_once("\"type\":\"").unwrap_or_default();
         rest.split('"').next().unwrap_or_default()
     }
 
-    /// Counts what was removed from it, unless it counts already.
+    /// Adds the counts of text removed from it, unless it has counts already.
     pub(super) fn redacted(&mut self, report: &Report) {
         let counts =
             |text: &str| Members::read(text).is_ok_and(|members| members.raw(REDACTIONS).is_some());
@@ -66,25 +66,25 @@ impl Draft {
         }
     }
 
-    /// The hash of the line that it is made of.
+    /// Returns the hash of the line that it is made of.
     pub(super) fn line_hash(&self) -> Option<&str> {
         let hash = self.id.strip_prefix("line-~")?.split('~').next()?;
         hash.split('-').next()
     }
 
-    /// True if its line is in an event before it.
+    /// Returns true if an earlier event holds its line.
     pub(super) fn is_part(&self) -> bool {
         self.text.contains("\"raw_in\":true")
     }
 
-    /// True if it is a message with words that a person typed.
+    /// Returns true if it is a message with text that the user typed.
     pub(super) fn is_prompt(&self) -> bool {
         let event = Members::read(&self.text).unwrap_or_default();
         event.text("type").as_deref() == Some(kinds::USER_MESSAGE)
             && event.non_null("content").is_some_and(|content| !typed_by_person(content).is_empty())
     }
 
-    /// Reason for which every store would refuse it; `None` when it fits.
+    /// Returns the reason for which every store would reject it; `None` when it fits.
     #[must_use]
     pub fn too_much(&self) -> Option<String> {
         if self.text.len() > limits::EVENT_BYTES_MAX {
@@ -96,7 +96,7 @@ impl Draft {
     }
 }
 
-/// Levels of arrays and objects in a JSON text.
+/// Returns the depth of nested arrays and objects in a JSON text.
 fn depth(json: &str) -> usize {
     let (mut level, mut deepest) = (0_usize, 0);
     let (mut inside, mut escaped) = (false, false);
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_no_store_takes_is_reported_before_it_is_sent() {
+    fn an_event_nested_too_deep_is_reported_before_it_is_sent() {
         for (text, expected) in [(r#"{"a":"[[[\\\"[","b":[1,{"c":[]}]}"#, 4), ("[]", 1), ("7", 0)] {
             assert_eq!(depth(text), expected, "{text}");
         }

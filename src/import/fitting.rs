@@ -1,6 +1,6 @@
-//! Events that are too large for a store, made smaller: what a picture or a document is stays, its
-//! bytes go, and of the longest texts the middle. The line they are from is kept elsewhere. It must
-//! not change an event that fits.
+//! Shrinks events that are too large for a store: pictures and documents are replaced by a line of
+//! text, and the longest texts lose their middle. The source line is stored elsewhere. It must not
+//! change an event that fits.
 
 use serde_json::{Value, json};
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::event::{json as text, limits};
 
-/// Bytes of a text that is taken for the bytes of a picture or a document.
+/// Least bytes of a string that is treated as the data of a picture or a document.
 const DATA_BYTES: usize = 64 << 10;
-/// First words of the line that replaces a picture: they are not of a person.
+/// First characters of the line that replaces a picture: they mark it as not typed by the user.
 const LEFT_OUT: &str = "[left out:";
-/// Bytes of a result that is kept beside its transcript, as far as an event has it.
+/// Most bytes that an event holds of a result in a separate file.
 pub(super) const APART_BYTES: usize = 1 << 20;
 
-/// Bytes of one piece of a text that is too much for one event. Escaped as a text it may double.
+/// Most bytes of one piece of a text that exceeds one event. JSON escapes may double it.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A text in pieces, each of which fits an event.
+/// Splits a text into pieces, each of which fits an event.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -34,21 +34,21 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
 
 const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
 
-/// The members of one piece of several.
+/// Adds the members of one of several pieces.
 pub(super) fn add_piece(body: &mut Object, (part, piece): (usize, &str), count: usize) {
     body.add("piece", &part.to_string());
     body.add("pieces", &count.to_string());
     body.add("text", &quote(piece));
 }
 
-/// The event, or what of it a store takes; `None` when that is nothing.
+/// Returns the event, shrunk if needed; `None` when it still does not fit.
 pub(super) fn fitted(draft: Draft) -> Option<Draft> {
     if draft.too_much().is_none() {
         return Some(draft);
     }
     let mut event: Value = serde_json::from_str(&text::paired(text::tree(&draft.text)?)).ok()?;
     let bytes = draft.text.len();
-    without_data(&mut event);
+    replace_data(&mut event);
     event.as_object_mut()?.insert("truncated".to_owned(), json!({ "bytes": bytes }));
     let mut longest = limits::EVENT_BYTES_MAX / 2;
     while event.to_string().len() > limits::EVENT_BYTES_MAX && longest > 64 {
@@ -58,10 +58,10 @@ pub(super) fn fitted(draft: Draft) -> Option<Draft> {
     Some(Draft { text: event.to_string(), ..draft }).filter(|draft| draft.too_much().is_none())
 }
 
-/// Puts a line of text in the place of each picture and document whose bytes are in the event.
-fn without_data(value: &mut Value) {
+/// Replaces each picture and document whose data is in the event with a line of text.
+fn replace_data(value: &mut Value) {
     match value {
-        Value::Array(values) => values.iter_mut().for_each(without_data),
+        Value::Array(values) => values.iter_mut().for_each(replace_data),
         Value::Object(members) => {
             let of = |source: &Value| {
                 let data = source.get("data").or_else(|| source.get("url"))?.as_str()?;
@@ -77,14 +77,14 @@ fn without_data(value: &mut Value) {
             let own = own.map(|data| format!("{LEFT_OUT} {}]", data_kind(data)));
             match source.and_then(of).or(own) {
                 Some(name) => *value = json!({ "type": "text", "text": name }),
-                None => members.values_mut().for_each(without_data),
+                None => members.values_mut().for_each(replace_data),
             }
         }
         _ => {}
     }
 }
 
-/// The media type of an address that has the bytes.
+/// Returns the media type of a data URL.
 fn data_kind(address: &str) -> String {
     let kind = address.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
     kind.filter(|kind| kind.len() < 80).unwrap_or("data").to_owned()
@@ -92,15 +92,15 @@ fn data_kind(address: &str) -> String {
 
 fn shorten(value: &mut Value, longest: usize) {
     match value {
-        Value::String(text) => *text = middle_out(std::mem::take(text), longest),
+        Value::String(text) => *text = cut_middle(std::mem::take(text), longest),
         Value::Array(values) => values.iter_mut().for_each(|value| shorten(value, longest)),
         Value::Object(members) => members.values_mut().for_each(|value| shorten(value, longest)),
         _ => {}
     }
 }
 
-/// A text without its middle, when it is longer than that: most of it is its end.
-fn middle_out(text: String, longest: usize) -> String {
+/// Removes the middle of a text longer than `longest`; three quarters of the rest are its end.
+fn cut_middle(text: String, longest: usize) -> String {
     if text.len() <= longest {
         return text;
     }
@@ -111,11 +111,11 @@ fn middle_out(text: String, longest: usize) -> String {
     format!("{head}\n… {left_out} bytes are left out here …\n{tail}")
 }
 
-/// A result with its whole text, which is kept beside the transcript.
+/// Returns a result with its whole text from the separate file.
 pub(super) fn with_whole_result(body: Object, whole: &str) -> String {
     let body = Members::read(&body.finish()).unwrap_or_default();
     let mut text = body.without(&["content"]);
-    let content = quote(&middle_out(whole.to_owned(), APART_BYTES));
+    let content = quote(&cut_middle(whole.to_owned(), APART_BYTES));
     text.pop();
     let comma = if text == "{" { "" } else { "," };
     format!("{text}{comma}\"content\":{content}}}")

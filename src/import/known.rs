@@ -1,5 +1,5 @@
-//! Records of a source that say something a view shows, and those of no known type: a source
-//! without the former is refused by the name of its form, unknown types are counted. It must not
+//! Classifies records: those with content that a view shows, and those of unknown type. A source
+//! without the former is rejected with the name of its form; unknown types are counted. It must not
 //! make events.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::event::kinds;
 
-/// Types of lines of Claude Code; docs/agents.md says what becomes of each.
+/// Types of lines of Claude Code; docs/agents.md lists how each is stored.
 pub(super) const OF_CLAUDE: &str = " user assistant system summary attachment progress \
     file-history-snapshot queue-operation custom-title ai-title agent-name agent-color \
     agent-setting last-prompt mode permission-mode tag pr-link worktree-state content-replacement \
     saved_hook_context speculation-accept tools-used cost-state atis-latch api-request \
     api-request-shape api-request-blob ";
-/// Of lines of Codex, of its items, of the program's own events and of the items in those.
+/// Types of lines of Codex, of its items, of its `event_msg` events and of completed items.
 pub(super) const OF_CODEX: &str = " session_meta turn_context response_item event_msg compacted \
     world_state token_usage_record inter_agent_communication inter_agent_communication_metadata ";
 pub(super) const OF_ITEMS: &str = " message reasoning agent_message additional_tools compaction \
@@ -35,7 +35,7 @@ pub(super) const OF_COMPLETED: &str = " UserMessage HookPrompt AgentMessage Plan
     CommandExecution DynamicToolCall CollabAgentToolCall SubAgentActivity WebSearch ImageView \
     Sleep ImageGeneration FileChange McpToolCall ContextCompaction ";
 
-/// Forms of other programs, by members that a record of each has.
+/// Forms of other programs, by members that each of their records has.
 const FORMS: [(&str, &[&str]); 9] = [
     ("events of GitHub Copilot", &["type", "data", "parentId"]),
     ("an export of OpenCode", &["info", "parts"]),
@@ -48,33 +48,33 @@ const FORMS: [(&str, &[&str]); 9] = [
     ("a session of Codex before 2025-06", &["session", "items"]),
 ];
 
-/// Types that are counted, and characters of one.
+/// Most types that are counted, and most characters kept of one.
 const TYPES_MAX: usize = 50;
 const TYPE_CHARS_MAX: usize = 80;
-/// Members of a record that a refusal names.
+/// Most members of a record that an error names.
 const MEMBERS_MAX: usize = 8;
 
-/// Kinds of records seen in the source so far.
+/// Classes of records seen in the source so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Understood {
-    /// A record with words was seen; a record of a known type without words was.
+    /// True if a record with content was seen, and if one of a known type without content was.
     has_words: bool,
     is_known: bool,
-    /// The form of the first that a reader would expect words of, and has none.
+    /// The form of the first record that should have content and has none.
     odd: Option<String>,
     unknown: BTreeMap<String, u64>,
 }
 
 impl Understood {
-    /// Takes a line of a program's transcript.
+    /// Classifies a line of a program's transcript.
     pub(super) fn line(&mut self, program: Program, line: &Members, drafts: &[Draft]) {
         if drafts.iter().any(|draft| draft.kind() != kinds::TRANSCRIPT_ENTRY) {
-            self.has_words = self.has_words || drafts.iter().any(says_something);
+            self.has_words = self.has_words || drafts.iter().any(has_content);
             self.is_known = true;
             return;
         }
-        let (name, is_known) = name_of(program, line);
-        // Of a known type, but not of the form that the program gives it.
+        let (name, is_known) = type_of_line(program, line);
+        // A known type, but not in the program's usual form.
         let is_odd = is_known && is_turn(program, line);
         if !is_known || is_odd {
             self.note_unknown_form(line);
@@ -85,9 +85,9 @@ impl Understood {
         }
     }
 
-    /// Takes a message of a conversation.
+    /// Classifies a message of a conversation.
     pub(super) fn message(&mut self, message: &Members, drafts: &[Draft]) {
-        if message.raw("content").is_some() || drafts.iter().any(says_something) {
+        if message.raw("content").is_some() || drafts.iter().any(has_content) {
             self.has_words = true;
             return;
         }
@@ -95,12 +95,12 @@ impl Understood {
         self.count(message.text("role").or_else(|| message.text("type")).unwrap_or_default());
     }
 
-    /// Takes an event: one of this program's own logs, or of a type that it knows.
+    /// Classifies an event: known are events exported from this program, and types that it knows.
     pub(super) fn event(&mut self, event: &Members, draft: &Draft) {
         let is_own = ["position", "processed_at"].iter().all(|name| event.raw(name).is_some());
         let is_spoken =
             ["user.", "agent.", "system."].iter().any(|one| draft.kind().starts_with(one));
-        let is_known = kinds::ALL.contains(&draft.kind()) && (!is_spoken || says_something(draft));
+        let is_known = kinds::ALL.contains(&draft.kind()) && (!is_spoken || has_content(draft));
         if is_own || is_known {
             self.has_words = true;
             return;
@@ -109,13 +109,13 @@ impl Understood {
         self.count(draft.kind().to_owned());
     }
 
-    /// Reason for which nothing of the source is kept; `None` where a record says something.
+    /// Returns the reason to reject the source; `None` if a record has content.
     pub(super) fn refusal(&self) -> Option<String> {
         let odd = self.odd.as_ref().filter(|_| !self.has_words)?;
         Some(format!("no record has words that a view would show, and nothing was kept: {odd}"))
     }
 
-    /// Types that are not known, with how often they were there.
+    /// Returns the unknown types, with the number of records of each.
     pub(super) fn unknown(&self) -> &BTreeMap<String, u64> {
         &self.unknown
     }
@@ -142,8 +142,8 @@ impl Understood {
     }
 }
 
-/// True if an event has words, a call or a summary.
-fn says_something(draft: &Draft) -> bool {
+/// Returns true if an event has text, a call or a summary.
+fn has_content(draft: &Draft) -> bool {
     let body = Members::read(&draft.text).unwrap_or_default();
     let has_words = body.non_null("content").is_some_and(|content| {
         let blocks = listed::<Members>(content).unwrap_or_default();
@@ -152,8 +152,8 @@ fn says_something(draft: &Draft) -> bool {
     has_words || ["name", "summary"].iter().any(|name| body.non_null(name).is_some())
 }
 
-/// The type of a line with what is in it, and whether it is known.
-fn name_of(program: Program, line: &Members) -> (String, bool) {
+/// Returns the type of a line with the type nested in it, and whether it is known.
+fn type_of_line(program: Program, line: &Members) -> (String, bool) {
     let kind = line.text("type").unwrap_or_default();
     let is_in = |list: &str, kind: &str| !kind.is_empty() && list.contains(&format!(" {kind} "));
     if program == Program::ClaudeCode {
@@ -184,7 +184,7 @@ fn name_of(program: Program, line: &Members) -> (String, bool) {
     }
 }
 
-/// True if a line is a message of a person or a model.
+/// Returns true if a line is a message of the user or the model.
 fn is_turn(program: Program, line: &Members) -> bool {
     let kind = line.text("type").unwrap_or_default();
     program == Program::ClaudeCode && matches!(kind.as_str(), "user" | "assistant")

@@ -1,5 +1,6 @@
-//! Lines of a transcript by kind: a conversation, a message, an event. A bad line is reported, an
-//! unfinished last one too; neither stops the rest. It must not send.
+//! Splits a source into lines and classifies each: a conversation, a message, an event, a
+//! transcript's line. A bad line or an unfinished last one is reported and stops nothing. It must
+//! not send.
 
 use std::io::{BufRead, Read};
 
@@ -18,16 +19,16 @@ use crate::{
     secrets::{Recogniser, Report},
 };
 
-/// Bytes of one line at most; a longer one is reported and left out.
+/// Most bytes of one line; a longer one is reported and left out.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes kept of what stands between two lines at most.
+/// Most bytes kept of the text between two lines.
 const AROUND_BYTES_MAX: usize = 64 << 10;
 
-/// Characters of a refused type that its problem repeats.
+/// Most characters of a rejected type that its problem repeats.
 const TYPE_CHARS_SHOWN: usize = 80;
 
-/// Bytes of a problem at most: it may repeat what another program wrote.
+/// Most bytes of a problem: it may repeat another program's text.
 const PROBLEM_BYTES_MAX: usize = 400;
 
 /// A line that was left out.
@@ -48,7 +49,7 @@ impl BadLine {
     }
 }
 
-/// Findings of which a file has any number: all are counted, the first `MAX` are kept.
+/// Findings of unbounded number: all are counted, the first `MAX` are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct First<T, const MAX: usize> {
     count: u64,
@@ -69,13 +70,13 @@ impl<T, const MAX: usize> First<T, MAX> {
         }
     }
 
-    /// Number of findings.
+    /// Returns the number of findings.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The first of them.
+    /// Returns the first findings.
     #[must_use]
     pub fn named(&self) -> &[T] {
         &self.named
@@ -86,7 +87,7 @@ impl<T, const MAX: usize> First<T, MAX> {
 pub(super) enum LineItem {
     Good(Content),
     Bad(BadLine),
-    /// The last line ends in the middle.
+    /// The last line is incomplete.
     Torn,
 }
 
@@ -98,28 +99,28 @@ pub(super) enum Content {
     },
     Message(Box<RawValue>),
     Event(Members),
-    /// A line of a program's transcript, its text, and what stands before that.
+    /// A line of a program's transcript, its text, and the text before it.
     Entry(Program, Members, Box<RawValue>, String),
 }
 
 pub(super) struct SourceLines<'a> {
     reader: Box<dyn BufRead + Send + 'a>,
     name: String,
-    /// The id of the only conversation, until it is used.
+    /// The session of a conversation without an id, for the first one.
     session: Option<SessionId>,
     conversations: u64,
-    /// The program whose lines these are, once one was recognised.
+    /// The program that wrote the lines, once one was recognised.
     program: Option<Program>,
     line: u64,
     bytes: u64,
-    /// The line being read: a record may stand behind another one.
+    /// The rest of the line being read: it may have several records.
     rest: Option<Rest>,
-    /// Text behind the last line that was taken: its end, and lines without content.
+    /// Text after the last transcript line: its end, and lines without content.
     around: String,
     private: Recogniser,
-    /// Private parts of the last line.
+    /// Counts of private text removed from the last line.
     taken: Report,
-    /// Replacements in the line, until its first record is taken.
+    /// Description of replaced bytes in the line, until its first record is returned.
     mended: Option<String>,
 }
 
@@ -127,9 +128,9 @@ pub(super) struct SourceLines<'a> {
 struct Rest {
     bytes: Vec<u8>,
     at: usize,
-    /// True if the line has an end.
+    /// True if the line has a newline.
     whole: bool,
-    /// True if a record of a transcript was in it.
+    /// True if it had a record of a transcript.
     given: bool,
 }
 
@@ -155,17 +156,17 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Text behind the last line.
+    /// Returns the text after the last line.
     pub(super) fn around(&self) -> &str {
         &self.around
     }
 
-    /// Private parts of the last line, which are not in its item.
+    /// Returns the counts of private text removed from the last line.
     pub(super) fn taken(&self) -> &Report {
         &self.taken
     }
 
-    /// Replacements in the line of the last record, once for each line.
+    /// Returns the replaced bytes of the last record's line, once for each line.
     pub(super) fn take_mended(&mut self) -> Option<BadLine> {
         let problem = self.mended.take()?;
         Some(BadLine::new(self.line, problem, None))
@@ -189,18 +190,18 @@ impl<'a> SourceLines<'a> {
                     Err(problem) => return Ok(Some(self.bad(problem))),
                 },
             };
-            let (before, line, _) = parts(rest.bytes.get(rest.at..).unwrap_or_default());
+            let (before, line, _) = split_blanks(rest.bytes.get(rest.at..).unwrap_or_default());
             if line.is_empty() {
-                // The end of a line that gave nothing is none between two others.
+                // The newline of a line without a record does not separate two records.
                 if rest.at == 0 || rest.given {
-                    self.keep(before);
+                    self.keep_around(before);
                 }
                 continue;
             }
             let (item, used) = self.item(line, rest.whole);
             let item = match item {
                 LineItem::Good(Content::Entry(program, members, text, _)) => {
-                    self.keep(before);
+                    self.keep_around(before);
                     let before = std::mem::take(&mut self.around);
                     rest.given = true;
                     LineItem::Good(Content::Entry(program, members, text, before))
@@ -213,7 +214,7 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// The next line with its end; why it is left out.
+    /// Reads the next line with its newline, or returns the reason for leaving it out.
     fn read_line(&mut self) -> std::io::Result<Result<Option<Rest>, String>> {
         let mut bytes = Vec::new();
         let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
@@ -236,8 +237,8 @@ impl<'a> SourceLines<'a> {
         Ok(Ok(Some(Rest { bytes, at: 0, whole, given: false })))
     }
 
-    /// Keeps what stands around lines, as far as one event holds it.
-    fn keep(&mut self, bytes: &[u8]) {
+    /// Collects text between lines, up to the limit.
+    fn keep_around(&mut self, bytes: &[u8]) {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         if self.around.len() + text.len() <= AROUND_BYTES_MAX {
             self.around.push_str(text);
@@ -263,7 +264,7 @@ impl<'a> SourceLines<'a> {
         LineItem::Bad(BadLine::new(self.line, problem, None))
     }
 
-    /// First item of a line, and its number of bytes.
+    /// Returns the first item of a line, and its length in bytes.
     fn item(&mut self, line: &[u8], whole: bool) -> (LineItem, usize) {
         let (value, used) = match records::next(line) {
             NextRecord::Record(value, used) => (value, used),
@@ -284,7 +285,7 @@ impl<'a> SourceLines<'a> {
     fn content(&mut self, value: Box<RawValue>) -> Result<Content, String> {
         if value.get().starts_with('[') {
             let messages = listed(&value).ok_or("it is not a list of objects that fits")?;
-            let session = self.name_of(None)?;
+            let session = self.session_of(None)?;
             return Ok(Content::Conversation { session, about: About::array(), messages });
         }
         let line = Members::read(value.get())
@@ -298,7 +299,7 @@ impl<'a> SourceLines<'a> {
             let id = line
                 .non_null("id")
                 .map(|id| line.text("id").unwrap_or_else(|| id.get().to_owned()));
-            let session = self.name_of(id)?;
+            let session = self.session_of(id)?;
             return Ok(Content::Conversation { session, about: About::object(&line), messages });
         }
         if line.text("role").is_some() || responses::is_item(&line) {
@@ -320,7 +321,7 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    fn name_of(&mut self, id: Option<String>) -> Result<SessionId, String> {
+    fn session_of(&mut self, id: Option<String>) -> Result<SessionId, String> {
         self.conversations += 1;
         match (id, &self.session) {
             (Some(id), _) => Ok(session_id(&id).0),
@@ -333,9 +334,9 @@ impl<'a> SourceLines<'a> {
     }
 }
 
-/// Text before a line's content, the content, and the text behind it. Byte order marks and the zero
-/// bytes that a crash of a file system leaves are no content.
-fn parts(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
+/// Splits a line into the text before its content, the content, and the text after it. Byte order
+/// marks, and the zero bytes that a crash of a file system leaves, are not content.
+fn split_blanks(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
     let mut rest = bytes;
     while let Some(after) = rest
@@ -350,7 +351,7 @@ fn parts(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
     (before, line, after)
 }
 
-/// A session id made from a text: the text itself where it is valid; otherwise its valid characters
+/// Returns a session id made from a text: the text itself if valid; otherwise its valid characters
 /// and a hash of the whole, so that two texts never share a session. Also returns whether it is
 /// unchanged.
 pub(super) fn session_id(text: &str) -> (SessionId, bool) {
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_other_programs_and_our_own_are_distinguished() {
+    fn lines_of_other_programs_and_native_events_are_distinguished() {
         let claude = r#"{"type":"summary","leafUuid":"u"}"#;
         let codex = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{}}"#;
         let odd = r#"{"kind":"nobody knows"}"#;
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_reported_and_a_torn_last_line_is_no_bad_one() {
+    fn bad_lines_and_a_torn_last_line_are_reported_separately() {
         let text = "nonsense\n{\"x\":1}\n{\"messages\":3}\n{\"role\":\"user\"}\n{\"role\":\"us";
         assert_eq!(names(text), ["bad 1", "bad 2", "bad 3", "message", "torn"]);
         assert_eq!(names("{\"type\":\"a b\"}"), ["bad 1"], "no type of ours");
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_names_a_session_of_its_own() {
+    fn each_text_maps_to_a_distinct_valid_session_id() {
         let (kept, same) = session_id("airline-46-3");
         assert_eq!((kept.as_str(), same), ("airline-46-3", true));
         let texts = ["a/b", "a b", "a:b", "", "é", "--", &"x".repeat(500), &"x".repeat(501)];

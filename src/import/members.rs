@@ -16,7 +16,7 @@ use crate::event::{json, limits};
 pub struct Members(Vec<(String, Box<RawValue>)>);
 
 impl Members {
-    /// Reads an object.
+    /// Parses an object.
     ///
     /// # Errors
     /// The reason for which the text is not a JSON object.
@@ -24,35 +24,35 @@ impl Members {
         serde_json::from_str(text)
     }
 
-    /// The source text of a member.
+    /// Returns the source text of a member.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// The value of a member that is a string.
+    /// Returns the value of a member that is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         read_text(self.raw(name)?)
     }
 
-    /// The value of that name, parsed; `None`, too, when it has too many values for a tree.
+    /// Parses a member's value; `None` also when it has too many values for a tree.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value> {
         serde_json::from_str(json::tree(self.raw(name)?.get())?).ok()
     }
 
-    /// The value of a member, unless it is absent or null.
+    /// Returns the value of a member, unless it is absent or null.
     pub(super) fn non_null(&self, name: &str) -> Option<&RawValue> {
         self.raw(name).filter(|value| value.get() != "null")
     }
 
-    /// The names and values, in order.
+    /// Returns the names and values, in order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), &**value))
     }
 
-    /// The object without the members of those names, as JSON text.
+    /// Returns the object without the named members, as JSON text.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> String {
         let mut object = Object::new();
@@ -98,7 +98,7 @@ impl Object {
         Self("{".to_owned())
     }
 
-    /// Continues an object that was finished.
+    /// Reopens the text of a finished object to add members.
     pub(super) fn from_text(mut text: String) -> Self {
         text.pop();
         Self(text)
@@ -114,7 +114,7 @@ impl Object {
         self.0.push_str(json);
     }
 
-    /// Adds members of another object.
+    /// Adds the members of another object.
     pub(super) fn add_all(&mut self, members: &Members) {
         members.0.iter().for_each(|(name, value)| self.add(name, value.get()));
     }
@@ -125,18 +125,18 @@ impl Object {
     }
 }
 
-/// The elements of a list, each an object or raw text; `None` for another value, and for a list
-/// whose elements and members are too many.
+/// Parses the elements of a list; `None` for another value, and for a list whose elements and
+/// members exceed the limit.
 pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
     serde_json::from_str(json::list(list.get(), 2)?).ok()
 }
 
-/// The text that a value is; U+FFFD is in it for each half of a surrogate pair.
+/// Decodes a JSON string; an unpaired surrogate becomes U+FFFD.
 pub(super) fn read_text(value: &RawValue) -> Option<String> {
     value.get().starts_with('"').then(|| serde_json::from_str(&json::paired(value.get())).ok())?
 }
 
-/// One object of the members of two.
+/// Merges the members of two JSON objects into one.
 pub(super) fn joined(one: &str, other: &str) -> String {
     match (one, other) {
         ("{}", text) | (text, "{}") => text.to_owned(),
@@ -147,12 +147,12 @@ pub(super) fn joined(one: &str, other: &str) -> String {
     }
 }
 
-/// True if a member is true.
+/// Returns true if a member is `true`.
 pub(super) fn is_true(line: &Members, name: &str) -> bool {
     line.raw(name).is_some_and(|value| value.get() == "true")
 }
 
-/// The words of a content.
+/// Returns the text of a content: a string, or its text blocks joined by newlines.
 pub(super) fn text_of(content: &RawValue) -> String {
     if let Some(text) = read_text(content) {
         return text;
@@ -162,17 +162,17 @@ pub(super) fn text_of(content: &RawValue) -> String {
     texts.join("\n")
 }
 
-/// A text as JSON.
+/// Returns a text as a JSON string.
 pub(super) fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The canonical form of a text; `None` when it is not JSON, or too much for a tree.
+/// Returns the canonical form of a JSON text; `None` when it is invalid or too large for a tree.
 pub(super) fn canonical_text(text: &str) -> Option<String> {
     serde_json::from_str(json::tree(text)?).ok().as_ref().map(canonical)
 }
 
-/// JSON text with sorted names and without spaces: equal for equivalent texts.
+/// Writes JSON text with sorted names and without spaces: equal for equivalent texts.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_mean_the_same_have_one_canonical_form() {
+    fn equivalent_texts_have_one_canonical_form() {
         let of = |text| canonical(&serde_json::from_str(text).expect("JSON"));
         assert_eq!(
             of(r#"{"b":[1, {"d":null,"c":"\u0041"}],"a":1.50}"#),

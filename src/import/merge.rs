@@ -1,6 +1,6 @@
-//! A transcript of a session that hooks recorded as it happened: what they recorded is not recorded
-//! again, and each line is kept whole all the same, for an export. It must not decide by the place
-//! in the file: hooks may have missed a part, or have begun later.
+//! Merges a transcript with the events that hooks recorded of the same session: no event is stored
+//! twice, and each line is stored whole for an export. It must not match by position in the file:
+//! hooks may have missed a part, or have started later.
 
 use std::collections::HashMap;
 
@@ -16,35 +16,35 @@ use crate::{
     event::{SessionId, Timestamp, kinds},
 };
 
-/// Events of a session that are read at once.
+/// Most events of a session read in one request.
 const PAGE: usize = 1_000;
-/// Largest distance between the times of a line and of its event where lines of the session were
-/// imported before: the same words may be said twice.
+/// Largest distance in time between a line and its recorded event, in sessions into which lines
+/// were imported before: the same text may occur twice.
 const APART_MICROS: i64 = 300 * 1_000_000;
-/// Elements in which Claude Code keeps a command that a person typed.
+/// Elements in which Claude Code stores a command that the user typed.
 const COMMAND: [&str; 2] = ["command-name", "command-args"];
 
-/// When something was said, where that is known, and its position.
+/// Time of a message, if known, and its position.
 type Place = (Option<Timestamp>, u64);
 
-/// Events that hooks recorded of a session, as far as a transcript has them, too.
+/// Events that hooks recorded of a session, of the types that a transcript also has.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    /// Positions of calls and results, by the id of the call and whether it is the call.
+    /// Positions of calls and results, by call id and whether the event is the call.
     calls: HashMap<(String, bool), u64>,
-    /// When and where something was said, by its type and a hash of its words.
+    /// Times and positions of messages, by type and hash of the text.
     said: HashMap<(&'static str, blake3::Hash), Vec<Place>>,
-    /// Lines that something was recorded of, and where.
+    /// Lines with a recorded event, and its position.
     found: Vec<(u64, u64)>,
-    /// Largest distance in time; set if lines of a transcript were imported into the session
-    /// before.
+    /// Largest distance in time, in microseconds; set if lines of a transcript were imported into
+    /// the session before.
     apart_max: Option<i64>,
 }
 
 /// Types that hooks record and an import does not.
 const REPORTED: [&str; 3] =
     [kinds::SESSION_STATUS_RUNNING, kinds::SESSION_STATUS_IDLE, kinds::SESSION_STATUS_TERMINATED];
-/// Types that hooks record, too.
+/// Types that both hooks and an import record.
 const KINDS: [&str; 5] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -54,14 +54,14 @@ const KINDS: [&str; 5] = [
 ];
 
 impl Recorded {
-    /// Events that hooks recorded of a session; `None` when there are none. `has_lines`: lines of a
-    /// transcript were imported into it.
+    /// Reads the events that hooks recorded of a session; `None` if none exist. `has_lines`: lines
+    /// of a transcript were imported into it.
     pub(super) async fn read(
         client: &Client,
         session: &SessionId,
         has_lines: bool,
     ) -> Result<Option<Self>, ClientError> {
-        // Without reading it: hooks report starts and ends, which no line says.
+        // A cheap test first: only hooks report starts and ends.
         let request = Request::get(session_path(session, "/events")).query("limit", 1);
         let request = REPORTED.iter().fold(request, |asked, kind| asked.query("types[]", kind));
         let reported = client.json(request).await?;
@@ -79,7 +79,7 @@ impl Recorded {
             let answer = client.json(request).await?;
             let events = answer.get("data").and_then(Value::as_array);
             let Some(last) = events.and_then(|events| events.last()) else { break };
-            events.into_iter().flatten().for_each(|event| recorded.note(event));
+            events.into_iter().flatten().for_each(|event| recorded.add_recorded(event));
             let next = last.get("position").and_then(Value::as_u64).map(|last| last + 1);
             let Some(next) = next.filter(|next| *next > from) else { break };
             from = next;
@@ -88,11 +88,11 @@ impl Recorded {
         Ok((!is_empty).then_some(recorded))
     }
 
-    fn note(&mut self, event: &Value) {
+    fn add_recorded(&mut self, event: &Value) {
         let text = |name: &str| event.get(name).and_then(Value::as_str);
         let place = event.get("position").and_then(Value::as_u64).unwrap_or_default();
-        // An event of a hook has the name of its line where the transcript has one; an import says
-        // of which form that is.
+        // A hook's event may have the name of its line, as an import's event does; only an import's
+        // event has `raw_format`.
         let is_of_hook = event.get("raw_format").is_none()
             && text("id").is_some_and(|id| ["hook_", "line-"].iter().any(|is| id.starts_with(is)));
         let kind = text("type").and_then(|kind| KINDS.into_iter().find(|one| *one == kind));
@@ -109,14 +109,14 @@ impl Recorded {
             None => String::new(),
         };
         let at = text("created_at").and_then(Timestamp::parse);
-        self.said.entry(key(kind, &words)).or_default().push((at, place));
+        self.said.entry(comparison_key(kind, &words)).or_default().push((at, place));
     }
 
-    /// True if an event of a line was recorded; its entry is removed then.
-    fn takes(&mut self, number: u64, members: &Members) -> bool {
+    /// Returns true if hooks recorded an event of a line; each message matches only once.
+    fn match_recorded(&mut self, number: u64, members: &Members) -> bool {
         let kind = members.text("type").unwrap_or_default();
         let Some(kind) = KINDS.into_iter().find(|one| *one == kind) else {
-            // Hooks record nothing else of a line.
+            // Hooks record no other type of a line.
             return true;
         };
         let place = self.place(kind, members);
@@ -124,7 +124,7 @@ impl Recorded {
         place.is_some()
     }
 
-    /// Ranges of positions that hooks recorded of a run of lines.
+    /// Returns the positions that hooks recorded of a run of lines.
     pub(super) fn places(&self, (first, last): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         let inside = self.found.iter().filter(move |(line, _)| (first..=last).contains(line));
         inside.map(|(_, place)| (*place, place + 1))
@@ -137,7 +137,7 @@ impl Recorded {
         }
         let words = members.non_null("content").map(text_of).unwrap_or_default();
         let at = members.text("created_at").as_deref().and_then(Timestamp::parse);
-        let times = self.said.get_mut(&key(kind, &words))?;
+        let times = self.said.get_mut(&comparison_key(kind, &words))?;
         let apart = |(time, _): &(Option<Timestamp>, u64)| match (time, at) {
             (Some(time), Some(at)) => time.0.abs_diff(at.0),
             _ => 0,
@@ -150,8 +150,8 @@ impl Recorded {
         nearest.map(|at| times.swap_remove(at).1)
     }
 
-    /// The events of lines without what was recorded: of a line of which something was, its text
-    /// stands alone, and beside it what is new.
+    /// Returns the events of lines without those recorded. If some events of a line are recorded,
+    /// one event stores the line's text, and the others are only the new events.
     pub(super) fn without(&mut self, drafts: Vec<Sent>) -> Vec<Sent> {
         let mut merged = Vec::with_capacity(drafts.len());
         let is_of_line = |(one, _): &Sent, (other, draft): &Sent| one == other && draft.is_part();
@@ -160,13 +160,13 @@ impl Recorded {
                 .iter()
                 .map(|(number, draft)| {
                     let members = Members::read(&draft.text).unwrap_or_default();
-                    let is_known = self.takes(*number, &members);
+                    let is_known = self.match_recorded(*number, &members);
                     (members, is_known)
                 })
                 .collect();
             let raw = known.first().and_then(|(first, _)| first.raw("raw").or(first.raw("entry")));
             let (Some(raw), true) = (raw, known.iter().any(|(_, is_known)| *is_known)) else {
-                // A line in pieces has its meaning behind them.
+                // A line in pieces has its other events after the pieces.
                 let new = line.iter().zip(&known);
                 let new = new.filter(|((_, draft), (_, is_known))| !(draft.is_part() && *is_known));
                 merged.extend(new.map(|(sent, _)| sent.clone()));
@@ -189,7 +189,7 @@ impl Recorded {
     }
 }
 
-/// The event that keeps a line, of which nothing is read but by an export.
+/// Returns the event that stores a line; only an export reads it.
 fn line_event(first: &Members, raw: &str, line: &[Sent]) -> Draft {
     let mut body = Object::new();
     for name in ["created_at", "raw_format", "raw_before", "raw_joined", "redactions"] {
@@ -203,15 +203,15 @@ fn line_event(first: &Members, raw: &str, line: &[Sent]) -> Draft {
     Draft { named: NamedBy::Content, ..draft }
 }
 
-/// True for the type of a call, false for that of a result; `None` for any other.
+/// Returns true for a call's type, false for a result's; `None` for any other.
 fn is_call(kind: &str) -> Option<bool> {
     let is_call = kinds::is_call(kind);
     (is_call || kinds::is_result(kind)).then_some(is_call)
 }
 
-/// Key of a text for comparison: blanks do not count, nor how a program writes a command that a
-/// person typed. Of compactions there is one at a time.
-fn key(kind: &'static str, words: &str) -> (&'static str, blake3::Hash) {
+/// Returns the key by which texts are compared: blanks and the markup of a typed command do not
+/// count. All compactions have the same key.
+fn comparison_key(kind: &'static str, words: &str) -> (&'static str, blake3::Hash) {
     let element = |name: &str| {
         let (_, rest) = words.split_once(&format!("<{name}>"))?;
         rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)

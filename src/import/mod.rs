@@ -49,17 +49,17 @@ use known::Understood;
 use lines::{Content, LineItem, SourceLines};
 use members::Object;
 
-/// Reason for which an import stopped. Events acknowledged before are kept; importing again
-/// continues there.
+/// Error that stopped an import. Events acknowledged before are kept; a repeated import continues
+/// there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The owner or server refused or does not answer.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Reading failed.
+    /// The source could not be read.
     #[error("reading: {0}")]
     Read(#[from] std::io::Error),
-    /// The session holds something else, or another writer is active.
+    /// The session holds other events, or another writer is active.
     #[error("session {session} cannot be imported into: {other}")]
     Taken {
         /// The session.
@@ -70,7 +70,7 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// True if it concerns one conversation only, so that others may still be imported.
+    /// Returns true if the error concerns one conversation only: others may still be imported.
     fn is_about_content(&self) -> bool {
         match self {
             Self::Taken { .. } => true,
@@ -82,7 +82,7 @@ impl ImportError {
     }
 }
 
-/// Lines and conversations that were left out, and sessions, that a report names at most.
+/// Most left-out lines and conversations, and most sessions, that a report names.
 const LEFT_OUT_NAMED_MAX: usize = 20;
 const SESSIONS_NAMED_MAX: usize = 10_000;
 
@@ -91,46 +91,46 @@ const SESSIONS_NAMED_MAX: usize = 10_000;
 pub struct ImportReport {
     /// Sessions written to or found complete.
     pub sessions: First<SessionId, SESSIONS_NAMED_MAX>,
-    /// Messages and events read.
+    /// Number of messages and events read.
     pub records: u64,
-    /// Events added.
+    /// Number of events added.
     pub added: u64,
-    /// Events that were there already.
+    /// Number of events that were stored already.
     pub known: u64,
     /// Lines left out, each with its reason.
     pub bad: First<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Whole conversations left out.
     pub skipped: First<BadLine, LEFT_OUT_NAMED_MAX>,
-    /// Lines that were taken with something replaced, each with what.
+    /// Lines that were imported with text replaced, each with the replacement.
     pub mended: First<BadLine, LEFT_OUT_NAMED_MAX>,
-    /// Results that are kept in a file beside the transcript, and are not there.
+    /// Number of results that a transcript keeps in a separate file, which is missing.
     pub results_missing: u64,
-    /// Lines left out because nothing was to be recorded then, or there.
+    /// Number of lines left out because recording was off at that time or in that directory.
     pub kept_out: u64,
     /// True if the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
-    /// Records of no known type, kept whole: how many of each type.
+    /// Records of unknown type, stored whole: the number of each type.
     pub unknown: BTreeMap<String, u64>,
-    /// The session that held something else, and the alternative that holds the transcript.
+    /// The session that held other events, and the alternative that holds the transcript.
     pub beside: Option<(SessionId, SessionId)>,
 }
 
 /// Progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportProgress {
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Events acknowledged now or earlier.
+    /// Number of events acknowledged now or earlier.
     pub events: u64,
 }
 
-/// Knowledge of a front end about the place that a transcript is from.
+/// Recording rules and workspaces of the directory that a transcript is from.
 pub trait Around: Send + Sync {
-    /// True if a line may be recorded: of a session, by its time and its directory.
+    /// Returns true if a line may be recorded, by its session, time and directory.
     fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool;
-    /// True if a call with that input is not to be recorded.
+    /// Returns true if a call with that input must not be recorded.
     fn withholds(&self, input: &Value, directory: Option<&str>) -> bool;
-    /// The workspace of a directory.
+    /// Returns the workspace of a directory.
     fn workspace(&self, directory: &str) -> Option<String>;
 }
 
@@ -142,19 +142,19 @@ pub struct Source<'a> {
     pub name: String,
     /// The session of a source that holds one conversation without an id.
     pub session: Option<SessionId>,
-    /// Reads a result that is kept beside the source, by the path that a line names.
+    /// Reads a result that is kept in a separate file, by the path that a line names.
     pub results: Results<'a>,
-    /// Place of transcripts; none for those that belong to no directory of this machine.
+    /// Rules for transcripts; none for those that belong to no directory of this machine.
     pub around: Option<&'a dyn Around>,
 }
 
-/// Reads a result by its path; `None` where it is not beside the source.
+/// Reads a result by its path; `None` if the file is missing or not next to the source.
 pub type Results<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
 /// Imports one source; calls `progress` after every acknowledged part.
 ///
 /// # Errors
-/// [`ImportError`]; lines that make no sense are no error but reported.
+/// [`ImportError`]; an invalid line is not an error but part of the report.
 pub async fn import(
     client: &Client,
     source: Source<'_>,
@@ -180,37 +180,37 @@ pub async fn import(
         run.take(item, lines.line()).await?;
         progress(run.progress(lines.bytes()));
     }
-    run.advance(true).await?;
+    run.process_held(true).await?;
     run.end(lines.around()).await?;
     run.finish().await?;
     progress(run.progress(lines.bytes()));
     Ok(run.report)
 }
 
-/// Events of a source's only conversation that are collected before they are sent.
+/// Most events, and most bytes, of a source's only conversation that are collected before a send.
 const PART_EVENTS: usize = 1_000;
 const PART_BYTES: usize = 8 << 20;
 
-/// An event and its line.
+/// Number of a line, and an event made of it.
 type Sent = (u64, Draft);
 
 struct ImportRun<'a> {
     client: &'a Client,
-    /// The conversation whose messages or events are lines of their own.
+    /// The conversation whose messages or events are separate lines.
     single: Option<Single<'a>>,
     single_name: SessionId,
-    /// The source's name, when it may name the session of a transcript.
+    /// The source's name, while it may name the session of a transcript.
     name: Option<String>,
     around: Option<&'a dyn Around>,
     report: ImportReport,
-    /// Private parts of the line.
+    /// Counts of private text removed from the current line.
     taken: Taken,
-    /// Lines that wait for a later one, which says what became of the first of them.
+    /// Lines held until a later line shows if it repeats the text of the first.
     held: VecDeque<HeldLine>,
     results: Results<'a>,
 }
 
-/// A line of a transcript that was read and not taken yet.
+/// A line of a transcript that was read and not processed yet.
 struct HeldLine {
     number: u64,
     program: Program,
@@ -220,24 +220,24 @@ struct HeldLine {
     taken: Taken,
 }
 
-/// Lines that are held at most, and their bytes.
+/// Most lines that are held, and most bytes of them.
 const HELD_MAX: usize = 200;
 const HELD_BYTES_MAX: usize = 8 << 20;
 
 struct Single<'a> {
     delivery: Delivery<'a>,
     conversation: Conversation,
-    /// The session named in the transcript.
+    /// The session that the transcript names.
     wanted: Option<SessionId>,
-    /// The lines of a program's transcript and its directory, until the session has them.
+    /// The transcript's state, and the directory that its lines name.
     transcript: Option<Transcript>,
     place: Option<String>,
-    /// Calls that are not to be recorded: their results are not, either.
+    /// Ids of calls that must not be recorded: their results are left out as well.
     withheld: HashSet<String>,
     drafts: Vec<Sent>,
     bytes: usize,
     understood: Understood,
-    /// True if the session's metadata names the transcript.
+    /// True if the session's metadata describes the transcript.
     described: bool,
     /// True if a part was refused: later parts are skipped.
     refused: bool,
@@ -309,14 +309,14 @@ impl<'a> ImportRun<'a> {
                 let taken = std::mem::take(&mut self.taken);
                 let held = HeldLine { number: line, program, line: entry, text, before, taken };
                 self.held.push_back(held);
-                self.advance(false).await?;
+                self.process_held(false).await?;
             }
         }
         Ok(())
     }
 
-    /// Takes the lines whose meaning is known; at the end of the source all of them.
-    async fn advance(&mut self, is_end: bool) -> Result<(), ImportError> {
+    /// Processes held lines that need no later line; at the end of the source all of them.
+    async fn process_held(&mut self, is_end: bool) -> Result<(), ImportError> {
         while let Some(first) = self.held.front() {
             let transcript = self.single.as_ref().and_then(|single| single.transcript.as_ref());
             let leaving = transcript.and_then(|transcript| transcript.leaving(&first.line));
@@ -335,8 +335,8 @@ impl<'a> ImportRun<'a> {
         Ok(())
     }
 
-    /// Takes one line of a program's transcript. None is dropped: a line without events, or too
-    /// large for one event, is stored all the same.
+    /// Processes one line of a program's transcript. No line is dropped: a line without events, or
+    /// too large for one event, is stored all the same.
     async fn entry(&mut self, held: HeldLine, is_repeated: bool) -> Result<(), ImportError> {
         let HeldLine { number, program, line, text, before, taken } = held;
         let (line, text) = (&line, text.get());
@@ -353,7 +353,7 @@ impl<'a> ImportRun<'a> {
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
         let preserved = transcript.preserved(line);
         if !preserved.is_empty() && !single.refused {
-            // Stored events are recognised by their positions.
+            // A compaction's kept events are stored as positions, so earlier events are sent first.
             self.single = Some(single);
             self.flush().await?;
             let Some(back) = self.single.take() else { return Ok(()) };
@@ -395,7 +395,7 @@ impl<'a> ImportRun<'a> {
         self.keep(single, number, drafts).await
     }
 
-    /// True if a line may be recorded: hooks did not where a person kept something out.
+    /// Returns true if a line may be recorded: the rules of hooks also apply to imports.
     fn may_record(
         &self,
         single: &mut Single<'_>,
@@ -429,8 +429,8 @@ impl<'a> ImportRun<'a> {
         self.report.bad.push(BadLine::new(line, problem, None));
     }
 
-    /// True if a conversation was accepted. Refused content becomes a bad line, and the import
-    /// continues.
+    /// Returns true if a conversation was accepted. Rejected content becomes a bad line, and the
+    /// import continues.
     fn accept(
         &mut self,
         line: u64,
@@ -448,8 +448,8 @@ impl<'a> ImportRun<'a> {
         }
     }
 
-    /// Takes one line of the source's only conversation. An invalid line is skipped, and later ids
-    /// do not depend on it.
+    /// Processes one line of the source's only conversation. An invalid line is skipped, and later
+    /// ids do not depend on it.
     async fn collect(
         &mut self,
         line: u64,
@@ -468,7 +468,7 @@ impl<'a> ImportRun<'a> {
         self.keep(single, line, drafts).await
     }
 
-    /// Keeps events until there are enough to be sent.
+    /// Collects events, and sends them once there are enough.
     async fn keep(
         &mut self,
         mut single: Single<'a>,
@@ -501,7 +501,7 @@ impl<'a> ImportRun<'a> {
         }
     }
 
-    /// Sends the collected events; without any there is no request.
+    /// Sends the collected events; sends no request if there are none.
     async fn flush(&mut self) -> Result<(), ImportError> {
         let has_events = |single: &mut Single<'_>| !single.drafts.is_empty();
         let Some(mut single) = self.single.take_if(has_events) else { return Ok(()) };
@@ -535,8 +535,8 @@ impl<'a> ImportRun<'a> {
         Ok(())
     }
 
-    /// Keeps what stands behind the last line of a transcript, where it is not a usual end, or
-    /// where the file was imported before without one.
+    /// Adds the last events: reports of requests, withdrawn ranges, and the text after the last
+    /// line if it is unusual or an earlier import stored an empty one.
     async fn end(&mut self, after: &str) -> Result<(), ImportError> {
         if let Some(single) = &mut self.single {
             let reports =
@@ -577,7 +577,7 @@ impl<'a> ImportRun<'a> {
         }
     }
 
-    /// Counts records of no known type.
+    /// Adds the numbers of records of unknown type to the report.
     fn count(&mut self, understood: &Understood) {
         for (name, count) in understood.unknown() {
             *self.report.unknown.entry(name.clone()).or_default() += count;
@@ -598,7 +598,7 @@ impl<'a> ImportRun<'a> {
     }
 }
 
-/// The event that says which positions are no part of the conversation any more.
+/// Returns the event that lists the positions withdrawn from the conversation.
 fn rewound_event(withdrawn: &[(u64, u64)]) -> Draft {
     let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
     let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
@@ -609,8 +609,8 @@ fn rewound_event(withdrawn: &[(u64, u64)]) -> Draft {
     Draft { named: NamedBy::Content, ..event(&id, kinds::CONTEXT_REWOUND, &body.finish()) }
 }
 
-/// The session of a transcript: from the file's name, where that is a session's id; else from a
-/// line. A subagent's own file gets a session beside its parent's.
+/// Returns the session of a transcript: from the file's name if that is a session id, else from a
+/// line. A subagent's own file gets a separate session, named after its parent's.
 fn transcript_name(program: Program, name: &str, line: &Members) -> Option<SessionId> {
     let said = program.session(line);
     let is_id = name.len() == 36 && name.split('-').count() == 5;

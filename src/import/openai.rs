@@ -1,6 +1,6 @@
-//! OpenAI chat messages to events and back. One message is one event or several (a text and its
-//! tool calls); the first has the message whole under `raw`, the others refer to it in `raw_in`. It
-//! must not do I/O.
+//! OpenAI chat messages to events and back. One message becomes one event or several (a text and
+//! its tool calls); the first holds the whole message under `raw`, the others refer to it in
+//! `raw_in`. It must not do I/O.
 
 use serde_json::{Value, value::RawValue};
 
@@ -18,9 +18,9 @@ use crate::{
     wire::ranges,
 };
 
-/// Metadata with the other members of a conversation's line.
+/// Metadata key for the other members of a conversation's line.
 const FIELDS_KEY: &str = "import.fields";
-/// Metadata that holds the form of the conversation's lines.
+/// Metadata key for the form of the conversation's lines.
 pub(super) const SHAPE_KEY: &str = "import.shape";
 
 /// The form of a conversation's lines.
@@ -30,7 +30,7 @@ pub(super) enum SourceShape {
     Object,
     /// An array of messages.
     Array,
-    /// One message a line.
+    /// One message per line.
     Lines,
     /// A program's own lines.
     Transcript(Program),
@@ -63,7 +63,7 @@ impl About {
         Self {
             shape: SourceShape::Object,
             fields,
-            title: line.text("title").map(|title| cut(&title)),
+            title: line.text("title").map(|title| cut_title(&title)),
         }
     }
 
@@ -79,7 +79,7 @@ impl About {
         Self { shape: SourceShape::Transcript(program), fields: None, title: None }
     }
 
-    /// The form of the conversation's lines, as metadata has it.
+    /// Returns the form of the conversation's lines, as stored in metadata.
     pub(super) fn shape(&self) -> &'static str {
         self.shape.as_str()
     }
@@ -89,7 +89,7 @@ impl About {
         self.fields.as_ref().is_none_or(|fields| fields.chars().count() <= max)
     }
 
-    /// Metadata of the session.
+    /// Returns the metadata of the session.
     pub(super) fn metadata(&self) -> Vec<(&'static str, String)> {
         let mut pairs = vec![(SHAPE_KEY, self.shape.as_str().to_owned())];
         if let Some(fields) = self.fields.clone().filter(|_| self.fields_fit()) {
@@ -98,7 +98,7 @@ impl About {
         pairs
     }
 
-    /// Fields that do not fit into metadata, as a first event.
+    /// Returns a first event with the fields, if they do not fit into metadata.
     pub(super) fn drafts(&self, conversation: &mut Conversation) -> Vec<Draft> {
         let Some(fields) = self.fields.as_ref().filter(|_| !self.fields_fit()) else {
             return Vec::new();
@@ -110,16 +110,16 @@ impl About {
     }
 }
 
-/// Part of a title that a session may have; the whole one stays among the fields.
-fn cut(title: &str) -> String {
+/// Cuts a title to the length limit; the whole one stays among the fields.
+fn cut_title(title: &str) -> String {
     title.chars().take(limits::TITLE_CHARS_MAX).collect()
 }
 
-/// Names the events of one conversation, in order.
+/// Generator of the ids of one conversation's events, in order.
 #[derive(Clone)]
 pub struct Conversation {
     index: u64,
-    /// Hash of everything before: a changed message changes the names of all that follow.
+    /// Hash of all messages so far: a changed message changes the ids of all that follow.
     chain: [u8; 32],
 }
 
@@ -130,13 +130,13 @@ impl Default for Conversation {
 }
 
 impl Conversation {
-    /// A conversation without a message yet.
+    /// Returns a conversation without messages.
     #[must_use]
     pub fn new() -> Self {
         Self { index: 0, chain: [0; 32] }
     }
 
-    /// The events of the next message.
+    /// Returns the events of the next message.
     #[must_use]
     pub fn message(&mut self, message: &RawValue) -> Vec<Draft> {
         let text = message.get();
@@ -168,7 +168,7 @@ impl Conversation {
         if drafts.iter().all(|draft| draft.too_much().is_none()) {
             return drafts;
         }
-        // The message apart from its meaning: an event does not hold both.
+        // Stores the message separately from its content: one event cannot hold both.
         let pieces = fitting::pieces(text);
         let piece = |one: (usize, &&str)| {
             let mut body = Object::new();
@@ -180,8 +180,8 @@ impl Conversation {
         pieces.iter().enumerate().map(piece).chain(apart).collect()
     }
 
-    /// The next native event, with its own id if it has one. Its position and times are the old
-    /// session's; the new session assigns its own.
+    /// Returns the next native event, with its own id if it has one. Its position and times are the
+    /// old session's; the new session assigns its own.
     #[must_use]
     pub fn event(&mut self, members: &Members) -> Draft {
         let kind = members.text("type").unwrap_or_default();
@@ -198,7 +198,7 @@ impl Conversation {
     }
 
     fn name(&mut self, text: &str) -> RecordName {
-        // Equivalent texts get the same id; an invalid one is hashed as it is.
+        // Equivalent texts get the same id; invalid JSON is hashed verbatim.
         let meaning = canonical_text(text).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
         hasher.update(&self.chain);
@@ -214,7 +214,7 @@ impl Conversation {
     }
 }
 
-/// Types and bodies of a message; empty when its form is unknown.
+/// Returns types and bodies of a message's events; empty when its form is unknown.
 fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
     let mut bodies = Vec::new();
     match message.text("role").as_deref() {
@@ -313,7 +313,7 @@ pub fn to_chat(
     metadata: &dyn Fn(&str) -> Option<String>,
     events: &[Members],
 ) -> Vec<String> {
-    let (WrittenMessages { fields, messages }, system) = written(chat, events);
+    let (WrittenMessages { fields, messages }, system) = write_chat(chat, events);
     match metadata(SHAPE_KEY).as_deref() {
         Some("lines") => messages,
         Some("array") => vec![format!("[{}]", messages.join(","))],
@@ -328,17 +328,17 @@ pub fn to_chat(
     }
 }
 
-/// The same without the session's metadata: one object with the messages, and with the fields that
-/// were too large for metadata.
+/// Writes the events as one object without the session's metadata: the messages, and the fields
+/// that were too large for metadata.
 #[must_use]
 pub fn to_messages(chat: Chat, events: &[Members]) -> String {
-    let (WrittenMessages { fields, messages }, system) = written(chat, events);
+    let (WrittenMessages { fields, messages }, system) = write_chat(chat, events);
     object_with(&with_system(fields.unwrap_or_else(|| "{}".to_owned()), system), &messages)
 }
 
-fn written(chat: Chat, events: &[Members]) -> (WrittenMessages, Option<String>) {
-    let events = &on_route(events);
-    let made = write(events);
+fn write_chat(chat: Chat, events: &[Members]) -> (WrittenMessages, Option<String>) {
+    let events = &without_withdrawn(events);
+    let made = write_openai(events);
     match chat {
         Chat::Openai => (made, None),
         Chat::Anthropic => {
@@ -348,8 +348,8 @@ fn written(chat: Chat, events: &[Members]) -> (WrittenMessages, Option<String>) 
     }
 }
 
-/// The events that are part of the conversation still.
-fn on_route(events: &[Members]) -> Vec<Members> {
+/// Returns the events that no rewind withdrew from the conversation.
+fn without_withdrawn(events: &[Members]) -> Vec<Members> {
     let is_rewound =
         |event: &&Members| event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
     let withdrawn = events.iter().rfind(is_rewound).and_then(|event| event.non_null("withdrawn"));
@@ -361,7 +361,7 @@ fn on_route(events: &[Members]) -> Vec<Members> {
     joined_pieces(events.iter().filter(stays))
 }
 
-/// The events with each message in one that is stored in pieces.
+/// Joins the pieces of messages that are stored in several events.
 fn joined_pieces<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> {
     let mut text = String::new();
     let piece = |event: &'a Members| {
@@ -384,7 +384,7 @@ fn joined_pieces<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> 
     events.filter_map(piece).collect()
 }
 
-/// The fields with the system text, unless they contain one.
+/// Adds the system text to the fields, unless they contain one.
 fn with_system(fields: String, system: Option<String>) -> String {
     let says = Members::read(&fields).is_ok_and(|fields| fields.raw("system").is_some());
     let Some(system) = system.filter(|_| !says) else { return fields };
@@ -398,14 +398,14 @@ fn object_with(fields: &str, messages: &[String]) -> String {
     format!("{head}{comma}\"messages\":[{}]}}", messages.join(","))
 }
 
-/// Events in the chat format.
+/// Messages in the chat format.
 struct WrittenMessages {
-    /// The other members of the line, where an event has them.
+    /// The other members of the line, if an event has them.
     fields: Option<String>,
     messages: Vec<String>,
 }
 
-fn write(events: &[Members]) -> WrittenMessages {
+fn write_openai(events: &[Members]) -> WrittenMessages {
     let (mut fields, mut messages) = (None, Vec::new());
     let mut open: Option<Assistant> = None;
     for event in events {
@@ -418,7 +418,7 @@ fn write(events: &[Members]) -> WrittenMessages {
             Assistant::close(&mut open, &mut messages);
             messages.push(raw.get().to_owned());
         } else if event.raw("raw_in").is_some() && !foreign {
-            // Part of the message written already.
+            // Part of a message that is already written.
         } else if let Some(entry) =
             event.raw("entry").filter(|_| kind == kinds::TRANSCRIPT_ENTRY && !foreign)
         {
@@ -427,14 +427,14 @@ fn write(events: &[Members]) -> WrittenMessages {
                 _ => messages.push(entry.get().to_owned()),
             }
         } else {
-            native(event, &mut open, &mut messages);
+            write_native(event, &mut open, &mut messages);
         }
     }
     Assistant::close(&mut open, &mut messages);
     WrittenMessages { fields, messages }
 }
 
-/// An assistant message being put together from a text and the calls that follow it.
+/// An assistant message under construction: a text and the calls that follow it.
 #[derive(Default)]
 struct Assistant {
     content: Option<String>,
@@ -454,8 +454,8 @@ impl Assistant {
     }
 }
 
-/// The message of another client's event; `None` for an event of another kind.
-fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
+/// Adds the message of an event that was not imported; ignores other events.
+fn write_native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
     let content = content_of(event.non_null("content"));
     let mut message = Object::new();
     match EventRole::from_event(event) {
@@ -468,7 +468,7 @@ fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<Stri
             let mut function = Object::new();
             function.add("name", event.non_null("name").map_or("\"\"", RawValue::get));
             let input = event.non_null("input").map_or("{}", RawValue::get);
-            // A text is what did not parse when it was recorded.
+            // A string is arguments that did not parse when they were recorded.
             let arguments = if input.starts_with('"') { input.to_owned() } else { quote(input) };
             function.add("arguments", &arguments);
             let mut call = Object::new();
@@ -501,7 +501,7 @@ fn native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<Stri
     messages.push(message.finish());
 }
 
-/// A content in this format: a text as it is, blocks under its own names.
+/// Converts a content to this format: a text unchanged, blocks under this format's names.
 fn content_of(content: Option<&RawValue>) -> String {
     if let Some(text) = content.filter(|content| content.get().starts_with('"')) {
         return text.get().to_owned();
@@ -535,7 +535,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_beside_the_messages_survive_whatever_their_size() {
+    fn fields_besides_the_messages_round_trip_at_any_size() {
         for length in [1, 600] {
             let id = "x".repeat(length);
             let line = format!(r#"{{"id":"{id}","reward":0.0,"messages":[]}}"#);

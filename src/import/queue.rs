@@ -1,27 +1,27 @@
-//! Text a person typed while the agent of Claude Code worked. Newer transcripts have an attachment
-//! where the model received it; older ones only say that it left the queue, with its words or
-//! without. It must not make an event.
+//! Prompts that the user typed while the agent of Claude Code worked. Newer transcripts have an
+//! attachment where the model received one; older ones record only that it left the queue, with or
+//! without its text. It must not make events.
 
 use std::collections::VecDeque;
 
 use super::members::{Members, is_true, text_of};
 use crate::event::Timestamp;
 
-/// Texts that wait at most.
+/// Most queued texts that are remembered.
 const WAITING_MAX: usize = 100;
-/// First words of a program's notice, which is queued like words of a person.
+/// First characters of a program's notice, which is queued like a user's prompt.
 const NOTICE: &str = "<task-notification";
 
 /// The queue of a transcript.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PromptQueue {
     waiting: VecDeque<String>,
-    /// Texts that lines with a place of their own delivered since the agent spoke last.
+    /// Texts that other lines delivered since the agent's last message.
     delivered: Vec<String>,
 }
 
 impl PromptQueue {
-    /// The words that leave the queue with a line, unless a line before it delivered them.
+    /// Returns the text that leaves the queue with a line, unless an earlier line delivered it.
     pub(super) fn leaving(&self, line: &Members) -> Option<String> {
         let operation = line.text("operation")?;
         let is_queue = line.text("type").as_deref() == Some("queue-operation");
@@ -32,16 +32,16 @@ impl PromptQueue {
         (is_typed(&text) && !self.delivered.contains(&text)).then_some(text)
     }
 
-    /// Takes a line in.
+    /// Applies a line to the queue.
     pub(super) fn take(&mut self, line: &Members) {
         match line.text("type").as_deref() {
-            Some("queue-operation") => self.operate(line),
+            Some("queue-operation") => self.apply_operation(line),
             Some("assistant") if !is_true(line, "isSidechain") => self.delivered.clear(),
             _ => self.delivered.extend(delivered(line)),
         }
     }
 
-    fn operate(&mut self, line: &Members) {
+    fn apply_operation(&mut self, line: &Members) {
         let content = line.text("content");
         match (line.text("operation").as_deref(), content) {
             (Some("enqueue"), Some(text)) => {
@@ -62,8 +62,8 @@ impl PromptQueue {
     }
 }
 
-/// True if a later line delivers words that left the queue; `None` where it does not tell. Lines of
-/// the agent are written late: one from before that time says nothing.
+/// Returns true if a later line delivers the text that left the queue, false if an answer comes
+/// first; `None` if `later` decides neither. An answer with an earlier time does not count.
 pub(super) fn delivers(words: &str, left: &Members, later: &Members) -> Option<bool> {
     if delivered(later).as_deref() == Some(words) {
         return Some(true);
@@ -74,7 +74,7 @@ pub(super) fn delivers(words: &str, left: &Members, later: &Members) -> Option<b
     (is_answer && at(later) > at(left)).then_some(false)
 }
 
-/// The prompt of an attachment that a person queued.
+/// Returns the attachment of a line if it is a prompt that the user queued.
 pub(super) fn attached(line: &Members) -> Option<Members> {
     let attachment = Members::read(line.non_null("attachment")?.get()).ok()?;
     let is = |name: &str, value: &str| attachment.text(name).is_none_or(|said| said == value);
@@ -91,7 +91,7 @@ pub(super) fn attached(line: &Members) -> Option<Members> {
     (is_prompt && (typed || has_picture)).then_some(attachment)
 }
 
-/// The words of a person that a line with a place of its own has.
+/// Returns the user's text in an attachment or a message.
 fn delivered(line: &Members) -> Option<String> {
     match line.text("type").as_deref()? {
         "attachment" => Some(text_of(attached(line)?.non_null("prompt")?)),
@@ -103,7 +103,7 @@ fn delivered(line: &Members) -> Option<String> {
     }
 }
 
-/// True if a queued text is a person's, and more than the name of a command.
+/// Returns true if a queued text is the user's, and more than the name of a command.
 fn is_typed(text: &str) -> bool {
     let text = text.trim();
     let is_command = text.starts_with('/') && !text.contains(char::is_whitespace);

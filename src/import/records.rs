@@ -1,27 +1,27 @@
-//! The records that stand in one line. Writers that do not wait for each other put two into a line,
-//! or one behind the beginning of another that was cut off. It must not know what a record means.
+//! Splits a line into its records. Concurrent writers may put two records into one line, or a
+//! record after the beginning of another that was cut off. It must not interpret records.
 
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, value::RawValue};
 
 use super::{Members, transcript::Program};
 
-/// Places in a line that are tried for the beginning of a whole record, and bytes read for that, in
-/// lengths of the line.
+/// Most offsets of a line that are tried for the start of a whole record, and most bytes parsed for
+/// that, as a multiple of the line's length.
 const TRIES_MAX: usize = 10_000;
 const LENGTHS_MAX: usize = 8;
 
 /// First part of a line.
 pub(super) enum NextRecord {
-    /// A whole record, and how many bytes it has.
+    /// A whole record, and its length in bytes.
     Record(Box<RawValue>, usize),
-    /// Bytes that are no record, up to the next one or the end of the line, and why.
+    /// Reason and length of bytes that are not a record, up to the next record or the line's end.
     Bad(String, usize),
-    /// The beginning of a record that ends with the line.
+    /// An incomplete record at the end of the line.
     Cut,
 }
 
-/// Splits off the first part of a line, which begins without blanks.
+/// Splits off the first part of a line that starts with a non-blank byte.
 pub(super) fn next(line: &[u8]) -> NextRecord {
     let mut values = Deserializer::from_slice(line).into_iter::<Box<RawValue>>();
     let error = match values.next() {
@@ -38,8 +38,8 @@ pub(super) fn next(line: &[u8]) -> NextRecord {
     }
 }
 
-/// Byte offset of a whole record of a program behind what is none. An object within the record that
-/// was cut is none: behind it there is more than the next record.
+/// Returns the byte offset of the first whole record after invalid bytes. A nested object of the
+/// cut record does not count: more than the next record follows it.
 fn whole_behind(line: &[u8]) -> Option<usize> {
     let (mut at, mut read) = (1, 0);
     for _ in 0..TRIES_MAX {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_a_line_are_found_one_after_the_other_and_behind_one_that_was_cut() {
+    fn every_record_of_a_line_is_found_even_after_a_cut_one() {
         let one = r#"{"type":"user","uuid":"a","message":{"role":"user","content":"{\"x\""}}"#;
         let two = r#"{"type":"mode","sessionId":"s","n":123456789012345678901234567890}"#;
         let cut = &one[..one.len() - 1];
@@ -89,7 +89,7 @@ mod tests {
             (format!("{cut}{two}"), format!("bad {}", cut.len())),
             (format!("{}{two}", &one[..40]), "bad 40".to_owned()),
             (format!("ssage\":1}}{two}{one}"), "bad 9".to_owned()),
-            // A part of the record that was cut is no record.
+            // A nested object of the cut record is not a record.
             (inner.to_owned(), "cut".to_owned()),
             ("[1,2]3".to_owned(), "record 5".to_owned()),
             ("12 monkeys".to_owned(), "bad 10".to_owned()),

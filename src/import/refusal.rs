@@ -1,6 +1,6 @@
-//! Calls that a person or a rule of Claude Code did not let happen: who refused, and the words that
-//! the person typed with it, which are an instruction like any other. It must not judge a call that
-//! ran and failed.
+//! Calls that the user or a rule of Claude Code refused: who refused, and the text that the user
+//! typed with the refusal, which is an instruction like any other. It must not mark a call that ran
+//! and failed.
 
 use super::{
     anthropic::Bodies,
@@ -11,7 +11,7 @@ use crate::{
     wire::{RefusedCall, refused, said_with_refusal},
 };
 
-/// Marks refused calls among the events of a line, and adds what the person said.
+/// Marks refused calls among the events of a line, and adds a message with the user's text.
 pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
     let kind = line.text("toolDenialKind");
     let by = match kind.as_deref() {

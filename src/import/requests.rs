@@ -1,16 +1,16 @@
-//! Usage of a model's requests, as lines of transcripts report it. Several lines repeat the report
-//! of one request: the last one counts. It must not add reports up.
+//! Usage of model requests, as reported by lines of transcripts. Several lines repeat the report of
+//! one request: the last one counts. It must not sum reports.
 
 use super::members::{Members, Object, is_true, quote};
 
-/// The model of messages that the program made up itself.
+/// Model name in messages that the program generated itself.
 pub(super) const SYNTHETIC: &str = "<synthetic>";
 
-/// Name of a request, and the members of its report.
+/// Id of a request, and the members of its report.
 pub(super) type Report = (String, Vec<(&'static str, String)>);
 
-/// Every line of a message repeats what its request took; its id names the request. A subagent's
-/// line, and a copy from another file, report none.
+/// Returns a line's report. Every line of a message repeats the usage of its request; the message
+/// id identifies the request. A subagent's line, and a copy from another file, report none.
 pub(super) fn of_claude(line: &Members) -> Option<Report> {
     const COUNTS: [&str; 4] =
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
@@ -25,12 +25,14 @@ pub(super) fn of_claude(line: &Members) -> Option<Report> {
     }
     let id = message.text("id")?;
     let usage = Members::read(message.non_null("usage")?.get()).ok()?;
-    let mut members = vec![("message_id", quote(&id)), ("model_usage", counts(&usage, &COUNTS)?)];
+    let mut members =
+        vec![("message_id", quote(&id)), ("model_usage", counts_object(&usage, &COUNTS)?)];
     members.extend(message.non_null("model").map(|model| ("model", model.get().to_owned())));
     Some((id, members))
 }
 
-/// The running total names a request: it is reported again without one.
+/// Returns a line's report. The running total identifies the request: a report is repeated without
+/// an id.
 pub(super) fn of_codex(line: &Members) -> Option<Report> {
     const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
     let inner = |of: &Members, name: &str| Members::read(of.non_null(name)?.get()).ok();
@@ -40,7 +42,7 @@ pub(super) fn of_codex(line: &Members) -> Option<Report> {
     }
     let info = inner(&payload, "info")?;
     let (total, last) = (info.non_null("total_token_usage")?, inner(&info, "last_token_usage")?);
-    let mut usage = counts(&last, &COUNTS)?;
+    let mut usage = counts_object(&last, &COUNTS)?;
     if let Some(cached) = last.non_null("cached_input_tokens") {
         usage.pop();
         usage.push_str(&format!(
@@ -51,8 +53,8 @@ pub(super) fn of_codex(line: &Members) -> Option<Report> {
     Some((total.get().to_owned(), vec![("model_usage", usage)]))
 }
 
-/// The counts among some members, as an object; `None` without any.
-fn counts(usage: &Members, names: &[&str]) -> Option<String> {
+/// Returns the counts among the named members, as an object; `None` without any.
+fn counts_object(usage: &Members, names: &[&str]) -> Option<String> {
     let mut object = Object::new();
     let mut any = false;
     for name in names {

@@ -1,5 +1,5 @@
 //! Items of OpenAI's Responses API to events: messages, thoughts, calls and their outputs, alone or
-//! in the lines of Codex. It must not remember an item, nor know a program's lines.
+//! in the lines of Codex. It must not keep state between items, nor parse a program's lines.
 
 use serde_json::value::RawValue;
 
@@ -12,12 +12,12 @@ use crate::{
     wire::{refused, typed_by_person},
 };
 
-/// Members that say what each block of a message is, and what begins the names of a person's.
+/// Members that list the kind of each block of a message, and the prefix of a user's kinds.
 const KINDS: &str = "content_item_kinds";
 const ABOUT_KINDS: [&str; 2] = ["internal_chat_message_metadata_passthrough", "metadata"];
 const OF_A_PERSON: &str = "user.";
 
-/// Calls that the client carries out even where they have no `call_id`.
+/// Calls that the client runs even if they have no `call_id`.
 const OF_THE_CLIENT: [&str; 2] = ["local_shell_call", "function_call"];
 
 /// First words of the output of a call that failed before it ran, or was stopped.
@@ -30,10 +30,10 @@ const FAILURES: [&str; 6] = [
     "Script failed",
 ];
 
-/// Members that have the result of an item that ran beside the model.
+/// Members that hold the result of a call that ran on the model's server.
 const CAME_OF_IT: [&str; 5] = ["error", "output", "outputs", "results", "tools"];
 
-/// True if a line without a role is such an item.
+/// Returns true if a line without a role is an item of the Responses API.
 pub(super) fn is_item(line: &Members) -> bool {
     let kind = line.text("type").unwrap_or_default();
     let says = |names: &[&str]| names.iter().any(|name| line.raw(name).is_some());
@@ -45,7 +45,7 @@ pub(super) fn is_item(line: &Members) -> bool {
     }
 }
 
-/// The events of an item; empty when it has no meaning for a reader of the session.
+/// Returns the events of an item; empty when it has no meaning for a reader of the session.
 pub(super) fn bodies(item: &Members) -> Bodies {
     let kind = item.text("type").unwrap_or_default();
     match kind.as_str() {
@@ -66,7 +66,7 @@ pub(super) fn bodies(item: &Members) -> Bodies {
     }
 }
 
-/// Id of the call of an item: of the call, and of its output.
+/// Returns the id of the call, from a call or its output.
 pub(super) fn call_id(item: &Members) -> Option<&RawValue> {
     item.non_null("call_id").or_else(|| item.non_null("id"))
 }
@@ -93,8 +93,8 @@ fn message(item: &Members) -> Bodies {
     }
 }
 
-/// Splits a user's content by its writer, a program or the person: the item says it of each block,
-/// or the words show it.
+/// Splits a user's content into the program's blocks and the user's: by the kinds that the item
+/// lists, or else by the text.
 fn by_writer(item: &Members, content: &RawValue) -> (Option<String>, Option<String>) {
     let whole = || Some(content.get().to_owned());
     let Some(blocks) = listed::<Box<RawValue>>(content) else {
@@ -109,7 +109,7 @@ fn by_writer(item: &Members, content: &RawValue) -> (Option<String>, Option<Stri
     let any = kinds.iter().any(|kind| kind.starts_with(OF_A_PERSON));
     let is_person = |(at, block): (usize, &str)| match kinds.get(at) {
         Some(kind) if is_paired && kind != "unknown" => kind.starts_with(OF_A_PERSON),
-        // Kinds of another number of blocks say only whether a person wrote one of them.
+        // Kinds that do not match the blocks only tell if the user wrote any block.
         Some(_) if !is_paired && !any => false,
         _ => is_typed(&list_of([block])),
     };
@@ -131,15 +131,15 @@ fn list_of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Box<RawValue> {
     RawValue::from_string(text).expect("a list of JSON values is JSON")
 }
 
-/// True if a person wrote of a content; one without words is an attachment of theirs, one element
-/// of a name in several words is a program's.
+/// Returns true if the user wrote some of a content. A content without text is a user's attachment;
+/// a single element with a compound name is the program's.
 fn is_typed(content: &RawValue) -> bool {
     let text = text_of(content);
     let text = text.trim();
     text.is_empty() || !is_element(text) && !typed_by_person(content).is_empty()
 }
 
-/// True if a text is one element, as `<name_in_words …>…</name_in_words>`.
+/// Returns true if a text is one element, as `<compound_name …>…</compound_name>`.
 fn is_element(text: &str) -> bool {
     let rest = text.strip_prefix('<').unwrap_or_default();
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_' || c == '-';
@@ -162,7 +162,7 @@ fn call(item: &Members, kind: &str) -> Object {
     body
 }
 
-/// Arguments are a text that holds JSON; what does not parse is an input all the same.
+/// Returns a call's input: arguments are a text that holds JSON; other text becomes a string.
 fn input(item: &Members) -> String {
     match item.text("arguments") {
         Some(text) if serde_json::from_str::<&RawValue>(text.trim()).is_ok() => {
@@ -177,7 +177,7 @@ fn input(item: &Members) -> String {
     }
 }
 
-/// True if a call ran beside the model and has no output item: one for the client has a `call_id`.
+/// Returns true if a call ran on the model's server and has no output item.
 fn is_answered(item: &Members, kind: &str) -> bool {
     let is_over = item.text("status").is_none_or(|status| status != "in_progress");
     let has_result = CAME_OF_IT.iter().any(|name| item.non_null(name).is_some());
@@ -210,7 +210,7 @@ fn output(item: &Members) -> Object {
     let Some(output) = item.non_null("output").or_else(|| item.non_null("tools")) else {
         return body;
     };
-    // Older rollouts have the status beside the content.
+    // Older rollouts have the status next to the content.
     let parts = Members::read(output.get()).ok();
     let content = parts.as_ref().and_then(|parts| parts.non_null("content")).unwrap_or(output);
     body.add("content", content.get());
@@ -225,7 +225,7 @@ fn output(item: &Members) -> Object {
     body
 }
 
-/// True if the head of an output, before what the tool itself wrote, has an exit code other than 0.
+/// Returns true if the head of an output, before the tool's own, has an exit code other than 0.
 fn reports_code(text: &str) -> bool {
     const MARKS: [&str; 2] = ["Exit code: ", "Process exited with code "];
     if text.starts_with('{') {

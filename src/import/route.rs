@@ -1,7 +1,7 @@
-//! The conversation as it is now, in a transcript of Claude Code: `/rewind` lets the next message
-//! follow an earlier one, and what stood between is no part of it any more. Only another prompt in
-//! the place of a prompt is that: results of parallel calls, answers that were asked for again and
-//! boundaries of compactions branch, too. It must not know events.
+//! Finds the lines that `/rewind` withdrew from a transcript of Claude Code: the next message then
+//! follows an earlier one, and the lines between leave the conversation. Only a prompt with the
+//! same parent as an earlier prompt withdraws it: results of parallel calls, retried answers and
+//! boundaries of compactions also branch. It must not make events.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use crate::wire::typed_by_person;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Prompt,
-    /// A prompt that waited while the agent worked.
+    /// A prompt that was queued while the agent worked.
     Queued,
-    /// A command without words of a person.
+    /// A command without text from the user.
     Command,
     Answer,
     Result,
@@ -34,43 +34,43 @@ struct Node {
     line: u64,
 }
 
-/// The lines of a transcript, each behind the one that it follows.
+/// The lines of a transcript as a tree, each linked to the line that it follows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineTree {
     nodes: Vec<Node>,
-    /// Lines by a hash of their names.
+    /// Nodes by a hash of their `uuid`s.
     named: HashMap<u64, usize>,
     session: Option<String>,
 }
 
 impl LineTree {
-    /// Takes the next line in.
+    /// Adds the next line.
     pub(super) fn take(&mut self, line: &Members, number: u64) {
         let Some(uuid) = line.text("uuid").filter(|_| !is_true(line, "isSidechain")) else {
             return;
         };
-        let node = Node { parent: self.parent(line), says: kind_of(line), line: number };
+        let node = Node { parent: self.parent(line), says: kind_of_line(line), line: number };
         self.named.insert(short_id(&uuid), self.nodes.len());
         self.nodes.push(node);
     }
 
-    /// Text that a person typed in a line that is a prompt.
+    /// Returns the text that the user typed in a line that is a prompt.
     pub(super) fn prompt(line: &Members) -> Option<String> {
-        if !matches!(kind_of(line), Says::Prompt) || is_true(line, "isSidechain") {
+        if !matches!(kind_of_line(line), Says::Prompt) || is_true(line, "isSidechain") {
             return None;
         }
         let message = Members::read(line.non_null("message")?.get()).ok()?;
         message.non_null("content").map(typed_by_person)
     }
 
-    /// True if a line of that name is there.
+    /// Returns true if a line with that `uuid` was added.
     pub(super) fn has(&self, uuid: &str) -> bool {
         self.named.contains_key(&short_id(uuid))
     }
 
-    /// Line that a line follows. A name that is not there says nothing: it follows the line before
-    /// it, as does a boundary, a summary, and the first line of another session. `null` is a name:
-    /// of what is before the first line.
+    /// Returns the parent of a line. A line with an unknown parent follows the line before it, as
+    /// does a boundary, a summary, and the first line of another session. A `null` parent makes a
+    /// line a root.
     fn parent(&mut self, line: &Members) -> Option<usize> {
         let session = line.text("sessionId");
         let is_other = self.session.is_some() && session.is_some() && self.session != session;
@@ -88,8 +88,8 @@ impl LineTree {
         }
     }
 
-    /// The lines that are no part of the conversation any more: first and last of each run, with
-    /// those between them that follow none.
+    /// Returns the first and last line of each run withdrawn from the conversation, with the lines
+    /// between them that are outside the tree.
     pub(super) fn withdrawn(&self) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         let mut was = false;
@@ -111,7 +111,8 @@ impl LineTree {
         let is_said = |node: &Node| !matches!(node.says, Says::Nothing | Says::Command);
         let Some(leaf) = self.nodes.iter().rposition(is_said) else { return abandoned };
         let children = self.children();
-        // From the last word back: what is said next, and whether a prompt is in this place.
+        // Walks from the last message to the root: `next` is the kind of the message after this
+        // node.
         let (mut at, mut next) = (leaf, Says::Nothing);
         loop {
             next = match (says(at), next) {
@@ -145,7 +146,7 @@ impl LineTree {
         abandoned
     }
 
-    /// Lines by what they follow.
+    /// Returns the nodes by their parents.
     fn children(&self) -> HashMap<Option<usize>, Vec<usize>> {
         let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -154,7 +155,7 @@ impl LineTree {
         children
     }
 
-    /// True if the first message from a line on is a prompt.
+    /// Returns true if the first message at or below a node is a prompt.
     fn begins_with_prompt(&self, at: usize, of: &HashMap<Option<usize>, Vec<usize>>) -> bool {
         let mut open = vec![at];
         while let Some(at) = open.pop() {
@@ -171,17 +172,19 @@ impl LineTree {
     }
 }
 
-fn kind_of(line: &Members) -> Says {
+fn kind_of_line(line: &Members) -> Says {
     match line.text("type").as_deref() {
         Some("assistant") => Says::Answer,
         Some("attachment") if attached(line).is_some() => Says::Queued,
         Some("user") if is_true(line, "isCompactSummary") => Says::Summary,
-        Some("user") if !is_true(line, "isMeta") => of_user(line).unwrap_or(Says::Nothing),
+        Some("user") if !is_true(line, "isMeta") => {
+            kind_of_user_line(line).unwrap_or(Says::Nothing)
+        }
         _ => Says::Nothing,
     }
 }
 
-fn of_user(line: &Members) -> Option<Says> {
+fn kind_of_user_line(line: &Members) -> Option<Says> {
     let message = Members::read(line.non_null("message")?.get()).ok()?;
     let content = message.non_null("content")?;
     let blocks: Vec<Members> = listed(content).unwrap_or_default();
@@ -203,7 +206,7 @@ fn short_id(uuid: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Lines as `uuid<parent kind`, of which those are withdrawn.
+    /// Parses lines as `uuid<parent kind`; returns the numbers of the withdrawn ones.
     fn withdrawn(lines: &str) -> Vec<u64> {
         let mut route = LineTree::default();
         let mut count = 0;
@@ -237,25 +240,25 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prompt_in_the_place_of_a_prompt_withdraws_lines() {
+    fn only_a_prompt_that_replaces_a_prompt_withdraws_lines() {
         for (lines, expected) in [
             ("u1< prompt, a1<u1 answer, u2<a1 prompt, a2<u2 answer, u3<a1 prompt", vec![3, 4]),
-            // To the first prompt, and there again.
+            // Back to the first prompt, twice.
             ("u1< prompt, a1<u1 answer, u2< prompt, a2<u2 answer", vec![1, 2]),
             ("u1< prompt, a1<u1 answer, u2< prompt, a2<u2 answer, u3< prompt", vec![1, 2, 3, 4]),
-            // Within what was withdrawn already, and with lines between.
+            // Within withdrawn lines, and with lines between.
             (
                 "u1< prompt, a1<u1 answer, u2<a1 prompt, a2<u2 answer, u3<a2 prompt, u4<a2 prompt, \
                  s<u4 system, u5<a1 prompt, a5<u5 answer",
                 vec![3, 4, 5, 6, 7],
             ),
-            // Before the prompt stand an attachment or a command.
+            // An attachment or a command before the prompt.
             ("u1< prompt, a1<u1 answer, u2<a1 prompt, h<a1 attachment, u3<h prompt", vec![3]),
             ("u1< prompt, a1<u1 answer, u2<a1 prompt, c<a1 command, a3<c answer", vec![3]),
             ("u1< prompt, a1<u1 answer, c<a1 command, u3<c prompt, u4<a1 prompt", vec![3, 4]),
-            // A subagent's line belongs to what it stands in.
+            // A subagent's line belongs to the run around it.
             ("u1< prompt, u2<u1 prompt, x<u2 aside, u3<u1 prompt", vec![2, 3]),
-            // Parallel results, an answer that was asked for again, a line that is not there.
+            // Parallel results, a retried answer, an unknown parent.
             ("u1< prompt, a1<u1 answer, a2<a1 answer, r1<a1 result, r2<a2 result", vec![]),
             ("u1< prompt, a1<u1 answer, b1<u1 answer, u2<b1 prompt", vec![]),
             ("u1< prompt, a1<u1 answer, u2<gone prompt, a2<u2 answer", vec![]),

@@ -1,17 +1,17 @@
-//! The conversation in events of any client, for chat formats: thread, call, parts. It must not
-//! depend on the messages of a format.
+//! Roles, call ids and content blocks of events, common to all chat formats. It must not depend on
+//! the messages of one format.
 
 use serde_json::value::RawValue;
 
 use super::members::{Members, Object, listed, quote};
 use crate::event::kinds;
 
-/// True if an event is a subagent's, and so of another conversation, or what a call ran.
+/// Returns true if an event is a subagent's, or of a call that another call ran.
 pub(super) fn is_aside(event: &Members) -> bool {
     ["session_thread_id", "within"].iter().any(|name| event.non_null(name).is_some())
 }
 
-/// Part of an event in a conversation.
+/// Role of an event in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventRole {
     System,
@@ -24,7 +24,7 @@ pub(super) enum EventRole {
 }
 
 impl EventRole {
-    /// The content of an event, under each of the names that clients use.
+    /// Returns the role of an event, by its type.
     pub(super) fn from_event(event: &Members) -> Self {
         if is_aside(event) {
             return Self::Nothing;
@@ -46,7 +46,7 @@ impl EventRole {
     }
 }
 
-/// Id of a call, in the call and in its answer: JSON text.
+/// Returns the id of a call, from the call or its result: JSON text.
 pub(super) fn call_id(event: &Members) -> &str {
     ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id", "id"]
         .iter()
@@ -54,11 +54,11 @@ pub(super) fn call_id(event: &Members) -> &str {
         .map_or("\"\"", RawValue::get)
 }
 
-/// A block of content, apart from other formats' blocks.
+/// A block of content, independent of the format.
 pub(super) enum ContentBlock {
-    /// JSON text of the words.
+    /// A JSON string.
     Text(String),
-    /// An address, or the media type and the bytes in base64.
+    /// A URL, or the media type and the bytes in base64.
     Image(Image),
     /// Any other block, unchanged.
     Other,
@@ -69,7 +69,7 @@ pub(super) enum Image {
     Data(String, String),
 }
 
-/// The blocks of a content: a text, or a list of blocks in any format.
+/// Splits a content into blocks: a text, or a list of blocks in any format.
 pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(ContentBlock, String)> {
     let Some(content) = content else { return Vec::new() };
     match listed::<Box<RawValue>>(content) {
@@ -80,7 +80,7 @@ pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(ContentBlock, String)> 
     }
 }
 
-/// A text, or any other value as a text.
+/// Returns a JSON string unchanged, and quotes any other value.
 fn text_of(content: &RawValue) -> String {
     if content.get().starts_with('"') { content.get().to_owned() } else { quote(content.get()) }
 }
@@ -116,7 +116,7 @@ fn image(block: &Members) -> Option<Image> {
     })
 }
 
-/// A block of words.
+/// Returns a text block.
 pub(super) fn text_block(text: &str) -> String {
     let mut block = Object::new();
     block.add("type", "\"text\"");

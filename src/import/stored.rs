@@ -1,6 +1,6 @@
-//! Lines of a transcript that a session has already: a file that is imported again is compared with
-//! them before anything is written, so that two versions of a transcript are never mixed. It must
-//! not write.
+//! Lines of a transcript that a session already holds: a file that is imported again is compared
+//! with them before anything is written, so that two versions of a transcript are never mixed. It
+//! must not write.
 
 use std::collections::VecDeque;
 
@@ -16,19 +16,19 @@ use crate::{
     wire::ranges,
 };
 
-/// Events read at once.
+/// Events read in one request.
 const EVENTS: usize = 500;
-/// Prefixes of the ids of events that are made of a line.
+/// Prefixes of the ids of events made from a line.
 const LINES: [&str; 2] = ["line-", "raw-"];
 
-/// A line in a session.
+/// A line stored in a session.
 #[derive(Clone, Debug)]
 pub(super) struct StoredLine {
-    /// The hash that names it; `None` where its words were taken away.
+    /// The hash that names it; `None` if its text was redacted.
     pub(super) hash: Option<String>,
-    /// The line.
+    /// Its text.
     pub(super) text: String,
-    /// The positions of its events: the first, and the last.
+    /// The positions of its first and last event.
     pub(super) first: u64,
     pub(super) last: u64,
 }
@@ -36,14 +36,14 @@ pub(super) struct StoredLine {
 /// The lines of a session, in order.
 pub(super) struct Stored {
     lines: TranscriptLines,
-    /// The position of the next event to be read; `None` behind the last one.
+    /// The position of the next event to read; `None` after the last one.
     next: Option<u64>,
     read: VecDeque<StoredLine>,
-    /// The first event of a line whose text follows.
+    /// The position of the first event of a line whose remaining pieces follow.
     begun: Option<u64>,
-    /// The id of the last line of which words were taken away, without the part.
+    /// The id of the last redacted line, without the part.
     taken: String,
-    /// Ranges withdrawn last.
+    /// The ranges of the latest rewind event.
     pub(super) rewound: Option<Vec<Range>>,
 }
 
@@ -59,13 +59,13 @@ impl Stored {
         }
     }
 
-    /// The next line.
+    /// Returns the next line.
     pub(super) async fn next(
         &mut self,
         client: &Client,
         session: &SessionId,
     ) -> Result<Option<StoredLine>, ClientError> {
-        // The next part may have more events of a line.
+        // The next page may have more events of a line.
         while self.read.len() < 2 {
             let Some(from) = self.next else { break };
             let request = Request::get(session_path(session, "/events"));
@@ -102,7 +102,7 @@ impl Stored {
             }
             return;
         }
-        // Hooks record lines, too, without what an export needs.
+        // Hooks also record lines, but without the text that an export needs.
         if event.raw("raw_format").is_none() {
             return;
         }

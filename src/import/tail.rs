@@ -1,7 +1,7 @@
-//! Content of a program's transcript beyond its hooks: the agent's words between calls, calls that
-//! were refused or failed, words of a person with a refusal, and usage of requests. Whole lines are
-//! read from a byte offset on, each with the id of an import. It must not open a file, nor take
-//! what a hook records.
+//! Content of a program's transcript that its hooks do not report: the agent's messages between
+//! calls, calls that failed or were refused, the user's text with a refusal, and usage of requests.
+//! Whole lines are read from a byte offset on, each with the id of an import. It must not open a
+//! file, nor return what a hook records.
 
 use std::{
     collections::BTreeMap,
@@ -28,26 +28,26 @@ use crate::{
     secrets::{Masked, Recogniser, Report as Taken},
 };
 
-/// Bytes read at once, and events made of them.
+/// Most bytes read at once, and most events made of them.
 pub const TAIL_BYTES: usize = 4 << 20;
 const EVENTS_MAX: usize = 500;
-/// Bytes before a place that say whether it is still the same transcript, and the members in them
-/// that are compared: none of a content, which the log may have to forget.
+/// Bytes before an offset that identify the transcript, and the members in them that are hashed:
+/// none from a content, which the log may have to erase.
 const CHECKED_BYTES: u64 = 4 << 10;
 const CHECKED: [&str; 2] = ["\"timestamp\":\"", "\"uuid\":\""];
-/// Bytes before a place that are read again for the calls that are open there.
+/// Most bytes before an offset that are read again for calls open there.
 const OPEN_BYTES: u64 = 1 << 20;
-/// Bytes before the end of a transcript in which a branch is looked for.
+/// Most bytes before the end of a transcript that are searched for a branch.
 const ROUTE_BYTES: u64 = 16 << 20;
 
-/// Place up to which a transcript was read.
+/// Offset up to which a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadPlace {
     /// The byte offset.
     pub bytes: u64,
-    /// A hash of the times and names of lines before it.
+    /// A hash of the times and `uuid`s of lines before it.
     pub check: String,
-    /// The name of the last line of the conversation before it.
+    /// The `uuid` of the last line of the conversation before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
     /// The byte offset of the oldest line of Codex before it whose call has no output yet.
@@ -62,29 +62,28 @@ pub struct ReadPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Again {
-    /// It ends before the place.
+    /// It ends before the offset.
     Shorter,
-    /// It has other bytes before the place.
+    /// It has other bytes before the offset.
     Rewritten,
 }
 
-/// Lines behind a place.
+/// Content of the lines after an offset.
 #[derive(Clone, Debug, Default)]
 pub struct NewLines {
-    /// Place up to which it was read now.
+    /// Offset up to which it is read now.
     pub place: ReadPlace,
-    /// The branch of the repository, where the program notes it.
+    /// The branch of the repository, if the program records it.
     pub branch: Option<Masked>,
-    /// The texts of the events: words of the agent, prompts that waited, failed calls and their
-    /// results, and reports of requests. Of a call and its result a hook may have recorded one or
-    /// both.
+    /// The texts of the events: messages of the agent, queued prompts, failed calls and their
+    /// results, and reports of requests. A hook may also have recorded a call, its result, or both.
     pub events: Vec<String>,
-    /// The prompts of the transcript, where one of them took the place of an earlier one: what was
-    /// typed, and whether it is no part of the conversation any more.
+    /// The prompts of the transcript, if one of them replaced an earlier one: the typed text, and
+    /// whether it was withdrawn from the conversation.
     pub prompts: Vec<(String, bool)>,
 }
 
-/// The end of a transcript, as a place.
+/// Returns the end of a transcript.
 ///
 /// # Errors
 /// The error of the source.
@@ -93,7 +92,7 @@ pub fn end(source: &mut (impl Read + Seek)) -> io::Result<ReadPlace> {
     Ok(ReadPlace { bytes, check: check(source, bytes)?, ..ReadPlace::default() })
 }
 
-/// The end of a transcript that begins with a copy of another session's, as a place.
+/// Returns the end of a transcript that begins with a copy of another session's; else `None`.
 ///
 /// # Errors
 /// The error of the source.
@@ -105,13 +104,13 @@ pub fn end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<ReadPla
     if head.is_some_and(|head| codex::is_fork(&head)) { end(source).map(Some) } else { Ok(None) }
 }
 
-/// True if a line may be read, by its time and the directory that it is from, where it has them.
+/// Decides if a line may be read, by its time and its directory if it has them.
 pub type MayRead<'a> = dyn Fn(Option<Timestamp>, Option<&str>) -> bool + 'a;
 
-/// Reads what came after a place, up to [`TAIL_BYTES`]; from the beginning without a place, or when
-/// the place is not there any more. An unfinished last line is left for the next reading. What is
-/// private in a line is not read, as an import does not, and nothing of it is kept that the rules
-/// have not judged whole.
+/// Reads the lines after an offset, up to [`TAIL_BYTES`]; from the beginning without an offset, or
+/// if the transcript was rewritten. An unfinished last line is left for the next call. Private text
+/// in a line is not read, as in an import, and only text that the secret rules judged as a whole is
+/// kept.
 ///
 /// # Errors
 /// The error of the source.
@@ -165,18 +164,18 @@ pub fn since(
         let later = || lines.iter().skip(place + 1).flat_map(|(_, records)| records);
         records.iter().for_each(|record| said.record(record, later()));
         if said.at < from {
-            // What it says is recorded.
+            // Its events are already recorded.
             said.events.clear();
         } else {
             read += length;
         }
         said.at += *length as u64;
     }
-    // A line that is longer than all that is read at once is named and skipped.
+    // A line longer than one read is reported in an event and skipped.
     let mut long = None;
     if read == 0 && bytes.len() == bytes_max {
         long = long_line(source, from)?;
-        said.events.extend(long.map(|bytes| skipped(from, bytes)));
+        said.events.extend(long.map(|bytes| skipped_line_event(from, bytes)));
     }
     let bytes = from + long.unwrap_or(read as u64);
     let prompts = match said.is_branch || said.codex.rolled_back() {
@@ -191,8 +190,8 @@ pub fn since(
     Ok(NewLines { place, branch: said.branch, events, prompts })
 }
 
-/// The bytes of a line at an offset, which is longer than [`TAIL_BYTES`]; `None` while its end is
-/// not written. One without an end within [`LINE_BYTES_MAX`] is taken for that long.
+/// Returns the length of a line that is longer than [`TAIL_BYTES`]; `None` while its newline is not
+/// written. A line without one within [`LINE_BYTES_MAX`] counts as that long.
 fn long_line(source: &mut (impl Read + Seek), from: u64) -> io::Result<Option<u64>> {
     source.seek(SeekFrom::Start(from))?;
     let mut source = BufReader::with_capacity(TAIL_BYTES, source.take(LINE_BYTES_MAX));
@@ -209,8 +208,8 @@ fn long_line(source: &mut (impl Read + Seek), from: u64) -> io::Result<Option<u6
     }
 }
 
-/// The id and the text of the event that names a line which is not recorded.
-fn skipped(from: u64, bytes: u64) -> (String, String) {
+/// Returns id and text of the event that reports a skipped line.
+fn skipped_line_event(from: u64, bytes: u64) -> (String, String) {
     let id = format!("hook_skipped-{from}-{bytes}");
     let message = format!(
         "a line of the transcript has {bytes} bytes, more than the {TAIL_BYTES} that a hook reads: \
@@ -223,7 +222,7 @@ fn skipped(from: u64, bytes: u64) -> (String, String) {
     (id, event.to_string())
 }
 
-/// The prompts before an offset, and whether each was withdrawn.
+/// Returns the prompts before an offset, and whether each was withdrawn.
 fn prompts(
     source: &mut (impl Read + Seek),
     bytes: u64,
@@ -250,12 +249,12 @@ fn prompts(
     }
     let withdrawn = [route.withdrawn(), codex.withdrawn().to_vec()].concat();
     let is_gone = |at| withdrawn.iter().any(|(first, last)| (*first..=*last).contains(&at));
-    // As hooks recorded them.
+    // Masked, as hooks recorded them.
     let masked = |words: &str| secrets.masked(words).into_text();
     Ok(prompts.iter().map(|(at, words)| (masked(words), is_gone(*at))).collect())
 }
 
-/// The whole records of a line.
+/// Returns the whole records of a line.
 fn records_of(line: &[u8]) -> Vec<String> {
     let (mut records, mut rest) = (Vec::new(), line.trim_ascii());
     while !rest.is_empty() {
@@ -272,8 +271,7 @@ fn records_of(line: &[u8]) -> Vec<String> {
     records
 }
 
-/// A hash of the times and names of the last lines before an offset, as far as they are among the
-/// last bytes.
+/// Hashes the times and `uuid`s among the last bytes before an offset.
 fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
     let from = bytes.saturating_sub(CHECKED_BYTES);
     source.seek(SeekFrom::Start(from))?;
@@ -290,7 +288,7 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
-/// A record without what is private in it.
+/// A record without its private text.
 struct CleanRecord {
     line: Members,
     text: String,
@@ -311,16 +309,16 @@ struct TailReader<'a> {
     codex: Codex,
     secrets: &'a Recogniser,
     may_read: &'a MayRead<'a>,
-    /// The last line of the conversation.
+    /// The `uuid` of the last line of the conversation.
     leaf: Option<String>,
-    /// True if a prompt follows another line than that.
+    /// True if a prompt follows a line other than that.
     is_branch: bool,
     branch: Option<Masked>,
     /// Ids and texts.
     events: Vec<(String, String)>,
     /// Calls without a result so far, by id.
     calls: BTreeMap<String, OpenCall>,
-    /// The byte offset of the line.
+    /// The byte offset of the current line.
     at: u64,
 }
 
@@ -333,7 +331,7 @@ struct OpenCall {
 }
 
 impl TailReader<'_> {
-    /// Takes what a record says, in the order of the transcript; a subagent's says nothing.
+    /// Reads the events of a record, in the order of the transcript; skips a subagent's.
     fn record<'b>(
         &mut self,
         record: &CleanRecord,
@@ -347,11 +345,11 @@ impl TailReader<'_> {
         let (bodies, may_type) = match self.program {
             Program::ClaudeCode if is_true(line, "isSidechain") => return,
             Program::ClaudeCode => {
-                if !self.follow(line) {
+                if !self.follow_line(line) {
                     return;
                 }
                 if let Some(words) = self.claude.leaving(line) {
-                    // Where no line tells yet, one that delivers the words is still to come.
+                    // If no line decides it yet, a line that delivers the text is still to come.
                     let told = later.find_map(|later| queue::delivers(&words, line, &later.line));
                     if told != Some(false) {
                         self.claude.repeat();
@@ -369,7 +367,7 @@ impl TailReader<'_> {
         let mut failed = false;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
             let body = Members::read(&body.finish()).unwrap_or_default();
-            let mut whole = of_line(line);
+            let mut whole = line_members(line);
             match kind {
                 kinds::AGENT_TOOL_USE | kinds::AGENT_TOOL_RESULT => whole.add_all(&body),
                 kinds::AGENT_MESSAGE | kinds::USER_MESSAGE => {
@@ -387,7 +385,7 @@ impl TailReader<'_> {
                 kinds::AGENT_TOOL_USE => {
                     self.calls.insert(call, OpenCall { line: self.at, event });
                 }
-                // Hooks report a call that succeeded, and none that a program of code mode made.
+                // Hooks report a call that succeeded, and no call of a program of code mode.
                 kinds::AGENT_TOOL_RESULT => {
                     let call = self.calls.remove(&call);
                     failed = is_true(&body, "is_error");
@@ -399,7 +397,7 @@ impl TailReader<'_> {
                 // No hook reports the objective of a goal.
                 kinds::USER_MESSAGE if !is_claude && is_note => self.events.push(event),
                 kinds::AGENT_MESSAGE => self.events.push(event),
-                // What a person said with a refusal: a prompt is in blocks.
+                // The user's text with a refusal is a string; a prompt is in blocks.
                 kinds::USER_MESSAGE if may_type || failed && body.text("content").is_some() => {
                     self.events.push(event);
                 }
@@ -414,13 +412,13 @@ impl TailReader<'_> {
         }
     }
 
-    /// The id of an event, and its text without secrets.
+    /// Returns the id of an event, and its text without secrets.
     fn masked(&self, event: Draft, taken: &Taken) -> (String, String) {
         (event.id, self.secrets.masked(&event.text).into_event(taken))
     }
 
-    /// Notes where a line of Claude Code stands; whether it may say something.
-    fn follow(&mut self, line: &Members) -> bool {
+    /// Follows the conversation of Claude Code; returns true if the line may have events.
+    fn follow_line(&mut self, line: &Members) -> bool {
         let is_known = self.leaf.is_some() && line.raw("parentUuid").is_some();
         if is_known && LineTree::prompt(line).is_some() {
             self.is_branch |= line.text("parentUuid") != self.leaf;
@@ -437,8 +435,8 @@ impl TailReader<'_> {
     }
 }
 
-/// Members of every event of a line: when it was, and where it is from.
-fn of_line(line: &Members) -> Object {
+/// Returns the members of every event of a line: its time and ids, and its source.
+fn line_members(line: &Members) -> Object {
     let mut whole = head(line);
     whole.add("recorded_from", "\"transcript\"");
     whole

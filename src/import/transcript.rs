@@ -1,7 +1,7 @@
-//! Transcripts of agents' programs, line by line: which program wrote it, the events of each line,
-//! and the lines back. A line is kept whole, so that an export equals the imported file. Its id
-//! comes from its text and how often that occurred before, so that importing again adds only what
-//! is new, even where a resumed file repeats its beginning. It must not do I/O.
+//! Transcripts of agents' programs, line by line: the program that wrote a line, its events, and
+//! lines from events. A line is stored whole, so that an export equals the imported file. Its id is
+//! made from its text and the number of earlier occurrences, so that a repeated import adds only
+//! new lines, even where a resumed file repeats its beginning. It must not do I/O.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,14 +16,14 @@ use super::{
 };
 use crate::event::{Timestamp, kinds};
 
-/// Most latest lines whose events are remembered: a compaction may keep some of them.
+/// Most recent lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
 
-/// Requests of the model that may have more lines, and summaries that may be of this transcript.
+/// Most requests that may get more lines, and most summaries that may belong to this transcript.
 const OPEN_MAX: usize = 4;
 const SUMMARIES_MAX: usize = 100;
 
-/// The program of a transcript.
+/// The program that wrote a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// JSON lines of Claude Code.
@@ -33,7 +33,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Its name, as formats are named.
+    /// Returns its name, as used for formats.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Program {
         }
     }
 
-    /// The program of a line that is not native.
+    /// Returns the program that wrote a line; `None` for other forms.
     pub(super) fn from_line(line: &Members) -> Option<Self> {
         if codex::is_legacy(line) {
             return Some(Self::Codex);
@@ -55,7 +55,7 @@ impl Program {
         has(&"payload").then_some(Self::Codex)
     }
 
-    /// The session id in a line.
+    /// Returns the session id in a line.
     pub(super) fn session(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("sessionId"),
@@ -63,7 +63,7 @@ impl Program {
         }
     }
 
-    /// The working directory in a line.
+    /// Returns the working directory in a line.
     pub(super) fn directory(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("cwd"),
@@ -72,7 +72,7 @@ impl Program {
     }
 }
 
-/// The lines of one transcript, in order.
+/// State of one transcript, whose lines are passed in order.
 #[derive(Clone, Debug)]
 pub struct Transcript {
     program: Program,
@@ -81,29 +81,29 @@ pub struct Transcript {
     /// Number of occurrences of each line.
     seen: HashMap<[u8; 12], u32>,
     recent: VecDeque<Recent>,
-    /// The id of the last line.
+    /// The id of the last line's first event.
     last: Option<String>,
     route: LineTree,
-    /// Reports of requests, under their ids: of the lines of one, the last counts.
+    /// Reports of requests: of the lines of one request, the last counts.
     requests: VecDeque<Draft>,
     titles: Titles,
-    /// Part of a result that is kept beside the transcript, for the next line.
+    /// The whole result for the next line, which has only a part of it.
     apart: Option<String>,
 }
 
-/// The events that name a transcript.
+/// Ids of the events that may name a transcript.
 #[derive(Clone, Debug, Default)]
 struct Titles {
     /// The name that the user gave, and the one that the program made.
     given: Option<String>,
     made: Option<String>,
-    /// Summaries, each with the line that it is of: maybe another transcript's.
+    /// Summaries, each after the `uuid` of the line that it is of: maybe another transcript's.
     summaries: VecDeque<(String, String)>,
-    /// The first message with words that a person typed.
+    /// The first message with text that the user typed.
     prompt: Option<String>,
 }
 
-/// The events of a line that has a name of its own.
+/// The events of a line that has a `uuid`.
 #[derive(Clone, Debug)]
 struct Recent {
     uuid: String,
@@ -112,7 +112,7 @@ struct Recent {
 }
 
 impl Transcript {
-    /// A transcript without a line yet.
+    /// Returns a transcript without lines.
     #[must_use]
     pub fn new(program: Program) -> Self {
         Self {
@@ -129,13 +129,13 @@ impl Transcript {
         }
     }
 
-    /// Its program.
+    /// Returns its program.
     #[must_use]
     pub fn program(&self) -> Program {
         self.program
     }
 
-    /// The first and last events of the runs that a compaction line keeps in the context.
+    /// Returns the first and last events of the runs that a compaction line keeps in the context.
     pub(super) fn preserved(&mut self, line: &Members) -> Vec<(String, String)> {
         let preserved = self.claude.preserved(line);
         if preserved.is_empty() {
@@ -162,17 +162,18 @@ impl Transcript {
         runs.into_iter().filter_map(ids).collect()
     }
 
-    /// Sets the positions of kept lines, before the line is taken.
+    /// Sets the positions of kept lines, before the compaction line is processed.
     pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
         self.claude.keep(kept);
     }
 
-    /// The words of a person that leave the queue with a line, unless a line before delivered them.
+    /// Returns the user's text that leaves the queue with a line, unless an earlier line delivered
+    /// it.
     pub(super) fn leaving(&self, line: &Members) -> Option<String> {
         self.claude.leaving(line)
     }
 
-    /// A later line delivers the words that leave the queue with the next one.
+    /// Marks the text that leaves the queue with the next line as delivered by a later line.
     pub(super) fn repeat(&mut self) {
         self.claude.repeat();
     }
@@ -182,7 +183,7 @@ impl Transcript {
         self.apart = Some(text);
     }
 
-    /// Notes where the next line stands in the conversation.
+    /// Records the next line's number and parent, before [`Self::line`].
     pub(super) fn note(&mut self, line: &Members, number: u64) {
         match self.program {
             Program::ClaudeCode => self.route.take(line, number),
@@ -190,7 +191,7 @@ impl Transcript {
         }
     }
 
-    /// Lines that are no part of the conversation any more: first and last of each run.
+    /// Returns the first and last line of each run withdrawn from the conversation.
     pub(super) fn withdrawn(&self) -> Vec<(u64, u64)> {
         match self.program {
             Program::ClaudeCode => self.route.withdrawn(),
@@ -198,7 +199,7 @@ impl Transcript {
         }
     }
 
-    /// The event whose words name the transcript, and whether it was made to.
+    /// Returns the event that names the transcript, and whether it is an explicit name.
     pub(super) fn title(&self) -> Option<(&str, bool)> {
         let Titles { given, made, summaries, prompt } = &self.titles;
         let own = summaries.iter().rev().find(|(leaf, _)| self.route.has(leaf));
@@ -207,8 +208,8 @@ impl Transcript {
         name.or(prompt.as_ref()).map(|id| (id.as_str(), name.is_some()))
     }
 
-    /// The reports of requests that later lines do not change; at the end all of them.
-    /// A line that is not of this transcript reports none.
+    /// Returns the reports of requests that later lines do not change; at the end all of them. Of a
+    /// line from another transcript no report is kept.
     pub(super) fn reports(&mut self, line: Option<&Members>, is_own: bool) -> Vec<Draft> {
         let own = line.filter(|_| is_own);
         if let Some(report) = own.and_then(|line| report(self.program, line)) {
@@ -220,7 +221,7 @@ impl Transcript {
         self.requests.drain(..done).collect()
     }
 
-    /// The events of the next line. `before` stands between its text and that of the line before.
+    /// Returns the events of the next line. `before` is the text between it and the line before.
     #[must_use]
     pub fn line(&mut self, line: &Members, text: &str, before: &str) -> Vec<Draft> {
         let is_first = self.last.is_none();
@@ -229,7 +230,7 @@ impl Transcript {
         let joined = !is_first && !before.contains('\n');
         let drafts = self.drafts(line, text, Before { text: unusual.then_some(before), joined });
         self.last = drafts.first().map(|draft| draft.id.clone());
-        self.note_title(line, &drafts);
+        self.note_title_event(line, &drafts);
         if let (Some(uuid), Some(first), Some(last)) =
             (line.text("uuid"), drafts.first(), drafts.last())
         {
@@ -242,7 +243,7 @@ impl Transcript {
         drafts
     }
 
-    /// The event of what stands behind the last line.
+    /// Returns the event that stores the text after the last line.
     pub(super) fn end(&self, after: &str) -> Option<Draft> {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 end of a transcript");
         hasher.update(self.last.as_ref()?.as_bytes());
@@ -255,7 +256,7 @@ impl Transcript {
         Some(named(event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish())))
     }
 
-    fn note_title(&mut self, line: &Members, drafts: &[Draft]) {
+    fn note_title_event(&mut self, line: &Members, drafts: &[Draft]) {
         let Some(first) = drafts.first().map(|draft| draft.id.clone()) else { return };
         let has = |name: &str| line.text(name).is_some_and(|title| !title.trim().is_empty());
         let titles = &mut self.titles;
@@ -309,14 +310,14 @@ impl Transcript {
         if !drafts.is_empty() && drafts.iter().all(|draft| draft.too_much().is_none()) {
             return drafts;
         }
-        // The line apart from its meaning: an event does not hold both.
+        // Stores the line separately from its content: one event cannot hold both.
         let mut drafts = self.entry(line, text, &id, before);
         let apart = made(drafts.len(), false).into_iter().filter_map(fitting::fitted);
         drafts.extend(apart);
         drafts
     }
 
-    /// Members of every event of a line, one without a time at the time of the line before it.
+    /// Returns the members of every event of a line; a line without a time gets the previous time.
     fn head(&self, line: &Members) -> Object {
         let mut head = head(line);
         if let Some(at) = self.codex.time_of(line) {
@@ -325,8 +326,8 @@ impl Transcript {
         head
     }
 
-    /// The id of a line. The session in it does not count, because a program that resumes a session
-    /// in another file may repeat the line there.
+    /// Returns the id of a line. The session id in the line is ignored, because a program that
+    /// resumes a session in another file may repeat the line there.
     fn name(&mut self, line: &Members, text: &str) -> RecordName {
         let (short, mut name) = name_of_line(line, text);
         let times = self.seen.entry(short).or_default();
@@ -337,7 +338,7 @@ impl Transcript {
         name
     }
 
-    /// A line stored without events: whole, or as a text in pieces when it is too large.
+    /// Stores a line without events: whole, or as a text in pieces when it is too large.
     fn entry(&self, line: &Members, text: &str, id: &RecordName, before: Before<'_>) -> Vec<Draft> {
         let head = || {
             let mut body = self.head(line);
@@ -364,11 +365,11 @@ impl Transcript {
     }
 }
 
-/// Text before a record, where it is not usual.
+/// Text before a record, if unusual.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     text: Option<&'a str>,
-    /// True if it is in the line of the record before it.
+    /// True if the record is in the same line as the one before it.
     joined: bool,
 }
 
@@ -385,7 +386,7 @@ fn named(draft: Draft) -> Draft {
     Draft { named: NamedBy::Content, ..draft }
 }
 
-/// Usage of a request of the model, where a line reports it, under a name of the request.
+/// Returns the usage report in a line, with an id made from the request's.
 pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
     let (request, members) = match program {
         Program::ClaudeCode => requests::of_claude(line)?,
@@ -399,7 +400,7 @@ pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
     Some(event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish()))
 }
 
-/// A short hash of a line, and its name by one. The session in the line does not count.
+/// Returns a short hash of a line, and its name. The session id in the line is ignored.
 pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], RecordName) {
     let rest = line.without(&["sessionId"]);
     let meaning =
@@ -411,7 +412,7 @@ pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], RecordName)
     (short, RecordName { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
 }
 
-/// Members of every event of a line: its time, and the line it follows.
+/// Returns the members of every event of a line: its time, its id and its parent's.
 pub(super) fn head(line: &Members) -> Object {
     let mut head = Object::new();
     let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
@@ -426,33 +427,33 @@ pub(super) fn head(line: &Members) -> Object {
     head
 }
 
-/// Usual text between two lines, or before the first.
+/// Returns the usual text between two lines, or before the first.
 pub(super) fn usual_separator(first: bool) -> &'static str {
     if first { "" } else { "\n" }
 }
 
-/// The lines of a transcript, from the events of its session.
+/// Writer of a transcript's lines from the events of its session.
 #[derive(Debug)]
 pub struct TranscriptLines {
     program: Program,
     text: String,
     begun: bool,
     before: String,
-    /// True if the record stands in the line of the one before it.
+    /// True if the record is in the same line as the one before it.
     joined: bool,
-    /// Text behind the last line, where it is not a line's usual end.
+    /// Text after the last line, if it is not the usual newline.
     after: Option<String>,
 }
 
 impl TranscriptLines {
-    /// Of a session that was imported from that program's transcript.
+    /// Creates a writer for a session that was imported from a transcript of that program.
     #[must_use]
     pub fn new(program: Program) -> Self {
         let (text, before) = (String::new(), String::new());
         Self { program, text, begun: false, before, joined: false, after: None }
     }
 
-    /// The line that ends with an event, as imported: what stands before its text, and the text.
+    /// Returns the line that an event completes: the text before it, and its text.
     pub fn take(&mut self, event: &Members) -> Option<(String, String)> {
         if event.text("raw_format").as_deref() != Some(self.program.as_str()) {
             return None;
@@ -468,7 +469,7 @@ impl TranscriptLines {
         let line = self.text_of(event)?;
         let mut before = std::mem::take(&mut self.before);
         let joined = std::mem::take(&mut self.joined);
-        // The line before may have been the last of a file without its end.
+        // The line before may have been the last of a file, without its newline.
         if !joined && (before.is_empty() || self.begun && !before.contains('\n')) {
             before.insert_str(0, usual_separator(!self.begun));
         }
@@ -476,7 +477,7 @@ impl TranscriptLines {
         Some((before, line))
     }
 
-    /// Text behind the last line.
+    /// Returns the text after the last line.
     #[must_use]
     pub fn end(self) -> String {
         let usual = || usual_separator(!self.begun).to_owned();

@@ -1,20 +1,20 @@
 //! Fixed-width little-endian fields, read without ever panicking, and the 16 bytes that every file
-//! header starts with. It must not know a format.
+//! header starts with. It must not know the layout of any file body.
 
 use super::error::Fault;
 
-/// Reads fields from the front of a byte string.
+/// Reader of fields from the front of a byte string.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(head)
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
@@ -36,8 +36,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Salted CRC-32 over the parts in order. The salt, random for every use of a file, keeps a frame
-/// of another file, of an earlier use, or forged inside a body from being taken for one of ours.
+/// Returns a salted CRC-32 of the parts in order. The salt, random for every use of a file, makes
+/// frames of other files, of earlier uses, or forged in a body fail.
 pub(super) fn checksum(salt: u64, parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&salt.to_le_bytes());
@@ -47,7 +47,7 @@ pub(super) fn checksum(salt: u64, parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// A file header: magic 8, version u32, checksum u32 of the body without a salt, body.
+/// Returns a file header: magic 8, version u32, checksum u32 of the body without a salt, body.
 pub(super) fn file_header(magic: [u8; 8], version: u32, body: &[u8]) -> Vec<u8> {
     let mut header = magic.to_vec();
     header.extend_from_slice(&version.to_le_bytes());
@@ -56,7 +56,7 @@ pub(super) fn file_header(magic: [u8; 8], version: u32, body: &[u8]) -> Vec<u8> 
     header
 }
 
-/// The body of a file header. The version comes first: a later one may check other bytes.
+/// Checks a file header and returns its body. Checks the version first: a later one may differ.
 pub(super) fn open_file_header<'a>(
     magic: [u8; 8],
     version: u32,

@@ -1,5 +1,5 @@
-//! The running hash of a session's records. It is computed over plaintext, whatever the encoding,
-//! compression or cipher, so that segments can be re-encoded, a body redacted, and a fork started
+//! The running hash of a session's records. It is computed over plaintext, regardless of encoding,
+//! compression and cipher, so that segments can be re-encoded, a body redacted, and a fork started
 //! from a chain value, with the chain still verifiable. It must not read files.
 
 use std::fmt;
@@ -7,32 +7,32 @@ use std::fmt;
 use super::record::{Record, RecordHead};
 use crate::event::SessionHash;
 
-/// `h_n = blake3(h_(n-1) ‖ fixed fields ‖ blake3(salt ‖ body))`; events have one chain, control
-/// records another.
+/// Value of a chain: `h_n = blake3(h_(n-1) ‖ fixed fields ‖ blake3(salt ‖ body))`. Events have one
+/// chain, control records another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Chain(pub [u8; 32]);
 
 impl Chain {
-    /// Start of the chain of a session's events.
+    /// Returns the start of the chain of a session's events.
     #[must_use]
     pub fn events_of(session: SessionHash) -> Self {
         Self(blake3::derive_key("sessionlog v1 event chain", &session.0))
     }
 
-    /// Start of the chain of a session's control records.
+    /// Returns the start of the chain of a session's control records.
     #[must_use]
     pub fn controls_of(session: SessionHash) -> Self {
         Self(blake3::derive_key("sessionlog v1 control chain", &session.0))
     }
 
-    /// The chain after `record`, at `place`: an event's position, a control record's
-    /// log sequence number.
+    /// Returns the chain after `record`, at `place`: an event's position, a control record's log
+    /// sequence number.
     #[must_use]
     pub fn after(self, place: u64, record: &Record) -> Self {
         self.link(place, record.head(), &record.body.digest())
     }
 
-    /// [`Self::after`] for a record whose body's digest is known.
+    /// Returns [`Self::after`] for a record with a known body digest.
     #[must_use]
     pub fn link(self, place: u64, head: RecordHead<'_>, digest: &[u8; 32]) -> Self {
         let mut hasher = blake3::Hasher::new();

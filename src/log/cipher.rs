@@ -1,6 +1,6 @@
-//! Encryption of what is stored: XChaCha20-Poly1305 with a random nonce each time, bound to the
-//! place it is stored at. The only room that names the cipher. It must not choose a key by trial,
-//! nor keep a plaintext longer than its caller does.
+//! Encryption of stored bytes: XChaCha20-Poly1305 with a random nonce each time; the storage
+//! location is associated data. The only module that names the cipher. It must not try keys until
+//! one fits, nor keep a plaintext longer than its caller does.
 //!
 //! ```text
 //! stored: ciphertext, tag 16; the nonce (24) is in the frame's header, elsewhere before it
@@ -12,7 +12,7 @@
 //!   settled  "sessionlog v1 settled" store id 16  zero 8  salt u64  generation u64  byte offset u64
 //!   keys     see `keyring`
 //! ```
-//! The session hash stands for tenant, user, session and incarnation: it is a hash of all of them.
+//! The session hash covers tenant, user, session and incarnation.
 
 use std::fmt;
 
@@ -20,48 +20,48 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce, aead::AeadInOut};
 
 use super::error::Fault;
 
-/// Number the cipher must never see twice under one key: random, so that neither a crash nor a
-/// restored copy repeats one.
+/// Nonce, unique for each encryption under one key: random, so that neither a crash nor a restored
+/// copy repeats one.
 pub type Nonce = [u8; NONCE_BYTES];
 
-/// Bytes of a nonce.
+/// Length of a nonce in bytes.
 pub const NONCE_BYTES: usize = 24;
-/// Bytes by which an encrypted payload is longer.
+/// Bytes that encryption adds to a payload: the authentication tag.
 pub const TAG_BYTES: usize = 16;
-/// The cipher's number on disk.
+/// Number of the cipher as stored on disk.
 pub(super) const XCHACHA20_POLY1305: u8 = 1;
 
-/// Number of a key: 0 is the store's own, any other that of a session's key in `keys/`.
+/// Number of a key: 0 is the store's own, any other is a session's key in `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyNumber(pub u64);
 
 impl KeyNumber {
-    /// The store's own key.
+    /// Number of the store's own key.
     pub const STORE: Self = Self(0);
 }
 
-/// Encryption of a frame, as its header records it.
+/// Encryption of a frame, as recorded in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encrypted {
-    /// Under which key.
+    /// Key that the payload is encrypted under.
     pub key: KeyNumber,
-    /// With which nonce.
+    /// Nonce of the payload.
     pub nonce: Nonce,
 }
 
-/// A key ready for use.
+/// Encryption key, with its number and its store.
 pub struct Cipher {
     cipher: XChaCha20Poly1305,
     store: [u8; 16],
     number: KeyNumber,
 }
 
-/// A key, and where nonces come from: what a writer needs.
+/// Key and source of nonces for a writer.
 #[derive(Clone, Copy)]
 pub struct Encryptor<'a> {
-    /// The key.
+    /// Cipher of the key.
     pub cipher: &'a Cipher,
-    /// A nonce that was not used before.
+    /// Source of fresh nonces.
     pub nonce: &'a dyn Fn() -> Nonce,
 }
 
@@ -72,19 +72,19 @@ impl fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    /// The key of that number in a store.
+    /// Returns the cipher of a store's key with that number.
     #[must_use]
     pub fn new(key: &[u8; 32], store: [u8; 16], number: KeyNumber) -> Self {
         Self { cipher: XChaCha20Poly1305::new(key.into()), store, number }
     }
 
-    /// Number of the key.
+    /// Returns the number of the key.
     #[must_use]
     pub fn number(&self) -> KeyNumber {
         self.number
     }
 
-    /// Encrypts in place and puts the tag behind.
+    /// Encrypts `text` in place and appends the tag.
     pub(super) fn seal(&self, nonce: Nonce, place: &[u8], text: &mut Vec<u8>) {
         let plain_bytes = text.len();
         let sealed = self.cipher.encrypt_in_place(&XNonce::from(nonce), place, text);
@@ -92,19 +92,19 @@ impl Cipher {
         assert_eq!(text.len(), plain_bytes + TAG_BYTES, "a tag stands behind every ciphertext");
     }
 
-    /// Decrypts in place and takes the tag away.
+    /// Decrypts `text` in place and removes the tag.
     pub(super) fn open(&self, nonce: Nonce, place: &[u8], text: &mut Vec<u8>) -> Result<(), Fault> {
         let opened = self.cipher.decrypt_in_place(&XNonce::from(nonce), place, text);
         opened.map_err(|_| Fault::Authentication)
     }
 
-    /// [`Self::seal`] with the nonce before it.
+    /// Encrypts like [`Self::seal`] and prepends the nonce.
     pub(super) fn seal_detached(&self, nonce: Nonce, place: &[u8], mut text: Vec<u8>) -> Vec<u8> {
         self.seal(nonce, place, &mut text);
         [nonce.as_slice(), &text].concat()
     }
 
-    /// [`Self::open`] of what has the nonce before it.
+    /// Decrypts the output of [`Self::seal_detached`].
     pub(super) fn open_detached(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
         let (nonce, text) = stored.split_first_chunk().ok_or(Fault::Short)?;
         let mut text = text.to_vec();
@@ -112,7 +112,7 @@ impl Cipher {
         Ok(text)
     }
 
-    /// The place of stored bytes: what they are, the store, the key, and fields that say the rest.
+    /// Returns the associated data of stored bytes: purpose, store, key number, further fields.
     pub(super) fn place(&self, what: &str, fields: &[&[u8]]) -> Vec<u8> {
         let mut place = Vec::with_capacity(192);
         place.extend_from_slice(what.as_bytes());

@@ -1,6 +1,6 @@
-//! A block's records in columns, so that like fields are stored and compressed together: all
-//! names, all times, all bodies; what is random apart from what is text. It must not decide which
-//! records make a block, nor change its layout: another one is another codec id in the frame header
+//! A block's records in columns, so that equal fields are stored and compressed together: all
+//! names, all times, all bodies; random bytes apart from text. It must not decide which records
+//! make a block, nor change its layout: another layout gets another codec id in the frame header
 //! (docs/format.md, Columns).
 //!
 //! ```text
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::event::Lsn;
 
-/// Bytes that any record takes at least: a salt and a byte of each other column but the bodies.
+/// Minimum bytes of an encoded record: a salt and a byte in each other column but the bodies.
 pub(super) const RECORD_BYTES_MIN: usize = 16 + 9;
-/// Parts that are compressed one by one, each with a code of its own: numbers to lengths, ids,
-/// salts, bodies.
+/// Number of parts that are compressed separately, each with its own entropy code: numbers to
+/// lengths, ids, salts, bodies.
 const PARTS: usize = 4;
 
-/// The columns of these records; one behind the other they are a payload.
+/// Encodes records as columns; concatenated, the parts are a block's payload.
 pub(super) fn encode(records: &[(Lsn, Record)]) -> [Vec<u8>; PARTS] {
     let [mut heads, mut ids, mut salts, mut bodies] = [const { Vec::new() }; PARTS];
     let mut before = 0;
@@ -73,14 +73,14 @@ fn digest_of(body: &RecordBody) -> Option<[u8; 32]> {
     }
 }
 
-/// Reads columns from the front of a payload.
+/// Reader of columns from the front of a payload.
 struct Columns<'a> {
     rest: &'a [u8],
     count: usize,
 }
 
 impl<'a> Columns<'a> {
-    /// `None` when the payload cannot have so many records.
+    /// Creates a reader; returns `None` if the payload is too short for `count` records.
     fn new(payload: &'a [u8], count: usize) -> Option<Self> {
         (payload.len() / RECORD_BYTES_MIN >= count).then_some(Self { rest: payload, count })
     }
@@ -115,7 +115,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The log sequence numbers of exactly `count` records.
+/// Returns the log sequence numbers of exactly `count` records.
 pub(super) fn numbers(payload: &[u8], count: usize) -> Option<Vec<Lsn>> {
     Columns::new(payload, count)?.numbers()
 }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_read_back_as_the_records_they_were() {
+    fn columns_round_trip() {
         for count in [0, 1, 2, 64] {
             let records = records(count);
             let payload = Bytes::from(encode(&records).concat());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_cut_or_too_long_or_counted_wrongly_are_refused() {
+    fn truncated_overlong_or_miscounted_columns_are_rejected() {
         let payload = Bytes::from(encode(&records(5)).concat());
         let reads = |payload: &Bytes, count| payload::decode(Layout::Columns, payload, count);
         assert!(reads(&payload, 5).is_some());
@@ -220,9 +220,9 @@ mod tests {
         let [heads, ids, salts, bodies] = encode(&records(3));
         let mut expected = vec![251, 0xe8, 3, 7, 7];
         expected.extend([1, 1, 1, 0, 1, 2]);
-        // Of the three only the second has a time of its own: 1 700 - 1 001, twice.
+        // Only the second of the three has its own creation time: zigzag of 1 700 - 1 001.
         expected.extend([0, 1, 251, 0x76, 5, 0]);
-        // 2 000, then 300 less each: twice, and twice less one.
+        // 2 000, then twice a difference of -300, in zigzag encoding.
         expected.extend([251, 0xa0, 0x0f, 251, 0x57, 2, 251, 0x57, 2]);
         for _ in 0..3 {
             expected.push(13);

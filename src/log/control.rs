@@ -1,6 +1,6 @@
-//! Control records: what a session says of itself besides its events, and how each kind is encoded
-//! in the body of its record. Frozen: another shape is another kind. It must not judge whether a
-//! record may follow another.
+//! Control records: changes of a session's own state, apart from its events, and the encoding of
+//! each kind. Frozen: another layout gets another kind. It must not judge whether a record may
+//! follow another.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::event::{
     Timestamp, UserId, WORKSPACE_MOVED,
 };
 
-// The ordinals are on disk: docs/format.md lists them, and none is given twice.
+// The ordinals are stored on disk: docs/format.md lists them, and none is reused.
 const KIND_CREATE: u8 = 16;
 const KIND_CHANGE: u8 = 17;
 const KIND_BATCH: u8 = 18;
@@ -31,31 +31,31 @@ const KIND_LEASE: u8 = 24;
 const KIND_REDACT: u8 = 26;
 const KIND_UNARCHIVE: u8 = 27;
 
-/// A record without a position.
+/// Content of a control record, which takes no position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// The session's first record.
+    /// Creation of the session: its first record.
     Create(Create),
-    /// It says something else about itself.
+    /// Change of title, metadata, archive state or lifetime.
     Change(Change),
-    /// A batch had a key: written behind the batch's events, in their frame.
+    /// Key of a batch: written after the batch's events, in the same frame.
     Batch(KnownBatch),
-    /// A person gave up what was damaged.
+    /// Damage that an operator accepted as lost.
     Loss(Loss),
-    /// It is erased: its last record.
+    /// Erasure of the session: its last record.
     Erase(Tombstone),
-    /// The body of an event is taken away.
+    /// Redaction of the body of an event.
     Redact(Redact),
-    /// A note of a place in it.
+    /// Note at a position: a cursor or a checkpoint.
     Note(NoteRecord),
-    /// The exclusive right to write to it.
+    /// Lease: the exclusive right to write to the session.
     Lease(LeaseRecord),
-    /// Written by a later version: kept, and folded to nothing.
+    /// Kind of a later version: kept, and ignored.
     Unknown(u8),
 }
 
 impl Control {
-    /// True if it does not count as writing to the session.
+    /// Returns true if the record does not count as a write to the session.
     #[must_use]
     pub fn is_aside(&self) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl Control {
         }
     }
 
-    /// Bytes of it that a client chose: a session takes them beside the bodies of its events.
+    /// Returns the bytes that the client supplied, which count towards the session's size.
     #[must_use]
     pub fn weight(&self) -> u64 {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -85,8 +85,8 @@ impl Control {
     }
 }
 
-/// The identity of a session, and what its creator said about it. A fork has a record of its own
-/// kind.
+/// Identity of a session, and the title and metadata of its creator. The record of a fork has a
+/// separate kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
     pub(crate) tenant: String,
@@ -97,14 +97,14 @@ pub struct Create {
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) workspace: Option<String>,
     pub(crate) ttl_seconds: Option<u64>,
-    /// The client's `Idempotency-Key` of the creation.
+    /// `Idempotency-Key` of the creating request.
     pub(crate) key: Option<String>,
-    /// The point it continues from, when it is a fork.
+    /// Point that a fork continues from; `None` for other sessions.
     pub(crate) lineage: Option<Lineage>,
 }
 
-/// The point a fork continues from: a position of another session of its scope, and the event chain
-/// there.
+/// Point that a fork continues from: a position of another session of its scope, and the event
+/// chain there.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Lineage {
     pub(crate) parent: String,
@@ -113,7 +113,7 @@ pub struct Lineage {
     pub(crate) chain: [u8; 32],
 }
 
-/// The fields of a creation but for its lineage, in their order.
+/// Fields of a creation without its lineage, in encoding order.
 type CreateFields = (
     String,
     String,
@@ -157,7 +157,7 @@ impl Create {
         }
     }
 
-    /// Start of its events: position and chain.
+    /// Returns the position and the chain at which the session's events start.
     #[must_use]
     pub fn begin(&self, session: SessionHash) -> (Position, Chain) {
         match &self.lineage {
@@ -166,7 +166,7 @@ impl Create {
         }
     }
 
-    /// Members of a creation that a tombstone keeps.
+    /// Returns a creation with the fields that a tombstone keeps.
     #[must_use]
     pub fn from_tombstone(tombstone: &Tombstone) -> Self {
         Self {
@@ -183,7 +183,7 @@ impl Create {
         }
     }
 
-    /// The session's key and incarnation; `None` when the ids are not ids.
+    /// Returns the session's key and incarnation; `None` if one of the ids is invalid.
     #[must_use]
     pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
         identity(&self.tenant, &self.user, &self.session, self.incarnation)
@@ -201,32 +201,32 @@ fn identity(
     Some((SessionKey { scope, session }, Incarnation(incarnation)))
 }
 
-/// Whose session was erased, for a start that can read nothing else of it.
+/// Identity of an erased session, for a start that can read nothing else of it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Tombstone {
     pub(crate) tenant: String,
     pub(crate) user: String,
     pub(crate) session: String,
     pub(crate) incarnation: [u8; 16],
-    /// Number of the key that is to be destroyed; 0 in plaintext.
+    /// Number of the key to be destroyed; 0 in a plaintext store.
     pub(crate) key: u64,
 }
 
 impl Tombstone {
-    /// The session's key and incarnation; `None` when the ids are not ids.
+    /// Returns the session's key and incarnation; `None` if one of the ids is invalid.
     #[must_use]
     pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
         identity(&self.tenant, &self.user, &self.session, self.incarnation)
     }
 }
 
-/// A change of what a session says about itself. One that says nothing of `life` is encoded
-/// without it, as a record of its own kind; so is one that ends an archiving.
+/// Change of a session's title, metadata, archive state or lifetime. One without `life` is encoded
+/// as a separate kind; so is one that ends an archiving.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     pub(crate) title: Option<Option<String>>,
     pub(crate) metadata: BTreeMap<String, Option<String>>,
-    /// Archive it, or end that.
+    /// True to archive the session, false to unarchive it; `None` for no change.
     pub(crate) archive: Option<bool>,
     pub(crate) delete: bool,
     pub(crate) life: Life,
@@ -235,35 +235,35 @@ pub struct Change {
 /// Changes of a session's lifetime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Life {
-    /// A person holds it, or lets it go.
+    /// True to hold the session, false to release it; `None` for no change.
     pub(crate) hold: Option<bool>,
-    /// It was idle for too long.
+    /// True if the session expires because it was idle for its retention.
     pub(crate) expire: bool,
-    /// It is there again.
+    /// True if the session is restored.
     pub(crate) restore: bool,
 }
 
 impl Change {
-    /// True if a session takes it whatever is lost of it: its events are not touched.
+    /// Returns true if a degraded session accepts the change: it does not concern events.
     #[must_use]
     pub fn is_repair(&self) -> bool {
         self.delete || self.life != Life::default()
     }
 
-    /// True if it only moves the session to another workspace: that is no work in it.
+    /// Returns true if it only moves the session to another workspace, which is not a use of it.
     #[must_use]
     pub fn only_moves(&self) -> bool {
         let moves = self.metadata.len() == 1 && self.metadata.contains_key(WORKSPACE_MOVED);
         moves && self.title.is_none() && self.describes()
     }
 
-    /// True if it changes the title and metadata alone: no request depends on these.
+    /// Returns true if it changes the title and metadata only, which no other request depends on.
     #[must_use]
     pub fn describes(&self) -> bool {
         self.archive.is_none() && !self.is_repair()
     }
 
-    /// True if it deletes the session for good, rather than so that it can be restored.
+    /// Returns true if it deletes the session for good, so that it cannot be restored.
     #[must_use]
     pub fn discards(&self) -> bool {
         self.delete && !self.life.expire
@@ -288,7 +288,7 @@ impl Change {
     }
 }
 
-/// The fields of a change but for its life, in their order.
+/// Fields of a change without its life, in encoding order.
 type ChangeFields = (Option<Option<String>>, BTreeMap<String, Option<String>>, bool, bool);
 
 /// Redaction of the body of one event.
@@ -297,41 +297,41 @@ pub struct Redact {
     pub(crate) position: u64,
 }
 
-/// A batch remembered by its key.
+/// Batch that is known by its key.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct KnownBatch {
     pub(crate) key: String,
     pub(crate) first_position: u64,
     pub(crate) events: u32,
-    /// Digest of what the client sent, so that the same key with other content is a conflict.
+    /// Digest of the request's events, so that the same key with other content is a conflict.
     pub(crate) digest: [u8; 32],
 }
 
-/// Stands for the digest of a batch of which an event was redacted: it would tell whether a guess
-/// at the body is right.
+/// Placeholder digest of a batch with a redacted event: the real one would confirm a guess at the
+/// body.
 const NO_DIGEST: [u8; 32] = [0; 32];
 
 impl KnownBatch {
-    /// True if the event at that position is one of it.
+    /// Returns true if the event at `position` belongs to the batch.
     #[must_use]
     pub fn holds(&self, position: Position) -> bool {
         let first = Position(self.first_position);
         first <= position && position < first.plus(u64::from(self.events))
     }
 
-    /// The batch without what it says of its content: its key answers any retry from now on.
+    /// Returns the batch without its digest: from then on its key matches any retry.
     #[must_use]
     pub fn without_content(self) -> Self {
         Self { digest: NO_DIGEST, ..self }
     }
 
-    /// True if nothing is known of its content any more.
+    /// Returns true if the digest of the batch's content was removed.
     #[must_use]
     pub fn has_no_content(&self) -> bool {
         self.digest == NO_DIGEST
     }
 
-    /// True if these events are those sent under its key, as far as that is known.
+    /// Returns true if these events match the digest, or if the digest was removed.
     #[must_use]
     pub fn answers(&self, events: &[NewEvent]) -> bool {
         self.events as usize == events.len()
@@ -339,15 +339,15 @@ impl KnownBatch {
     }
 }
 
-/// Damage that a person accepted: what lay there stays lost.
+/// Damage that an operator accepted: the damaged ranges stay lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Loss {
-    /// Positions from and to, and what was found.
+    /// Damaged ranges, each with its first position, its end and the finding.
     pub(crate) places: Vec<(u64, u64, String)>,
 }
 
 impl Record {
-    /// The record of a control.
+    /// Encodes a control record.
     ///
     /// # Panics
     /// For [`Control::Unknown`], which is read and never written.
@@ -394,7 +394,7 @@ impl Record {
         }
     }
 
-    /// The control of a control record; `None` for an event, or when its body does not decode.
+    /// Decodes a control record; returns `None` for an event or an undecodable body.
     #[must_use]
     pub fn to_control(&self) -> Option<Control> {
         let RecordBody::Whole { body, .. } = &self.body else { return None };
@@ -424,7 +424,7 @@ impl Record {
     }
 }
 
-/// Digest of what a client sent in a batch: types and bodies, length-prefixed.
+/// Returns the digest of the events of a batch: types and bodies, length-prefixed.
 #[must_use]
 pub fn batch_digest(events: &[NewEvent]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();

@@ -1,8 +1,8 @@
-//! A place of a session that is lost: the one shape damage has, in memory and in a settled entry.
-//! It must not know how it was found.
+//! Lost positions of a session, in memory and in a settled entry. It must not read files or detect
+//! damage.
 //!
-//! A settled entry holds it as positions and a text. A loss that a person accepted differs from
-//! one that no person looked at by that text: it begins with `accepted `, the time, and `: `.
+//! A settled entry stores the positions and a text. The text of a loss that an operator accepted
+//! begins with `accepted `, the time, and `: `.
 
 use bincode::{
     BorrowDecode, Decode, Encode,
@@ -13,14 +13,14 @@ use bincode::{
 
 const ACCEPTED: &str = "accepted ";
 
-/// Positions that are lost; none of them when what was lost took no position.
+/// Range of lost positions; empty if the lost records were control records.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// The finding.
+    /// Description of the fault.
     pub(crate) reason: String,
-    /// When a person gave up what was there, microseconds; `None` while the session is degraded.
+    /// When an operator accepted the loss, in microseconds; `None` while the session is degraded.
     pub(crate) accepted_at: Option<i64>,
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use crate::log::encoding::{decode_value, encode_value};
 
     #[test]
-    fn accepted_damage_reads_back_with_its_time_and_other_damage_without() {
+    fn accepted_damage_round_trips_with_its_time_and_other_damage_without_one() {
         for (accepted_at, reason) in [
             (None, "torn"),
             (None, "accepted without a time"),

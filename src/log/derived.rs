@@ -1,5 +1,5 @@
-//! A derived file: bytes made from events, and what they were made from. It is written whole and
-//! never again, but to take it away. It must not know what the bytes mean, nor read a file.
+//! A derived file: bytes computed from events, and the list of these events. It is written once,
+//! and later only overwritten by zeros. It must not interpret the bytes, nor read a file.
 //!
 //! ```text
 //! derived   0  magic "SLDERIV1"   8  version u32  12  checksum u32 of 16..184  16  store id 16
@@ -34,53 +34,53 @@ const MAGIC: [u8; 8] = *b"SLDERIV1";
 const VERSION: u32 = 1;
 /// Byte offset of the description.
 pub const DERIVED_AT: u64 = 184;
-/// Bytes of the file's key, of an encrypted store.
+/// Byte range of the file's wrapped key, in an encrypted store.
 pub const DERIVED_KEY: Range<u64> = 112..DERIVED_AT;
-/// Plaintext of a piece.
+/// Bytes of plaintext in a piece.
 const PIECE_BYTES: usize = 65_536;
 
 /// Description of a derived file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct DerivedDescription {
-    /// The caller's.
+    /// Label chosen by the caller.
     pub label: Vec<u8>,
-    /// Events it was made from.
+    /// Events that the file was computed from.
     pub holds: Vec<HeldRecord>,
 }
 
-/// Events of one session.
+/// Range of events of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HeldRecord {
     /// Whose.
     pub tenant: String,
     /// Whose.
     pub user: String,
-    /// Its id.
+    /// Id of the session.
     pub session: String,
-    /// Its hash.
+    /// Hash of the session.
     pub hash: [u8; 32],
-    /// Their first position.
+    /// First position of the range.
     pub from: u64,
-    /// The one behind the last.
+    /// Position after the last event of the range.
     pub to: u64,
-    /// Number of earlier removals from it.
+    /// Number of redactions in the session before the events were read.
     pub rewritten: u64,
 }
 
-/// The header of a derived file.
+/// Header of a derived file.
 pub struct Derived {
     about_bytes: u32,
     about_sum: u32,
     body_bytes: u64,
     digest: [u8; 32],
-    /// The file's key, in an encrypted store.
+    /// Cipher of the file's own key, in an encrypted store.
     key: Option<Cipher>,
 }
 
-/// A store's cipher, and what a new file needs of randomness.
+/// Encryptor of the store, and a source of random bytes for the key of a new file.
 pub type Seals<'a> = (Encryptor<'a>, &'a dyn Fn() -> [u8; 32]);
 
-/// A derived file as it is stored.
+/// Encodes a derived file.
 #[must_use]
 pub fn encode_derived(
     (store, name): ([u8; 16], u64),
@@ -136,10 +136,10 @@ pub fn encode_derived(
 }
 
 impl Derived {
-    /// The header at the front of a file.
+    /// Decodes the header at the front of a file.
     ///
     /// # Errors
-    /// The fault of the header; [`Fault::NoKey`] of one that was taken away.
+    /// The fault of the header; [`Fault::NoKey`] if the file was removed.
     pub fn decode(
         (store, name): ([u8; 16], u64),
         bytes: &[u8],
@@ -177,19 +177,19 @@ impl Derived {
         Ok(new)
     }
 
-    /// Byte offset of the body; the description ends there.
+    /// Returns the byte offset of the body, where the description ends.
     #[must_use]
     pub fn body_at(&self) -> u64 {
         DERIVED_AT + u64::from(self.about_bytes)
     }
 
-    /// Byte offset of the end of the file.
+    /// Returns the byte offset of the end of the file.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.body_at().saturating_add(self.body_bytes)
     }
 
-    /// The description, as it is stored between [`DERIVED_AT`] and [`Self::body_at`].
+    /// Decodes the description, which is stored between [`DERIVED_AT`] and [`Self::body_at`].
     ///
     /// # Errors
     /// The fault of the description.
@@ -209,7 +209,7 @@ impl Derived {
         }
     }
 
-    /// Bytes of the body in plaintext.
+    /// Returns the length of the body in plaintext, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.key {
@@ -221,7 +221,7 @@ impl Derived {
         }
     }
 
-    /// Digest of the body stored in plaintext, to compare with its blake3; else `None`.
+    /// Returns the blake3 of a body stored in plaintext, to be compared; `None` if encrypted.
     #[must_use]
     pub fn plain_digest(&self) -> Option<[u8; 32]> {
         self.key.is_none().then_some(self.digest)
@@ -237,7 +237,7 @@ impl Derived {
             return Err(Fault::Short);
         }
         let room = usize::try_from(self.bytes()).unwrap_or_default();
-        // With room for all of it, no copy is left behind in memory.
+        // With full capacity from the start, no reallocation leaves plaintext in freed memory.
         let mut plain = Zeroizing::new(Vec::with_capacity(room));
         let first = u64::from(self.about_bytes).div_ceil((PIECE_BYTES + TAG_BYTES) as u64);
         open(cipher, self.sizes(), first, stored, &mut plain)?;
@@ -257,7 +257,7 @@ fn key_place(own: &Cipher, name: u64) -> Vec<u8> {
     own.place("sessionlog v1 derived key", &[&name.to_le_bytes()])
 }
 
-/// A number is used once under a key that is used for one file, written once.
+/// Returns the nonce of a piece. It is unique: each file has its own key and is written once.
 fn nonce(number: u64) -> Nonce {
     let mut nonce = [0; NONCE_BYTES];
     nonce.iter_mut().zip(number.to_le_bytes()).for_each(|(byte, of)| *byte = of);
@@ -269,7 +269,7 @@ fn piece_place(cipher: &Cipher, sizes: (u32, u64), number: u64) -> Vec<u8> {
     cipher.place("sessionlog v1 derived", &fields)
 }
 
-/// Encrypts in pieces, numbered from `number` on; returns the next number.
+/// Encrypts `plain` in pieces numbered from `number` on, and appends them; returns the next number.
 fn seal(cipher: &Cipher, sizes: (u32, u64), number: u64, plain: &[u8], out: &mut Vec<u8>) -> u64 {
     let mut next = number;
     for piece in plain.chunks(PIECE_BYTES) {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_derived_file_is_read_back_as_it_was_written() {
+    fn a_derived_file_round_trips() {
         for encrypted in [false, true] {
             for bytes in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
                 let body: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_derived_file_with_a_changed_byte_or_a_cut_is_refused() {
+    fn a_modified_or_truncated_derived_file_is_rejected() {
         for encrypted in [false, true] {
             let file = encoded(&[7; 100], encrypted);
             for at in (0..file.len()).step_by(if encrypted { 97 } else { 13 }) {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_derived_file_is_refused_without_its_key() {
+    fn an_encrypted_derived_file_is_rejected_under_a_wrong_key_or_name() {
         let mut file = encoded(b"canary", true);
         assert!(!file.windows(6).any(|part| part == b"canary"));
         for at in DERIVED_KEY {

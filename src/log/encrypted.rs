@@ -1,5 +1,5 @@
-//! A frame under a key: its payload encrypted, bound to the fields of its header that say where it
-//! belongs (`cipher` draws them). It must not choose the key.
+//! Encryption of a frame's payload, with the identifying fields of its header as associated data
+//! (listed in `cipher`). It must not choose the key.
 
 use bytes::Bytes;
 
@@ -10,10 +10,10 @@ use super::{
 };
 
 impl Frame {
-    /// The frame as it goes to disk under a key.
+    /// Returns the frame with its payload encrypted.
     ///
     /// # Panics
-    /// When it is encrypted already.
+    /// If the frame is already encrypted.
     #[must_use]
     pub fn encrypt(&self, encryptor: Encryptor<'_>) -> Self {
         let Encryptor { cipher, nonce } = encryptor;
@@ -31,7 +31,7 @@ impl Frame {
         Self { header, payload: Bytes::from(text) }
     }
 
-    /// The frame as memory keeps it: with the payload before encryption, if there is one.
+    /// Returns the frame with the given plaintext payload, if any, for use in memory.
     #[must_use]
     pub fn as_kept(self, plain: Option<Bytes>) -> Self {
         let Some(payload) = plain else { return self };
@@ -40,12 +40,12 @@ impl Frame {
         Self { header, payload }
     }
 
-    /// The frame as it was before [`Self::encrypt`]; as it is where there is no key.
+    /// Decrypts the frame; returns it unchanged if there is no cipher.
     ///
     /// # Errors
-    /// [`Fault::Plaintext`] and [`Fault::Encrypted`] when it is not as the store is,
-    /// [`Fault::Misplaced`] when it is under another key, [`Fault::Authentication`] when it is not
-    /// what was written for this place.
+    /// [`Fault::Plaintext`] and [`Fault::Encrypted`] if the store is encrypted differently,
+    /// [`Fault::Misplaced`] if it is encrypted with another key, [`Fault::Authentication`] if it
+    /// was not encrypted for this header.
     pub fn decrypt(self, cipher: Option<&Cipher>) -> Result<Self, Fault> {
         if self.header.kind == FrameKind::Watermark && self.payload.is_empty() {
             return Ok(self);
@@ -67,7 +67,7 @@ impl Frame {
     }
 }
 
-/// The associated data of a frame.
+/// Returns the associated data of a frame.
 fn place_of(cipher: &Cipher, header: &FrameHeader) -> Vec<u8> {
     let [kind, codec] = header.kind.ordinals();
     let form = [kind, codec, u8::from(header.compressed), XCHACHA20_POLY1305];

@@ -1,5 +1,5 @@
-//! Durable state of each session: the entries of `settled/`, their form in memory while a session
-//! rests, and the file `STORE`. It must not read a settled file; `settled` does.
+//! Durable state of each session: the entries of `settled/`, their packed form in memory while a
+//! session is evicted, and the file `STORE`. It must not read a settled file; `settled` does.
 //!
 //! ```text
 //! STORE     0  magic "SLSTORE1"   8  version u32  12  checksum u32 of 16..256  16  store id 16
@@ -31,13 +31,13 @@ use super::{
 
 /// Newest format of a data directory that this version reads and writes.
 pub const FORMAT: u32 = 1;
-/// The largest number that is taken from disk: counting on from it does not overflow.
+/// Largest number accepted from disk: counting up from it does not overflow.
 const COUNT_MAX: u64 = u64::MAX >> 1;
 const STORE_MAGIC: [u8; 8] = *b"SLSTORE1";
 const STORE_BYTES: usize = 256;
 
-/// A session as the catalogue keeps it. Its encoding is frozen: another shape is another settled
-/// version.
+/// Entry of a session in the catalogue. Its encoding is frozen: another layout needs another
+/// version of the settled file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) tenant: String,
@@ -52,15 +52,15 @@ pub struct Entry {
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) archived_at: Option<i64>,
-    /// Since when a person holds it: it neither expires nor is deleted.
+    /// Time since which an operator holds it, so that it neither expires nor is deleted.
     pub(crate) held_at: Option<i64>,
     pub(crate) stage: Stage,
-    /// Whole seconds from `updated_at` to when it was used last, by the store's count of time
-    /// (store::lifetime); rounded up, so that nothing expires early. Negative where the clock was
+    /// Whole seconds from `updated_at` to its last use, by the store's count of time
+    /// (store::lifetime); rounded up, so that nothing expires early. Negative if the clock was
     /// ahead of that count.
     pub(crate) used_after: i64,
     pub(crate) tail: u64,
-    /// The number after the session's last record: a replay skips what is below.
+    /// Log sequence number after the session's last record: a replay skips lower ones.
     pub(crate) end_lsn: u64,
     pub(crate) chain: [u8; 32],
     pub(crate) control_chain: [u8; 32],
@@ -69,44 +69,44 @@ pub struct Entry {
     pub(crate) damage: Vec<Damage>,
     /// Number of its key in `keys/`; 0 in a plaintext store.
     pub(crate) key: u64,
-    /// Events whose bodies are never served again, in order; none once it was erased.
+    /// Redacted events, in order of position; empty once the session was erased.
     pub(crate) redacted: Vec<Redaction>,
-    /// State of the work on it.
+    /// Summary of its notes and leases.
     pub(crate) work: WorkSummary,
-    /// The point it continues from, when it is a fork.
+    /// Point that a fork continues from; `None` for other sessions.
     pub(crate) lineage: Option<Lineage>,
 }
 
-/// An event that was redacted.
+/// Redaction of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Redaction {
     pub(crate) position: u64,
-    /// True if no file has its body any more.
+    /// True once no file contains its body.
     pub(crate) cleared: bool,
 }
 
-/// A segment as far as it is believed.
+/// Segment of a session, and how much of it is known to be durable.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct SegmentEntry {
     pub(crate) base: u64,
     pub(crate) start: u64,
     pub(crate) sealed: bool,
-    /// Bytes believed; bytes beyond are no evidence of damage.
+    /// Bytes known to be durable; bytes beyond are not evidence of damage.
     pub(crate) bytes: u64,
-    /// The position after its last believed event.
+    /// Position after its last durable event.
     pub(crate) end: u64,
 }
 
 impl SegmentEntry {
-    /// True if it has no event: control records alone leave its end where it began, so the next
-    /// segment of its start would have its name.
+    /// Returns true if it has no event: with control records alone its end equals its base, so the
+    /// next segment of the same start would get the same name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.base == self.end
     }
 }
 
-/// Value encoded in place of an erased session's redactions while a file may hold bytes of it.
+/// Value encoded instead of an erased session's redactions while a file may hold its bytes.
 const UNFINISHED: [Redaction; 1] = [Redaction { position: u64::MAX, cleared: false }];
 
 impl Encode for Entry {
@@ -182,7 +182,7 @@ impl<'de, Context> BorrowDecode<'de, Context> for Entry {
 }
 
 impl Entry {
-    /// The entry as a settled file holds it.
+    /// Encodes the entry for a settled file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -190,7 +190,7 @@ impl Entry {
         bytes
     }
 
-    /// True if its numbers are possible: counting on from them does not overflow.
+    /// Returns true if its numbers are within bounds, so that counting up does not overflow.
     pub(super) fn is_sound(&self) -> bool {
         let below = |number: u64| number <= COUNT_MAX;
         let whole = |one: &SegmentEntry| one.base <= one.end && below(one.end) && below(one.bytes);
@@ -199,30 +199,30 @@ impl Entry {
             && [self.work.fence, self.work.notes].into_iter().all(below)
     }
 
-    /// True if something of the session is lost and no person accepted that: it takes no appends.
+    /// Returns true if it has damage that no operator accepted: the session rejects appends.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.damage.iter().any(|damage| damage.accepted_at.is_none())
     }
 }
 
-/// An entry at rest: its encoding without tenant and user, which many sessions share.
-/// A clone shares its bytes.
+/// Packed entry of an evicted session: its encoding without tenant and user, which many sessions
+/// share. Clones share the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed(Arc<[u8]>);
 
-/// Members of an entry that a listing needs, read in place.
+/// Fields of an entry that a listing needs, borrowed from a packed entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed<'a> {
     /// The session's id.
     pub session: &'a str,
-    /// Its workspace.
+    /// Workspace of the session.
     pub workspace: Option<&'a str>,
-    /// When it was created.
+    /// Time of creation, in microseconds.
     pub created_at: i64,
     /// True if it was archived.
     pub archived: bool,
-    /// True if it was deleted, or expired.
+    /// True if it was deleted or expired.
     pub gone: bool,
 }
 
@@ -233,12 +233,12 @@ impl Packed {
         let names = names(&entry.tenant, &entry.user);
         match bytes.strip_prefix(names.as_slice()) {
             Some(rest) => Self(rest.into()),
-            // A length may be spelled with more bytes than it takes.
+            // A length read from disk may be encoded in more bytes than necessary.
             None => Self(entry.encode().get(names.len()..).unwrap_or_default().into()),
         }
     }
 
-    /// The entry's encoding, in the scope it was packed in.
+    /// Returns the entry's encoding; the caller supplies the scope.
     #[must_use]
     pub fn encode(&self, tenant: &str, user: &str) -> Vec<u8> {
         let mut bytes = names(tenant, user);
@@ -246,38 +246,38 @@ impl Packed {
         bytes
     }
 
-    /// The entry, in the scope it was packed in.
+    /// Decodes the entry; the caller supplies the scope.
     ///
     /// # Panics
-    /// Never: what was packed is a whole entry.
+    /// Never: a packed entry always decodes.
     #[must_use]
     pub fn entry(&self, tenant: &str, user: &str) -> Entry {
         decode_value(&self.encode(tenant, user)).expect("what was packed is an entry")
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     ///
     /// # Panics
-    /// Never: what was packed is a whole entry.
+    /// Never: a packed entry always decodes.
     #[must_use]
     pub fn session(&self) -> &str {
         decode_text(&self.0).expect("what was packed begins with an id")
     }
 
-    /// The session's id and incarnation.
+    /// Returns the session's id and incarnation.
     ///
     /// # Panics
-    /// Never: what was packed is a whole entry.
+    /// Never: a packed entry always decodes.
     #[must_use]
     pub fn life(&self) -> (&str, [u8; 16]) {
         let (life, _) = decode_front(&self.0).expect("what was packed begins with these");
         life
     }
 
-    /// Reads the members that a listing needs.
+    /// Reads the fields that a listing needs.
     ///
     /// # Panics
-    /// Never: what was packed is a whole entry.
+    /// Never: a packed entry always decodes.
     #[must_use]
     pub fn listed(&self) -> Listed<'_> {
         type Pairs<'a> = Vec<(&'a str, &'a str)>;
@@ -294,36 +294,36 @@ impl Packed {
     }
 }
 
-/// First bytes of the encoding of an entry.
+/// Encodes the first fields of an entry: tenant and user.
 fn names(tenant: &str, user: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_value(&(tenant, user), &mut bytes);
     bytes
 }
 
-/// The store's own key, wrapped: under the master key in force and, while a rotation is under way,
-/// under the one before.
+/// The store's own key, wrapped under the current master key and, during a rotation, under the
+/// previous one too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreKeys {
-    /// Under the master key in force.
+    /// Key wrapped under the current master key.
     pub current: StoredKey,
-    /// Under the one before.
+    /// Key wrapped under the previous master key.
     pub previous: Option<StoredKey>,
 }
 
-/// The file `STORE`: what makes a directory a data directory.
+/// Content of the file `STORE`, which identifies a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFile {
-    /// Random, in every file of the store.
+    /// Random id, repeated in every file of the store.
     pub id: [u8; 16],
-    /// When it was made, microseconds.
+    /// Time of the store's creation, in microseconds.
     pub created_at: i64,
-    /// The store's own key; `None` for a store in plaintext.
+    /// The store's own key; `None` for a plaintext store.
     pub keys: Option<StoreKeys>,
 }
 
 impl StoreFile {
-    /// The file's bytes.
+    /// Encodes the file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = self.id.to_vec();
@@ -338,10 +338,10 @@ impl StoreFile {
         file_header(STORE_MAGIC, FORMAT, &body)
     }
 
-    /// Reads the file's bytes.
+    /// Decodes the file.
     ///
     /// # Errors
-    /// [`Fault::Unknown`] with the format found when it is newer; else what is wrong.
+    /// [`Fault::Unknown`] with the format found if it is newer; else the fault.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..bytes.len().min(STORE_BYTES)).unwrap_or_default();
         let mut fields = open_file_header(STORE_MAGIC, FORMAT, header)?;
@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::log::{End, Ending};
 
-    /// An entry with nothing in it that may be absent.
+    /// Returns an entry without optional values.
     fn plain() -> Entry {
         Entry {
             tenant: "t".repeat(128),

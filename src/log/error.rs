@@ -1,74 +1,74 @@
-//! Faults of bytes read from disk. It must not decide what follows from a fault: torn or damaged is
-//! for `journal` and the store.
+//! Faults of bytes read from disk. It must not decide whether a fault means torn or damaged;
+//! `journal` and the store do.
 
 use std::io;
 
 use crate::env::unreadable;
 
-/// Fault of bytes.
+/// Fault in bytes read from disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The bytes end before the field, header or payload does.
     #[error("the bytes end too early")]
     Short,
-    /// Only zeros: nothing was ever written here.
+    /// All bytes are zeros: this range was never written.
     #[error("nothing but zeros")]
     Zeros,
-    /// Not the magic of this kind of file.
+    /// The magic is not that of the expected kind of file.
     #[error("not a file of this kind")]
     Magic,
-    /// A header whose checksum does not fit.
+    /// The header does not match its checksum.
     #[error("header checksum mismatch")]
     HeaderChecksum,
-    /// A payload whose checksum does not fit.
+    /// The payload does not match its checksum.
     #[error("payload checksum mismatch")]
     PayloadChecksum,
-    /// A whole header with a value this version does not know.
+    /// A header field has a value that this version does not know.
     #[error("unknown {what} {value}")]
     Unknown {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u32,
     },
-    /// A payload that does not decode although its checksum fits.
+    /// The payload does not decode although its checksum matches.
     #[error("undecodable payload")]
     Payload,
-    /// Bytes of another session, store or place.
+    /// The bytes belong to another session, store or file.
     #[error("bytes of another place")]
     Misplaced,
-    /// Under a key, where the store has none.
+    /// The bytes are encrypted, but the store is in plaintext.
     #[error("encrypted, and there is no key")]
     Encrypted,
-    /// Not under a key, where everything is.
+    /// The bytes are in plaintext, but the store is encrypted.
     #[error("plaintext in an encrypted store")]
     Plaintext,
-    /// Not what was encrypted for this place.
+    /// The authentication tag does not match the bytes and their associated data.
     #[error("authentication failed")]
     Authentication,
-    /// The key is gone.
+    /// The key was destroyed or is missing.
     #[error("its key was destroyed, or is missing")]
     NoKey,
-    /// The chain does not lead from one record to the next.
+    /// A chain value does not match the records before it.
     #[error("chain mismatch")]
     Chain,
-    /// The device gives no bytes there. It may do so another time.
+    /// The device could not read the bytes; a later read may succeed.
     #[error("the device cannot read it")]
     Unreadable,
 }
 
-/// Reason for which a file could not be read.
+/// Reason why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The file system refused.
+    /// Error of the file system.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The bytes are wrong.
+    /// The bytes have a fault.
     #[error("at byte {byte_offset}: {fault}")]
     Fault {
-        /// Where.
+        /// Byte offset of the fault.
         byte_offset: u64,
-        /// What.
+        /// The fault.
         fault: Fault,
     },
 }
@@ -83,7 +83,7 @@ impl From<LogError> for io::Error {
 }
 
 impl LogError {
-    /// True if the device could not read it.
+    /// Returns true if the device could not read it.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl LogError {
         }
     }
 
-    /// [`Self::is_unreadable`] for what was made an error of the file system.
+    /// Returns [`Self::is_unreadable`] of a [`LogError`] that was converted to an [`io::Error`].
     #[must_use]
     pub fn was_unreadable(error: &io::Error) -> bool {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());

@@ -1,6 +1,6 @@
-//! A frame: a header and the records of one request of one session, all or nothing. The journal,
+//! A frame: a header and the records of one request of one session, stored atomically. The journal,
 //! segments and sealed segments (where a frame is a block of about 64 records) all consist of them.
-//! It must not know which file it is in, beyond that file's salt.
+//! It must not depend on its file beyond that file's salt.
 //!
 //! ```text
 //!   0  length u32           4  header checksum u32    8  payload checksum u32
@@ -30,7 +30,7 @@ use crate::{
     event::{Event, Lsn, Position, Range, SessionHash},
 };
 
-/// Bytes of a frame header.
+/// Length of a frame header in bytes.
 pub const HEADER_BYTES: usize = 192;
 /// Byte offset of kind, codec, compression and cipher in a header, a byte each.
 pub(super) const KIND_AT: usize = 12;
@@ -40,9 +40,9 @@ pub(super) const COUNT_AT: usize = 16;
 pub(super) const LSN_AT: usize = 56;
 /// Byte offset of the hash of its session in a header.
 pub(super) const SESSION_AT: usize = 80;
-/// Frames start at multiples of this many bytes.
+/// Alignment of frames in bytes.
 pub const ALIGN_BYTES: u64 = 8;
-/// Bytes a payload may have before compression.
+/// Maximum bytes of a payload before compression.
 const PLAIN_BYTES_MAX: usize = 64 << 20;
 
 const CODEC_RECORD_V1: u8 = 1;
@@ -51,8 +51,8 @@ const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
 const NO_KEY: Encrypted = Encrypted { key: KeyNumber(0), nonce: [0; 24] };
-/// Blocks are written when nothing presses, and mostly once: level 5 takes half of the time and 3 %
-/// more room, level 12 six times as long and 1 % less (docs/decisions/0021).
+/// Blocks are written in the background, mostly once: level 5 takes half the time and 3 % more
+/// space, level 12 six times the time and 1 % less space (docs/decisions/0021).
 const ZSTD_LEVEL: i32 = 9;
 
 const _: () = assert!((HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES));
@@ -63,17 +63,17 @@ const _: () = assert!(crate::event::limits::BATCH_BYTES_MAX < PAYLOAD_BYTES_MAX)
 pub enum FrameKind {
     /// Records of one request; their log sequence numbers are consecutive.
     Request,
-    /// No record: says that everything before it was durable when it was written.
+    /// Watermark: has no record; everything before it was durable when it was written.
     Watermark,
-    /// Records of several requests in a sealed segment, each with its log sequence number, one
-    /// behind the other: what earlier versions wrote.
+    /// Records of several requests in a sealed segment, in rows, each with its log sequence number:
+    /// the layout of earlier versions.
     Block,
-    /// The same in columns.
+    /// Records of several requests in a sealed segment, in columns.
     Columns,
 }
 
 impl FrameKind {
-    /// Kind and record codec as stored.
+    /// Returns the kind and record codec as stored.
     pub(super) const fn ordinals(self) -> [u8; 2] {
         match self {
             Self::Request => [1, CODEC_RECORD_V1],
@@ -96,55 +96,55 @@ impl FrameKind {
     }
 }
 
-/// A frame's header, its checksums aside.
+/// Header of a frame, without its checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Kind of its content.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// Bytes of the payload as stored.
+    /// Length of the payload as stored, in bytes.
     pub length: u32,
     /// True if the payload is a zstd frame.
     pub compressed: bool,
-    /// Records in the payload.
+    /// Number of records in the payload.
     pub count: u32,
-    /// Of these, events: they take positions.
+    /// Number of events among the records.
     pub events: u32,
     /// Log sequence number of the first record.
     pub first_lsn: Lsn,
-    /// Every record below this number was durable when the frame was written.
+    /// Log sequence number below which every record was durable when the frame was written.
     pub synced_lsn: Lsn,
-    /// Position of the first event; in a watermark, the byte offset where the frame before ended.
+    /// Position of the first event; in a watermark, the byte offset where the previous frame ends.
     pub first_position: Position,
-    /// Whose records.
+    /// Hash of the session that the records belong to.
     pub session: SessionHash,
     /// The event chain before the first record.
     pub chain: Chain,
     /// The control chain before the first record.
     pub control_chain: Chain,
-    /// In the journal, of a frame copied forward: the number this copy takes of the journal's
-    /// count, so that its loss is a gap like any other. 0 for every other frame.
+    /// Log sequence number that a copied frame takes in the journal, so that its loss leaves a gap
+    /// in the numbers. 0 for every other frame.
     pub copy_lsn: Lsn,
     /// Encryption of the payload, if any.
     pub encrypted: Option<Encrypted>,
 }
 
 impl FrameHeader {
-    /// Positions of the frame's events.
+    /// Returns the positions of the frame's events.
     #[must_use]
     pub fn range(&self) -> Range {
         let from = self.first_position;
         Range::new(from, from.plus(u64::from(self.events)))
     }
 
-    /// The log sequence number after the frame's records (not meaningful for a block, whose
+    /// Returns the log sequence number after the frame's records (not meaningful for a block, whose
     /// records carry their own).
     #[must_use]
     pub fn end_lsn(&self) -> Lsn {
         Lsn(self.first_lsn.0.saturating_add(u64::from(self.count)))
     }
 
-    /// The numbers the frame takes of the journal's count, from the first to the one after the
-    /// last: those of its records, or a copy's own.
+    /// Returns the first log sequence number that the frame takes in the journal, and the one after
+    /// the last: those of its records, or the copy's own.
     #[must_use]
     pub fn numbers(&self) -> (Lsn, Lsn) {
         match self.copy_lsn {
@@ -153,16 +153,16 @@ impl FrameHeader {
         }
     }
 
-    /// Bytes from this frame's start to the next one's.
+    /// Returns the number of bytes from this frame's start to the next one's.
     #[must_use]
     pub fn stride(&self) -> u64 {
         align(HEADER_BYTES as u64 + u64::from(self.length))
     }
 
-    /// Appends header, payload and padding as stored in a file with that salt.
+    /// Appends header, payload and padding to `out`, as stored in a file with that salt.
     ///
     /// # Panics
-    /// When the payload's length is not the header's, or above [`PAYLOAD_BYTES_MAX`].
+    /// If the payload's length differs from the header's, or exceeds [`PAYLOAD_BYTES_MAX`].
     pub fn write(&self, salt: u64, payload: &[u8], out: &mut Vec<u8>) {
         assert_eq!(self.length as usize, payload.len(), "a header describes its own payload");
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a reader refuses a longer payload");
@@ -199,16 +199,16 @@ impl FrameHeader {
         debug_assert!((out.len() - at).is_multiple_of(ALIGN_BYTES as usize));
     }
 
-    /// Reads the header at the front of `bytes`, and the checksum its payload must have.
+    /// Decodes the header at the front of `bytes`; also returns the checksum of its payload.
     ///
     /// # Errors
-    /// The first [`Fault`] found; every length is bounded before memory is allocated by it.
+    /// The first [`Fault`] found; every length is checked before memory is allocated for it.
     pub fn read(salt: u64, bytes: &[u8]) -> Result<(Self, u32), Fault> {
         let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
         let mut fields = Fields(header);
         let parsed = Self::fields(&mut fields);
         let (length, stored, tail) = parsed.ok_or(Fault::Short)?;
-        // Cheap tests first: a scan calls this at every eighth byte.
+        // Cheap tests first: a scan calls this function at every eighth byte.
         if length as usize > PAYLOAD_BYTES_MAX || !matches!(tail.get(4), Some(1..=3)) {
             let zeros = header.iter().all(|byte| *byte == 0);
             return Err(if zeros { Fault::Zeros } else { Fault::HeaderChecksum });
@@ -223,7 +223,7 @@ impl FrameHeader {
         Some((fields.u32()?, fields.u32()?, fields.0))
     }
 
-    /// The fields behind the header checksum; `None` never happens to a whole header.
+    /// Decodes the fields after the header checksum; `None` never happens for a whole header.
     fn body(length: u32, fields: &mut Fields<'_>) -> Option<Result<(Self, u32), Fault>> {
         let payload_checksum = fields.u32()?;
         let [kind, codec, compression, cipher] = fields.array()?;
@@ -257,8 +257,8 @@ impl FrameHeader {
         Some(header.is_sound().then_some((header, payload_checksum)).ok_or(Fault::Payload))
     }
 
-    /// True if its numbers are possible together: memory is allocated by them, and counts continue
-    /// behind them, before the payload is read.
+    /// Returns true if its counts are consistent: memory is allocated by them, and numbers are
+    /// counted up from them, before the payload is read.
     fn is_sound(&self) -> bool {
         let counted = self.events <= self.count && self.count as usize <= PLAIN_BYTES_MAX;
         let follows = |first: u64, count: u32| first.checked_add(u64::from(count) + 1).is_some();
@@ -273,13 +273,13 @@ fn unknown<T>(what: &'static str, value: u8) -> Result<T, Fault> {
     Err(Fault::Unknown { what, value: u32::from(value) })
 }
 
-/// The next frame boundary at or after a byte offset.
+/// Returns the next frame boundary at or after a byte offset.
 #[must_use]
 pub fn align(byte_offset: u64) -> u64 {
     byte_offset.next_multiple_of(ALIGN_BYTES)
 }
 
-/// A frame read from a file, its checksums proven.
+/// Frame read from a file, with checksums verified.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The header.
@@ -292,8 +292,8 @@ impl Frame {
     /// Reads the frame at the front of `bytes`.
     ///
     /// # Errors
-    /// The first [`Fault`] found. With [`Fault::PayloadChecksum`] the header was whole: ask
-    /// [`FrameHeader::read`] for it.
+    /// The first [`Fault`] found. With [`Fault::PayloadChecksum`] the header is whole:
+    /// [`FrameHeader::read`] returns it.
     pub fn read(salt: u64, bytes: &Bytes) -> Result<Self, Fault> {
         let (header, payload_checksum) = FrameHeader::read(salt, bytes)?;
         let end = HEADER_BYTES + header.length as usize;
@@ -307,11 +307,11 @@ impl Frame {
         Ok(Self { header, payload })
     }
 
-    /// The records with their log sequence numbers. Bodies share the payload's memory where it is
-    /// not compressed.
+    /// Returns the records with their log sequence numbers. Bodies share the payload's memory where
+    /// it is not compressed.
     ///
     /// # Errors
-    /// [`Fault::Payload`] when the payload is not what the header says.
+    /// [`Fault::Payload`] if the payload does not match the header.
     pub fn records(&self) -> Result<Vec<(Lsn, Record)>, Fault> {
         let (plain, at) = self.decompressed()?;
         let count = self.header.count as usize;
@@ -345,8 +345,8 @@ impl Frame {
         if self.header.kind == FrameKind::Columns { Layout::Columns } else { Layout::Rows }
     }
 
-    /// The payload without compression, and where its records begin: behind their numbers, if they
-    /// have some. It has room for as many records as the header says.
+    /// Returns the decompressed payload, and the offset of its records, after their numbers, if
+    /// any. The length is enough for the number of records in the header.
     fn decompressed(&self) -> Result<(Bytes, usize), Fault> {
         if self.header.encrypted.is_some() {
             return Err(Fault::Encrypted);
@@ -368,22 +368,22 @@ impl Frame {
     }
 }
 
-/// True if a payload is the one a frame header in a file with that salt was written for.
+/// Returns true if a payload matches the checksum in its frame header, in a file with that salt.
 #[must_use]
 pub fn payload_fits(salt: u64, payload: &[u8], stored: u32) -> bool {
     checksum(salt, &[payload]) == stored
 }
 
-/// Bytes of a compressed payload's content, as far as it says so, within what one may have: what
-/// is not used of a larger buffer is paid for too.
+/// Returns the decompressed size that the payload declares, bounded by the maximum: allocating a
+/// larger buffer would cost time for unused bytes.
 fn plain_bytes(payload: &[u8]) -> usize {
     let said = zstd::zstd_safe::get_frame_content_size(payload).ok().flatten();
     let said = said.and_then(|bytes| usize::try_from(bytes).ok());
     said.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
 }
 
-/// A payload of columns as it goes into a block; compressed when that is wanted and smaller.
-/// Returns the bytes and whether they are compressed.
+/// Encodes a block's payload in columns, compressed if requested and smaller. Returns the bytes and
+/// whether they are compressed.
 #[must_use]
 pub fn block_payload(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, bool) {
     let parts = columns::encode(records);
@@ -394,8 +394,8 @@ pub fn block_payload(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, b
     }
 }
 
-/// One zstd frame of these parts. Each ends a block of zstd: what is random spoils no code for
-/// text.
+/// Compresses these parts to one zstd frame, each part in separate zstd blocks: random bytes do not
+/// worsen the entropy code of text.
 fn compress(parts: &[Vec<u8>], bytes: usize) -> io::Result<Vec<u8>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
     encoder.set_pledged_src_size(Some(bytes as u64))?;

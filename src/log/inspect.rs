@@ -1,5 +1,5 @@
-//! Reads any file of a data directory for a person: what it says it is, its frames, where it is not
-//! whole. It must not repair, and trusts nothing but checksums.
+//! Reads a journal file or segment for an operator: its header, frames and damaged ranges. It must
+//! not repair, and trusts nothing but checksums.
 
 use super::{
     FrameHeader,
@@ -15,17 +15,17 @@ use crate::env::File;
 /// A journal file or segment as stored.
 #[derive(Clone, Debug)]
 pub struct Inspected {
-    /// Header of the file, by its kind.
+    /// Header of the file, which depends on its kind.
     pub header: FileHeader,
-    /// Its frames and bad places, in order.
+    /// Its frames and damaged ranges, in order.
     pub frames: Vec<InspectedFrame>,
-    /// Byte offset where the last whole frame ended.
+    /// Byte offset of the end of the last whole frame.
     pub end: u64,
-    /// Description of the end, if there is something behind the frames.
+    /// Description of the bytes after the last frame, if any.
     pub rest: Option<String>,
 }
 
-/// Header of a file, by its kind.
+/// Header of a file, which depends on its kind.
 #[derive(Clone, Copy, Debug)]
 pub enum FileHeader {
     /// A journal file.
@@ -34,26 +34,26 @@ pub enum FileHeader {
     Segment(SegmentHeader),
 }
 
-/// One place of the file.
+/// Frame or damaged range of a file.
 #[derive(Clone, Debug)]
 pub struct InspectedFrame {
-    /// Byte offset of its start.
+    /// Byte offset of the frame or range.
     pub byte_offset: u64,
-    /// The frame's header; for a bad place only when the payload alone is wrong.
+    /// Header of the frame; of a damaged range only if the header is whole.
     pub header: Option<FrameHeader>,
     /// Its fault, if it has one.
     pub fault: Option<String>,
-    /// Its payload is zeros: what it held was erased or redacted.
+    /// True if the payload is zeros, because its records were erased or redacted.
     pub cleared: bool,
-    /// Type and id of its events, in order; empty for bad places, watermarks, controls and what is
-    /// encrypted.
+    /// Type and id of its events, in order; empty for damaged ranges, watermarks, control records
+    /// and encrypted frames.
     pub events: Vec<(String, String)>,
 }
 
 /// Reads a journal file or segment.
 ///
 /// # Errors
-/// When the file is neither, or cannot be read.
+/// If the file is neither, or cannot be read.
 pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
     let length = file.len()?;
     let (header, salt, from) = match JournalHeader::read(file) {
@@ -95,7 +95,7 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
     Ok(Inspected { header, frames, end: found.end, rest })
 }
 
-/// True if the payload of a bad frame is zeros, all of them.
+/// Returns true if the payload of a damaged frame is all zeros.
 fn is_cleared(file: &dyn File, frame: &InspectedFrame) -> Result<bool, LogError> {
     let Some(header) = frame.header.filter(|header| header.length > 0) else { return Ok(false) };
     let from = frame.byte_offset + HEADER_BYTES as u64;

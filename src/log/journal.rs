@@ -1,5 +1,5 @@
-//! Header of a journal file, written anew, twice, at each use. It must not know the ring: the store
-//! decides which file comes next.
+//! Header of a journal file, written in two copies at each use of the file. It must not choose the
+//! next file of the ring; the store does.
 //!
 //! ```text
 //!   0  magic "SLJOURN1"      8  version u32   12  checksum u32 of bytes 16..192
@@ -21,7 +21,7 @@ use crate::{env::File, event::Lsn};
 
 /// Byte offset of the first frame of a journal file.
 pub const FRAMES_AT: u64 = 8192;
-/// The two copies of the header lie this far apart.
+/// Distance between the two copies of the header, in bytes.
 const COPY_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 192;
 const MAGIC: [u8; 8] = *b"SLJOURN1";
@@ -30,32 +30,32 @@ const VERSION: u32 = 1;
 /// Header of one use of a journal file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader {
-    /// The store it belongs to.
+    /// Id of the store.
     pub store: [u8; 16],
     /// Salt of every checksum of this use.
     pub salt: u64,
-    /// Place among all uses of all journal files, from 1. A use that failed before anything of it
-    /// was acknowledged is skipped by the next one's `previous_order`.
+    /// Ordinal of this use among all uses of all journal files, from 1. A use that failed before
+    /// any of its frames was acknowledged is skipped by the next one's `previous_order`.
     pub order: u64,
-    /// The start of the owner that wrote it.
+    /// Number of the start that wrote it.
     pub start: u64,
-    /// Log sequence number of the first record that no earlier file has.
+    /// Log sequence number of the first record that is not in an earlier file.
     pub first_lsn: Lsn,
-    /// The use before this one; 0 before the first.
+    /// Order of the previous use; 0 for the first.
     pub previous_order: u64,
-    /// Byte offset where the frames of the use before end.
+    /// Byte offset where the frames of the previous use end.
     pub previous_end: u64,
-    /// The number after the last record of the use before; smaller than `first_lsn` when numbers
-    /// were given to records that failed.
+    /// Log sequence number after the last record of the previous use; smaller than `first_lsn` if
+    /// writes of records failed in between.
     pub previous_end_lsn: Lsn,
-    /// True if it is the first of its start: the open mark.
+    /// True if it is the first use of its start: the open mark.
     pub opens: bool,
-    /// Size of the file; one that is shorter was cut. 0 where it was not noted.
+    /// Size of the file in bytes; a shorter file was truncated. 0 if not recorded.
     pub file_bytes: u64,
 }
 
 impl JournalHeader {
-    /// Both copies, as they lie in the file before the frames.
+    /// Encodes both copies, as stored before the frames.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(HEADER_BYTES);
@@ -77,10 +77,10 @@ impl JournalHeader {
         copy
     }
 
-    /// Reads one copy.
+    /// Decodes one copy of the header.
     ///
     /// # Errors
-    /// The fault of the copy; zeros are a file never used.
+    /// The fault of the copy; [`Fault::Zeros`] if the file was never used.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
         if header.iter().all(|byte| *byte == 0) {
@@ -104,15 +104,15 @@ impl JournalHeader {
         })
     }
 
-    /// Reads the header of a file from whichever copy is whole.
+    /// Reads the header of a file from the first copy that is whole.
     ///
     /// # Errors
-    /// The fault of one of them when neither is; zeros only when both are.
+    /// The fault of one of them if neither is whole; zeros only if both are zeros.
     pub fn read(file: &dyn File) -> Result<Self, LogError> {
         let [first, second] = copies(file)?;
         first.or_else(|fault| {
             second.map_err(|other| {
-                // One copy of zeros and none whole: the first write ever to this file was torn.
+                // One copy is zeros and neither is whole: the first write to this file was torn.
                 let fault = if other == Fault::Zeros { other } else { fault };
                 LogError::Fault { byte_offset: 0, fault }
             })
@@ -120,7 +120,7 @@ impl JournalHeader {
     }
 }
 
-/// Both copies of a file's header, each when it is whole.
+/// Reads both copies of a file's header; a copy that is not whole is `None`.
 ///
 /// # Errors
 /// Errors of the file system.
@@ -128,8 +128,8 @@ pub fn header_copies(file: &dyn File) -> Result<[Option<JournalHeader>; 2], LogE
     Ok(copies(file)?.map(Result::ok))
 }
 
-/// Both copies of the header, or the fault of each: an unreadable copy hides the other no more than
-/// a damaged one.
+/// Reads both copies of the header, each with its own fault: an unreadable copy does not hide the
+/// other one.
 fn copies(file: &dyn File) -> Result<[Result<JournalHeader, Fault>; 2], LogError> {
     let Reading { bytes, holes } = read_around(file, 0, FRAMES_AT)?;
     Ok([0, COPY_BYTES].map(|at| {
@@ -140,7 +140,7 @@ fn copies(file: &dyn File) -> Result<[Result<JournalHeader, Fault>; 2], LogError
     }))
 }
 
-/// Reads `[from, to)` of a file when all of it can be had without waiting.
+/// Reads `[from, to)` of a file if all of it is in the page cache.
 #[must_use]
 pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {
     let mut buffer = vec![0; usize::try_from(to.checked_sub(from)?).ok()?];
@@ -148,10 +148,10 @@ pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {
     (read == buffer.len()).then(|| buffer.into())
 }
 
-/// Reads `[from, to)` of a file, or as much as there is, for who needs all of it.
+/// Reads `[from, to)` of a file, or as much as exists, for a caller that needs all of it.
 ///
 /// # Errors
-/// Errors of the file system; [`Fault::Unreadable`] where the device cannot read a part.
+/// Errors of the file system; [`Fault::Unreadable`] if the device cannot read a part.
 pub fn read(file: &dyn File, from: u64, to: u64) -> Result<Bytes, LogError> {
     let Reading { bytes, holes } = read_around(file, from, to)?;
     if holes.any() {

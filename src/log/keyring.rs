@@ -1,6 +1,6 @@
-//! From a master key to the key of a session: what is derived, what is random and wrapped, and how
-//! both are stored in `STORE` and `keys/`. It must not read files, keep a master key longer than
-//! the store is open, nor derive what must be destroyable.
+//! Hierarchy from a master key to the key of a session: derived keys, random wrapped keys, and
+//! their encoding in `STORE` and `keys/`. It must not read files, keep a master key longer than the
+//! store is open, nor derive a key that must be destroyable.
 //!
 //! ```text
 //! HKDF-SHA-256 of a master key, salt = store id (none for the key id), info:
@@ -35,22 +35,23 @@ use super::{
 };
 use crate::event::KeyId;
 
-/// Bytes of a slot of `keys/`, and of its header.
+/// Length of a slot of `keys/` and of its header, in bytes.
 pub const SLOT_BYTES: u64 = 128;
-/// Bytes of a key with its tag.
+/// Length of a wrapped key with its tag, in bytes.
 const WRAPPED_BYTES: usize = 32 + TAG_BYTES;
-/// Bytes of a key in `STORE`.
+/// Length of a wrapped key in `STORE`, in bytes.
 pub(super) const STORED_BYTES: usize = 8 + 16 + 24 + WRAPPED_BYTES;
 const KEYS_MAGIC: [u8; 8] = *b"SLKEYS01";
 const KEYS_VERSION: u32 = 1;
 const KEY: u8 = 1;
 const DESTROYED: u8 = 2;
 
-/// Stands for a tenant beside a wrapped key: without the store's own key it names no tenant.
+/// Tag of a tenant next to a wrapped key: without the store's own key it does not reveal the
+/// tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantTag(pub [u8; 16]);
 
-/// A master key in use.
+/// Master key in use.
 pub struct Master {
     key: Zeroizing<[u8; 32]>,
     id: KeyId,
@@ -70,14 +71,14 @@ fn derive<const N: usize>(key: &[u8], salt: &[u8], info: &[&[u8]]) -> Zeroizing<
 }
 
 impl Master {
-    /// The master key of these bytes.
+    /// Creates a master key from these bytes.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         let id = KeyId(*derive(key, &[], &[b"sessionlog v1 key id"]));
         Self { key: Zeroizing::new(*key), id }
     }
 
-    /// Id of the key.
+    /// Returns the id of the key.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.id
@@ -97,8 +98,8 @@ impl Master {
         StoredKey { id: self.id, check, nonce, wrapped: array(&wrapped) }
     }
 
-    /// True if `stored` was wrapped under this master key: by its id and its check value, without
-    /// decrypting.
+    /// Returns true if `stored` was wrapped under this master key: compares id and check value,
+    /// without decrypting.
     #[must_use]
     pub fn fits(&self, store: [u8; 16], stored: &StoredKey) -> bool {
         stored.id == self.id && stored.check == self.check(store)
@@ -107,7 +108,7 @@ impl Master {
     /// Unwraps the store's own key.
     ///
     /// # Errors
-    /// [`Fault::Authentication`] when it is not this master key's.
+    /// [`Fault::Authentication`] if another master key wrapped it.
     pub fn unwrap_own(
         &self,
         store: [u8; 16],
@@ -151,8 +152,8 @@ impl Master {
     /// Unwraps the key of a session.
     ///
     /// # Errors
-    /// [`Fault::Misplaced`] when another master key wrapped it, [`Fault::Authentication`] when it
-    /// is not what was wrapped for its place.
+    /// [`Fault::Misplaced`] if another master key wrapped it, [`Fault::Authentication`] if it was
+    /// not wrapped for this store, number and tenant.
     pub fn unwrap(
         &self,
         store: [u8; 16],
@@ -177,7 +178,7 @@ impl Master {
     }
 }
 
-/// The store's own key: random, so that a rotation need not encrypt anything anew.
+/// The store's own key: random, so that a rotation of the master key re-encrypts no data.
 pub struct OwnKey {
     key: Zeroizing<[u8; 32]>,
     store: [u8; 16],
@@ -191,19 +192,19 @@ impl fmt::Debug for OwnKey {
 }
 
 impl OwnKey {
-    /// A key of these random bytes for a store.
+    /// Creates the own key of a store from these random bytes.
     #[must_use]
     pub fn new(key: [u8; 32], store: [u8; 16], created_at: i64) -> Self {
         Self { key: Zeroizing::new(key), store, created_at }
     }
 
-    /// Ready for use.
+    /// Returns the cipher of this key.
     #[must_use]
     pub fn cipher(&self) -> Cipher {
         Cipher::new(&self.key, self.store, KeyNumber::STORE)
     }
 
-    /// Tag of a tenant in `keys/`.
+    /// Returns the tag of a tenant in `keys/`.
     #[must_use]
     pub fn tag(&self, tenant: &str) -> TenantTag {
         let info: [&[u8]; 2] = [b"sessionlog v1 tenant", tenant.as_bytes()];
@@ -211,9 +212,9 @@ impl OwnKey {
     }
 }
 
-/// Keys the hashes by which a store names what is made of content: without it no guess of the
-/// content can be tested. It is the same for the life of a store, whatever master key it has, and
-/// for what is restored of its backups.
+/// Key of the hashes by which a store names content: without it no guess of the content can be
+/// tested. It stays the same for the life of a store, also under another master key, and in stores
+/// restored from its backups.
 #[derive(Clone, Default)]
 pub struct NameKey(Zeroizing<[u8; 32]>);
 
@@ -226,25 +227,25 @@ impl fmt::Debug for NameKey {
 impl NameKey {
     const INFO: &[u8] = b"sessionlog v1 names of content";
 
-    /// That of a store, out of its own key where it has one. In plaintext it follows from the
-    /// store's id, which is random, in its files and in no answer.
+    /// Derives the key of a store from its own key, if it has one; else from the store's id, which
+    /// is random and only in its files.
     #[must_use]
     pub fn new(store: [u8; 16], own: Option<&OwnKey>) -> Self {
         let key = own.map_or(&store[..], |own| &own.key[..]);
         Self(derive(key, &store, &[Self::INFO]))
     }
 
-    /// The hash of content.
+    /// Returns the keyed hash of content.
     #[must_use]
     pub fn hash(&self, content: &[u8]) -> [u8; 32] {
         *blake3::keyed_hash(&self.0, content).as_bytes()
     }
 }
 
-/// The store's own key as stored in `STORE`.
+/// Wrapped own key of a store, as stored in `STORE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredKey {
-    /// The master key it is wrapped under.
+    /// Id of the master key it is wrapped under.
     pub id: KeyId,
     check: [u8; 16],
     nonce: Nonce,
@@ -269,14 +270,14 @@ impl StoredKey {
     }
 }
 
-/// The key of a session as stored in `keys/`.
+/// Wrapped key of a session, as stored in `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
     /// Number of the key.
     pub number: KeyNumber,
-    /// Whose.
+    /// Tag of the session's tenant.
     pub tag: TenantTag,
-    /// The master key it is wrapped under.
+    /// Id of the master key it is wrapped under.
     pub master: KeyId,
     nonce: Nonce,
     wrapped: [u8; WRAPPED_BYTES],
@@ -285,19 +286,19 @@ pub struct WrappedKey {
 /// Content of a slot of `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySlot {
-    /// Nothing was ever written there.
+    /// The slot was never written.
     Empty,
-    /// A key.
+    /// A wrapped key.
     Key(WrappedKey),
-    /// There was a key.
+    /// The key was destroyed.
     Destroyed,
 }
 
 impl KeySlot {
-    /// The slot of that number as stored in the file.
+    /// Encodes the slot for the key `number`.
     ///
     /// # Panics
-    /// When it holds a key of another number.
+    /// If the slot holds a key of another number.
     #[must_use]
     pub fn encode(&self, number: KeyNumber) -> Vec<u8> {
         assert!(
@@ -325,7 +326,7 @@ impl KeySlot {
         slot
     }
 
-    /// Reads the slot of that number.
+    /// Decodes the slot for the key `number`.
     ///
     /// # Errors
     /// The fault of the slot.
@@ -363,7 +364,7 @@ impl KeySlot {
     }
 }
 
-/// The header of a keys file.
+/// Encodes the header of a keys file.
 #[must_use]
 pub fn keys_header(store: [u8; 16]) -> Vec<u8> {
     let mut body = store.to_vec();
@@ -371,7 +372,7 @@ pub fn keys_header(store: [u8; 16]) -> Vec<u8> {
     file_header(KEYS_MAGIC, KEYS_VERSION, &body)
 }
 
-/// Checks that the front of a file is the header of a keys file of that store.
+/// Checks that `bytes` start with the header of a keys file of that store.
 ///
 /// # Errors
 /// The fault of the header.
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stores_own_key_is_unwrapped_by_its_master_key_alone() {
+    fn only_the_right_master_key_unwraps_the_stores_own_key() {
         let own = OwnKey::new([3; 32], STORE, 77);
         let stored = master(1).store_own(&own, [4; 24]);
         let mut bytes = Vec::new();
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapped_key_fits_its_number_tenant_store_and_master_key_alone() {
+    fn a_wrapped_key_opens_only_for_its_number_tenant_store_and_master_key() {
         let own = OwnKey::new([3; 32], STORE, 77);
         let (tag, other) = (own.tag("acme"), own.tag("Acme"));
         assert_ne!(tag, other);
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_reads_back_and_a_changed_byte_is_refused() {
+    fn a_slot_round_trips_and_a_changed_byte_is_rejected() {
         for slot in [KeySlot::Empty, KeySlot::Destroyed] {
             let bytes = slot.encode(KeyNumber(2));
             assert_eq!(bytes.len() as u64, SLOT_BYTES);
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keys_file_belongs_to_its_store() {
+    fn a_keys_file_of_another_store_is_rejected() {
         let header = keys_header(STORE);
         assert_eq!(check_keys_header(STORE, &header), Ok(()));
         assert_eq!(check_keys_header([7; 16], &header), Err(Fault::Misplaced));

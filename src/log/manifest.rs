@@ -1,5 +1,5 @@
-//! Manifest of a backup: the file `BACKUP`, lines of text that name every file with its length and
-//! hash, and a last line without which it is incomplete. It must not read a file.
+//! Manifest of a backup: the file `BACKUP`, lines of text with the length and hash of every file,
+//! and a last line that marks it complete. It must not read a file.
 //!
 //! ```text
 //! sessionlog backup 1
@@ -14,17 +14,17 @@
 
 use crate::event::KeyId;
 
-/// The first line; the number is the version.
+/// First line of a manifest, with the version.
 const FIRST: &str = "sessionlog backup 1";
 
-/// A file of a backup.
+/// Entry for a file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupFile {
-    /// Its place, `/`-separated.
+    /// Path of the file, `/`-separated.
     pub path: String,
-    /// Its length.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// blake3 of its bytes.
+    /// blake3 of the file's bytes.
     pub hash: [u8; 32],
 }
 
@@ -33,34 +33,34 @@ pub struct BackupFile {
 pub struct Manifest {
     /// The store's id.
     pub store: [u8; 16],
-    /// The moment it shows, microseconds since 1970.
+    /// Time of the backup, in microseconds since 1970.
     pub at: i64,
-    /// Sessions in it.
+    /// Number of sessions in the backup.
     pub sessions: u64,
-    /// The id of the master key that opens it.
+    /// Id of the master key that it is encrypted under.
     pub key: Option<KeyId>,
-    /// Its files, in the order they are to be written.
+    /// Files of the backup, in the order in which a restore writes them.
     pub files: Vec<BackupFile>,
 }
 
-/// Reason for which a text is not the manifest of a backup.
+/// Reason why a text is not a valid manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoManifest {
-    /// It does not begin like one.
+    /// The first line is not that of a manifest.
     #[error("the file BACKUP is none of a backup")]
     Foreign,
-    /// It begins like one of a later version.
+    /// The first line is that of a later version.
     #[error("the backup was made by a newer version")]
     Newer,
-    /// Its last line is missing.
+    /// The last line is missing.
     #[error("the backup is incomplete: it was interrupted while it was made")]
     Incomplete,
-    /// It is not what it was when it was made.
+    /// The text does not match its hash, or does not parse.
     #[error("the file BACKUP is damaged")]
     Damaged,
 }
 
-/// Hashes the bytes of a file as they come.
+/// Incremental hash and length of a file's bytes.
 #[derive(Default)]
 pub struct Hashing {
     hasher: blake3::Hasher,
@@ -68,19 +68,19 @@ pub struct Hashing {
 }
 
 impl Hashing {
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes added.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Entry of the manifest for a file of these bytes.
+    /// Returns the manifest entry of a file with the bytes added.
     #[must_use]
     pub fn entry(&self, path: &str) -> BackupFile {
         let hash = *self.hasher.finalize().as_bytes();
@@ -105,19 +105,19 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl Manifest {
-    /// The id of the store, as text.
+    /// Returns the id of the store, as text.
     #[must_use]
     pub fn store_id(&self) -> String {
         hex(&self.store)
     }
 
-    /// Text of the file while the backup is being made.
+    /// Returns the content of the file `BACKUP` while the backup is being made.
     #[must_use]
     pub fn placeholder() -> String {
         format!("{FIRST}\n")
     }
 
-    /// The whole file.
+    /// Encodes the whole file.
     #[must_use]
     pub fn encode(&self) -> String {
         let key = self.key.map_or_else(|| "none".to_owned(), |key| key.to_string());
@@ -131,10 +131,10 @@ impl Manifest {
         text + &format!("end {}\n", end.to_hex())
     }
 
-    /// Reads the whole file.
+    /// Decodes the whole file.
     ///
     /// # Errors
-    /// The reason for which it is none.
+    /// The reason why the text is not a valid manifest.
     pub fn decode(text: &str) -> Result<Self, NoManifest> {
         let (first, _) = text.split_once('\n').ok_or(NoManifest::Foreign)?;
         if first != FIRST {
@@ -145,7 +145,7 @@ impl Manifest {
         let at = body.rfind('\n').ok_or(NoManifest::Incomplete)? + 1;
         let (before, last) = body.split_at_checked(at).ok_or(NoManifest::Incomplete)?;
         let end = last.strip_prefix("end ").ok_or(NoManifest::Incomplete)?;
-        // As it is written: digits in capitals are another byte.
+        // Compared as text: hex digits in capitals are rejected.
         if end != blake3::hash(before.as_bytes()).to_hex().as_str() {
             return Err(NoManifest::Damaged);
         }

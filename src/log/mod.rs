@@ -1,6 +1,6 @@
 //! ONE SESSION ON DISK, and the frames it shares with the journal: codecs and scans over bytes.
-//! docs/format.md draws every one of them. It must not know scopes, owners or other sessions, look
-//! inside a body, or be async; it touches files only through env.
+//! docs/format.md specifies each of them. It must not know scopes, owners or other sessions, parse
+//! a body, or be async; it accesses files only through `env`.
 
 mod bytes;
 mod chain;

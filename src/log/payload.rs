@@ -1,4 +1,4 @@
-//! The records of a frame's payload, in rows or in columns. It must not know a frame.
+//! Decoding of the records of a payload, in rows or in columns. It must not read a frame header.
 
 use bytes::Bytes;
 
@@ -11,9 +11,9 @@ use crate::event::{Event, EventId, EventType, Position, Range, Timestamp};
 /// Layout of the records of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// One record behind the other.
+    /// One record after the other.
     Rows,
-    /// Like fields together.
+    /// Equal fields of all records together.
     Columns,
 }
 
@@ -27,9 +27,8 @@ pub(super) fn decode(layout: Layout, payload: &Bytes, count: usize) -> Option<Ve
     Some(records)
 }
 
-/// Takes the events of the positions `wanted` out of exactly `count` records that fill `payload`
-/// and of which the first event is at `first`; bodies share its memory. What is not wanted costs
-/// no more than stepping over it.
+/// Appends the events of the positions `wanted` from exactly `count` records that fill `payload`,
+/// the first event at position `first`; bodies share its memory. Other records are skipped.
 #[must_use]
 pub(super) fn events(
     layout: Layout,

@@ -1,5 +1,5 @@
-//! Reads a file around what its device cannot read: the bytes, and where there are none. It must
-//! not judge what is missing there, and passes on every error that is not the device's own.
+//! Reads a file despite pages that its device cannot read: returns the bytes and the unreadable
+//! pages. It must not interpret missing bytes, and returns every other error of the file system.
 
 use std::collections::BTreeSet;
 
@@ -8,62 +8,62 @@ use bytes::Bytes;
 use super::error::LogError;
 use crate::env::{File, unreadable};
 
-/// Bytes a file system reads at once: a bad sector makes all of them unreadable, and each further
-/// try may cost the device seconds.
+/// Bytes of a page, which the file system reads at once: a bad sector makes the whole page
+/// unreadable, and each retry may cost seconds.
 const PAGE_BYTES: u64 = 4096;
-/// Stands where nothing is known. Zeros would be a tail that was never written.
+/// Fill byte of unreadable pages. Zeros would look like a tail that was never written.
 const UNKNOWN: u8 = 0xdb;
 
-/// Part of a file, as far as the device gives it.
+/// Part of a file, and its unreadable pages.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// The bytes, others where the device gave none: no checksum fits those.
+    /// The bytes; unreadable pages have a fill that no checksum matches.
     pub bytes: Bytes,
     /// Byte offsets of the pages that the device could not read.
     pub holes: Holes,
 }
 
-/// Pages of a file that the device did not give.
+/// Set of unreadable pages of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Holes(BTreeSet<u64>);
 
 impl Holes {
-    /// True if the device could not read all of `[from, to)`.
+    /// Returns true if the device could not read some page of `[from, to)`.
     #[must_use]
     pub fn touch(&self, from: u64, to: u64) -> bool {
         self.0.range(from - from % PAGE_BYTES..to).next().is_some()
     }
 
-    /// True if there are any.
+    /// Returns true if a page is unreadable.
     #[must_use]
     pub fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Adds those of another part of the same file.
+    /// Adds the pages of another part of the same file.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 }
 
-/// Reads `[from, to)` of a file, or as much as there is, around what the device cannot read. What
-/// it refuses is asked for again, page by page.
+/// Reads `[from, to)` of a file, or as much as exists. If the device cannot read all of it, the
+/// range is read again page by page.
 ///
 /// # Errors
-/// Errors of the file system, an unreadable device apart.
+/// Errors of the file system, except unreadable pages.
 pub fn read_around(file: &dyn File, from: u64, to: u64) -> Result<Reading, LogError> {
     let length = to.min(file.len()?).saturating_sub(from);
     let mut bytes = vec![0; length as usize];
     let mut holes = Holes::default();
     match file.read_at(from, &mut bytes) {
         Ok(count) => bytes.truncate(count),
-        Err(error) if unreadable(&error) => pages(file, from, &mut bytes, &mut holes)?,
+        Err(error) if unreadable(&error) => read_pages(file, from, &mut bytes, &mut holes)?,
         Err(error) => return Err(error.into()),
     }
     Ok(Reading { bytes: bytes.into(), holes })
 }
 
-fn pages(
+fn read_pages(
     file: &dyn File,
     from: u64,
     mut bytes: &mut [u8],

@@ -1,6 +1,6 @@
-//! A record: an event or a control record as a frame's payload holds it, its body as opaque bytes.
-//! It must not change the shape of a `…V1` type: another shape is another codec id in the frame
-//! header (docs/format.md, Codecs).
+//! A record: an event or a control record as encoded in a frame's payload, its body as opaque
+//! bytes. It must not change the layout of a `…V1` type: another layout gets another codec id in
+//! the frame header (docs/format.md, Codecs).
 
 use bincode::{BorrowDecode, Encode};
 use bytes::Bytes;
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use super::encoding::{decode_front, encode_value};
 use crate::event::{EventId, NewEvent, Origin, Timestamp};
 
-/// Body served in place of a redacted one.
+/// Body returned instead of a redacted one.
 pub const REDACTED: &[u8] = br#"{"redacted":true}"#;
 
-/// The kind of an event; every other kind is a control record.
+/// Kind of an event; every other kind is a control record.
 pub(super) const KIND_EVENT: u8 = 1;
 
-/// A record as the engine handles it: an event (takes a position) or a control record (takes none).
+/// Record in memory: an event (takes a position) or a control record (takes none).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub(super) kind: u8,
@@ -23,28 +23,28 @@ pub struct Record {
     pub(super) processed_at: i64,
     pub(super) name: String,
     pub(super) id: String,
-    /// The body, or what a redaction left of it.
+    /// The body, or its digest after a redaction.
     pub body: RecordBody,
 }
 
-/// A record's body.
+/// Body of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordBody {
-    /// As it was written.
+    /// The body as written.
     Whole {
-        /// Random, so that the digest tells nothing of a short body.
+        /// Random salt, so that the digest does not reveal a short body.
         salt: [u8; 16],
         /// An event's JSON text, or a control record's own encoding.
         body: Bytes,
     },
-    /// Body and salt are gone, place and chain stay.
+    /// The body and salt were removed by a redaction; position and chain stay.
     Redacted {
-        /// `blake3(salt ‖ body)` of what was there.
+        /// `blake3(salt ‖ body)` of the removed body.
         digest: [u8; 32],
     },
 }
 
-/// Frozen: both ways of one layout.
+/// Layout of a record on disk. Frozen.
 #[derive(Encode, BorrowDecode)]
 pub(super) struct RecordV1<'a> {
     pub(super) kind: u8,
@@ -58,7 +58,7 @@ pub(super) struct RecordV1<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// A record but for its body, borrowed from its owner.
+/// Fields of a record without its body, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordHead<'a> {
     pub(super) kind: u8,
@@ -70,7 +70,7 @@ pub struct RecordHead<'a> {
 }
 
 impl<'a> RecordHead<'a> {
-    /// That of an event which the store takes at `now`.
+    /// Returns the fields of an event that the store processes at `now`.
     #[must_use]
     pub fn event(event: &'a NewEvent, id: &'a EventId, now: Timestamp) -> Self {
         Self {
@@ -96,8 +96,8 @@ impl<'a> RecordHead<'a> {
     }
 }
 
-/// `blake3(salt ‖ body)`: what a redacted record keeps. The salt keeps a short body from being
-/// guessed from its digest.
+/// Returns `blake3(salt ‖ body)`, which a redacted record keeps. The salt prevents guessing a short
+/// body from its digest.
 #[must_use]
 pub fn body_digest(salt: &[u8; 16], body: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
@@ -107,7 +107,7 @@ pub fn body_digest(salt: &[u8; 16], body: &[u8]) -> [u8; 32] {
 }
 
 impl RecordBody {
-    /// Digest that a redaction leaves of it: [`body_digest`].
+    /// Returns the [`body_digest`] of the body, which a redaction keeps.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         match self {
@@ -136,7 +136,7 @@ pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     Some(records)
 }
 
-/// Visits exactly `count` records that fill `payload`, one behind the other.
+/// Visits exactly `count` records that fill `payload`, stored one after the other.
 pub(super) fn rows<'a>(
     payload: &'a [u8],
     count: usize,
@@ -152,7 +152,7 @@ pub(super) fn rows<'a>(
 }
 
 impl Record {
-    /// A record that was read; its body shares the memory of `payload`.
+    /// Converts a decoded record; its body shares the memory of `payload`.
     pub(super) fn from_v1(v1: RecordV1<'_>, payload: &Bytes) -> Self {
         Self {
             kind: v1.kind,
@@ -168,7 +168,7 @@ impl Record {
         }
     }
 
-    /// All of it but the body.
+    /// Returns all fields but the body.
     #[must_use]
     pub fn head(&self) -> RecordHead<'_> {
         RecordHead {
@@ -181,42 +181,42 @@ impl Record {
         }
     }
 
-    /// Takes body and salt away; place and chain stay, since only their digest is in the chain.
+    /// Removes body and salt; position and chain stay, since only their digest is in the chain.
     pub fn redact(&mut self) {
         self.body = RecordBody::Redacted { digest: self.body.digest() };
     }
 
-    /// True if body and salt are gone.
+    /// Returns true if body and salt were removed.
     #[must_use]
     pub fn is_redacted(&self) -> bool {
         matches!(self.body, RecordBody::Redacted { .. })
     }
 
-    /// True if it takes a position.
+    /// Returns true if the record is an event, which takes a position.
     #[must_use]
     pub fn is_event(&self) -> bool {
         self.kind == KIND_EVENT
     }
 
-    /// The store's clock when it was written.
+    /// Returns the time of the store's clock at which it was written.
     #[must_use]
     pub fn processed_at(&self) -> Timestamp {
         Timestamp(self.processed_at)
     }
 
-    /// An event's type as text; empty for a control record.
+    /// Returns an event's type as text; empty for a control record.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// An event's id as text; empty for a control record.
+    /// Returns an event's id as text; empty for a control record.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Bytes a record counts for in a session's size.
+    /// Returns the bytes that the record adds to its session's size.
     #[must_use]
     pub fn weight(&self) -> u64 {
         match &self.body {
@@ -226,7 +226,7 @@ impl Record {
     }
 }
 
-/// The ordinals are on disk.
+/// Returns the ordinal of an origin, as stored on disk.
 fn origin_ordinal(origin: Origin) -> u8 {
     match origin {
         Origin::User => 1,

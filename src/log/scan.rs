@@ -1,5 +1,5 @@
-//! Walks the frames of a region of a file and says where it is not whole. It must not judge: a bad
-//! place is torn or damaged by what was durable, which the caller knows.
+//! Walks the frames of a region of a file and reports bad ranges. It must not decide whether a bad
+//! range is torn or damaged: that depends on the durable point, which the caller knows.
 
 use bytes::Bytes;
 
@@ -17,10 +17,10 @@ use crate::{
     event::{Position, SessionHash},
 };
 
-/// Watermarks lie at multiples of this many bytes, apart from the sectors of what they vouch for.
+/// Alignment of watermarks in bytes, so that they share no sector with the frames they cover.
 pub const WATERMARK_ALIGN_BYTES: u64 = 4096;
 
-/// Content of one place of the region.
+/// Frame or bad range of a region.
 #[derive(Clone, Debug)]
 pub enum ScanPiece {
     /// A whole frame.
@@ -30,36 +30,36 @@ pub enum ScanPiece {
         /// The frame.
         frame: Frame,
     },
-    /// Bytes that are no frame although one should be here and a later frame is whole.
+    /// Bytes at a frame boundary that are not a whole frame, followed by a later whole frame.
     Bad {
         /// Byte offset of their start in the file.
         byte_offset: u64,
-        /// Their fault.
+        /// Fault of the bytes.
         fault: Fault,
-        /// The header, when only the payload is wrong.
+        /// Header of the frame, if only the payload is wrong.
         header: Option<FrameHeader>,
     },
 }
 
-/// A region walked to its end.
+/// Result of walking a region to its end.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// In order. A bad piece without a header is always followed by another piece.
+    /// Pieces in order. A bad piece without a header is always followed by another piece.
     pub pieces: Vec<ScanPiece>,
-    /// Byte offset in the file where the last whole frame ended.
+    /// Byte offset in the file of the end of the last whole frame.
     pub end: u64,
-    /// Fault behind the last piece, when the region continues: nothing there is a whole frame, or
-    /// [`Fault::Unreadable`] where one might begin that the device cannot read.
+    /// Fault after the last piece, if the region continues without a whole frame;
+    /// [`Fault::Unreadable`] if a frame might start in an unreadable page.
     pub rest: Option<Fault>,
 }
 
-/// Bytes of a file that are read at once.
+/// Bytes of a file read at once.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// Source of the bytes of a walk.
 struct WalkSource<'a> {
-    /// File that is read, window by window, up to a byte offset; `None` where the window is all
-    /// there is.
+    /// File read window by window, and the byte offset of its end; `None` if the window is the
+    /// whole region.
     file: Option<(&'a dyn File, u64)>,
     /// Byte offset of the window.
     at: u64,
@@ -73,8 +73,8 @@ impl<'a> WalkSource<'a> {
         Self { file: Some((file, to)), at: 0, window: Bytes::new(), holes: Holes::default() }
     }
 
-    /// Up to so many bytes from a byte offset on, fewer where the region ends. What is within the
-    /// last window is not read again.
+    /// Returns up to `count` bytes from a byte offset on, fewer at the end of the region. Bytes
+    /// within the last window are not read again.
     fn get(&mut self, from: u64, count: usize) -> Result<Bytes, LogError> {
         let end = from.saturating_add(count as u64);
         if let Some((file, to)) = self.file
@@ -91,26 +91,26 @@ impl<'a> WalkSource<'a> {
     }
 }
 
-/// Walks `region`, which starts at `base` in its file, with the salt of that file's use.
+/// Walks `region`, which starts at `base` in its file; `salt` is that of the file's use.
 #[must_use]
 pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
     let window = region.clone();
     let mut source = WalkSource { file: None, at: base, window, holes: Holes::default() };
-    let walked = collected(salt, base, base + region.len() as u64, &mut source);
+    let walked = collect_scan(salt, base, base + region.len() as u64, &mut source);
     walked.expect("bytes in memory are read without errors")
 }
 
-/// Walks the bytes `[from, to)` of a file, which are read piece by piece: of what is between
-/// frames nothing stays in memory.
+/// Walks the bytes `[from, to)` of a file, read window by window, so that bytes between frames do
+/// not stay in memory.
 ///
 /// # Errors
 /// Errors of the file system.
 pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan, LogError> {
-    collected(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to))
+    collect_scan(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to))
 }
 
-/// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Returns where the last
-/// whole frame ended, and what is behind the last piece.
+/// Walks like [`scan_file`], but passes each piece to `take`. Returns the end of the last whole
+/// frame, and the fault after the last piece.
 ///
 /// # Errors
 /// Errors of the file system.
@@ -123,7 +123,12 @@ pub fn walk_file(
     walk(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to), take)
 }
 
-fn collected(salt: u64, from: u64, to: u64, source: &mut WalkSource<'_>) -> Result<Scan, LogError> {
+fn collect_scan(
+    salt: u64,
+    from: u64,
+    to: u64,
+    source: &mut WalkSource<'_>,
+) -> Result<Scan, LogError> {
     let mut pieces = Vec::new();
     let (end, rest) = walk(salt, from, to, source, &mut |piece| pieces.push(piece))?;
     Ok(Scan { pieces, end, rest })
@@ -137,7 +142,7 @@ fn walk(
     take: &mut dyn FnMut(ScanPiece),
 ) -> Result<(u64, Option<Fault>), LogError> {
     let (mut at, mut end) = (from, from);
-    // Behind a watermark frames continue at once, or not at all.
+    // After a watermark, the next frame follows directly, or none does.
     let mut idle = false;
     while at < to {
         let head = source.get(at, HEADER_BYTES)?;
@@ -168,8 +173,8 @@ fn walk(
         let asked = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
         let unread = source.holes.touch(at, at + asked as u64);
         let fault = if unread { Fault::Unreadable } else { fault };
-        // What a header says of its length is not believed where the payload is wrong: it may be
-        // one of another place, and frames lie where it says its payload does.
+        // The length in a header is not trusted if the payload is wrong: it may be a header from
+        // another offset, with frames within its supposed payload.
         let next = next_whole(salt, at, to, source)?;
         let bad = header.ok();
         let Some(next) = next.or(bad.map(|header| at + header.stride())) else {
@@ -183,7 +188,7 @@ fn walk(
     Ok((end, None))
 }
 
-/// A watermark at the next boundary that says that the frame before ended here.
+/// Returns the watermark at the next boundary, if it records that the previous frame ended here.
 fn watermark_behind(
     salt: u64,
     here: u64,
@@ -199,7 +204,7 @@ fn watermark_behind(
     Ok(frame.filter(vouches).map(|frame| (boundary, frame)))
 }
 
-/// Byte offset of the first whole frame behind a bad one, or of the first whole header.
+/// Returns the byte offset of the first whole frame after a bad one, or of the first whole header.
 fn next_whole(
     salt: u64,
     bad: u64,
@@ -211,7 +216,7 @@ fn next_whole(
         let window = source.get(at, WINDOW_BYTES as usize)?;
         let mut start = 0;
         while let Some(head) = window.get(start..start + HEADER_BYTES) {
-            // kind, codec, compression and cipher of any frame this version writes.
+            // Checks kind, codec, compression and cipher of a frame that this version writes.
             let likely =
                 matches!(head.get(KIND_AT..KIND_AT + 4), Some([1..=3, 1..=2, 0..=1, 0..=1]));
             if likely && FrameHeader::read(salt, head).is_ok() {
@@ -220,7 +225,7 @@ fn next_whole(
             start += ALIGN_BYTES as usize;
         }
         if start == 0 {
-            // The file is shorter than it was.
+            // The file was truncated during the walk.
             return Ok(None);
         }
         at += start as u64;
@@ -228,8 +233,8 @@ fn next_whole(
     Ok(None)
 }
 
-/// Byte offset up to which the frames of a journal file are whole, each behind the other, in the
-/// use with this salt.
+/// Returns the byte offset up to which the frames of a journal file are whole, each directly after
+/// the other, in the use with this salt.
 #[must_use]
 pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
     let region = bytes.slice(bytes.len().min(FRAMES_AT as usize)..);
@@ -241,9 +246,9 @@ pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
     bad.unwrap_or(end)
 }
 
-/// Byte ranges of the payloads of a session's requests in a journal file, whatever salt their
-/// checksums have, whole or not, where `wanted` takes the log sequence numbers of their records:
-/// the first, and the one after the last.
+/// Returns the byte ranges of the payloads of a session's requests in a journal file, of any salt,
+/// whole or not. `wanted` selects them by the log sequence numbers of their records: the first, and
+/// the one after the last.
 #[must_use]
 pub fn payloads_of(
     bytes: &[u8],
@@ -274,9 +279,9 @@ pub fn payloads_of(
     found
 }
 
-/// Byte ranges that earlier uses left in a journal file in front of the watermarks of the use with
-/// this salt: from the end of the frame before to the watermark. No header names the session of
-/// these bytes.
+/// Returns the byte ranges in front of the watermarks of the use with this salt: each from the end
+/// of the previous frame to the watermark. They may hold bytes of earlier uses, without a header
+/// that names their session.
 #[must_use]
 pub fn gaps_of(bytes: &[u8], salt: u64) -> Vec<(usize, usize)> {
     let boundaries = (FRAMES_AT as usize..bytes.len()).step_by(WATERMARK_ALIGN_BYTES as usize);

@@ -1,6 +1,6 @@
 //! A sealed segment: blocks of about 64 records compressed together, an index of the blocks, the
 //! table of event ids, the live batch keys, and a footer at the very end. Immutable. It must not
-//! replace or unlink the segments it was made from.
+//! replace or unlink the segments that it is encoded from.
 //!
 //! ```text
 //! header | block frames | index: 48 bytes a block | ids: 24 bytes each, sorted | batches | footer
@@ -16,8 +16,8 @@
 //!         148  in version 1 of some builds: 1 without a table of ids; else 0     152  zero
 //! ```
 //! The checksum of a footer covers bytes 16..192, in version 2 the version before them, too. In an
-//! encrypted segment a nonce (24), the tables encrypted and a tag lie from `index at` on; the
-//! places of the footer are those the tables have before that.
+//! encrypted segment a nonce (24), the encrypted tables and a tag follow from `index at` on; the
+//! offsets in the footer are those of the plaintext tables.
 
 use bytes::Bytes;
 
@@ -38,30 +38,30 @@ use crate::{
     event::{Lsn, Position, Timestamp},
 };
 
-/// Records in a block: one event alone compresses 1.9 times, 64 together 5.9 times
+/// Number of records in a block: a single event compresses 1.9 times, 64 together 5.9 times
 /// (research/perf.md, 1d).
 const BLOCK_RECORDS: usize = 64;
-/// A block is closed early at this many bytes of bodies, to bound what one read unpacks.
+/// Bytes of bodies at which a block is closed early, to bound what one read decompresses.
 const BLOCK_BYTES: u64 = 1 << 20;
 const FOOTER_BYTES: usize = 192;
-/// Bytes from a footer's version to the checksum of the tables.
+/// Number of bytes in a footer from the version to the checksum of the tables.
 const FOOTER_SAID: usize = 144 - 16;
 const INDEX_BYTES: usize = 48;
 const ID_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"SLSEALF1";
-/// With a table of ids.
+/// Version of a footer with a table of ids.
 const NAMED: u32 = 1;
-/// Without one: a reader that looks for an id reads the block.
+/// Version of a footer without a table of ids: a lookup of an id reads the block.
 const NAMELESS: u32 = 2;
 
-/// The tables of a sealed segment.
+/// Decoded tables of a sealed segment.
 #[derive(Clone, Debug)]
 pub struct Sealed {
     /// Its blocks, in order.
     pub index: Vec<FrameIndex>,
     /// Batch keys that were live when it was sealed, with the time they were written.
     pub batches: Vec<(Timestamp, KnownBatch)>,
-    /// The position after its last event.
+    /// Position after its last event.
     pub end: Position,
     /// Log sequence number of its last record.
     pub last_lsn: Lsn,
@@ -69,12 +69,12 @@ pub struct Sealed {
     pub chain: Chain,
     /// The control chain after its last record.
     pub control_chain: Chain,
-    /// It has no table of ids: a reader that looks for an id reads the block.
+    /// True if it has no table of ids: a lookup of an id reads the block.
     pub nameless: bool,
     ids: Bytes,
 }
 
-/// Collects what a sealed segment consists of.
+/// Builder of a sealed segment.
 struct Builder<'a> {
     header: SegmentHeader,
     compressed: bool,
@@ -91,9 +91,9 @@ struct Builder<'a> {
     control_chain: Chain,
 }
 
-/// Encodes a sealed segment of `records`, in order, the first of them the header's first. Batches
-/// that are `known` beside those that records tell of go into its table. Batch keys older than
-/// `keys_from` are left out. Blocks are `compressed` where that makes them smaller, or none is.
+/// Encodes a sealed segment of `records`, in order, the first of them the header's first. Its table
+/// of batches also gets those that are `known`; batch keys older than `keys_from` are left out.
+/// With `compressed`, a block is compressed if that makes it smaller.
 #[must_use]
 pub fn seal(
     header: SegmentHeader,
@@ -173,11 +173,11 @@ impl Builder<'_> {
         self.blocks += 1;
         header.write(self.header.salt, &payload, &mut self.out);
         for (lsn, record) in records {
-            self.account(*lsn, record, keys_from);
+            self.add_to_tables(*lsn, record, keys_from);
         }
     }
 
-    fn account(&mut self, lsn: Lsn, record: &Record, keys_from: Timestamp) {
+    fn add_to_tables(&mut self, lsn: Lsn, record: &Record, keys_from: Timestamp) {
         self.last_lsn = lsn;
         self.records += 1;
         if record.is_event() {
@@ -197,7 +197,7 @@ impl Builder<'_> {
     fn finish(mut self) -> Vec<u8> {
         let tables_at = self.out.len();
         self.out.extend_from_slice(&self.index);
-        // Where one block has everything a table costs more than it saves: it does not compress.
+        // With a single block, a table of ids costs more than it saves: hashes do not compress.
         let nameless = self.blocks == 1;
         if nameless {
             self.ids.clear();
@@ -243,7 +243,7 @@ impl Builder<'_> {
     }
 }
 
-/// Associated data of a segment's tables: its header and its footer.
+/// Returns the associated data of a segment's tables: its header and its footer.
 fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u8> {
     let header = header.encode();
     let header = header.get(16..).unwrap_or_default();
@@ -252,7 +252,7 @@ fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u
 }
 
 struct Footer {
-    /// Its bytes as stored: from byte 16 to the checksum of the tables.
+    /// Bytes as stored, from byte 16 to the checksum of the tables.
     said: Bytes,
     blocks: u64,
     ids: u64,
@@ -297,7 +297,8 @@ fn footer(salt: u64, bytes: &Bytes) -> Option<Result<Footer, Fault>> {
     }))
 }
 
-/// A footer of the second version vouches for its version, so that none is taken for the other.
+/// Returns a footer's checksum; in version 2 it covers the version, so that the two cannot be mixed
+/// up.
 fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
     match version {
         NAMED => checksum(salt, &[body]),
@@ -306,7 +307,7 @@ fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
 }
 
 impl Footer {
-    /// Reads the footer of a sealed segment of `length` bytes; returns also where it begins.
+    /// Reads the footer of a sealed segment of `length` bytes; also returns its byte offset.
     fn read(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
         let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
@@ -325,7 +326,7 @@ impl Footer {
     }
 }
 
-/// Byte offset where the frames of a sealed segment of `length` bytes end and its tables start.
+/// Returns the byte offset where the frames of a sealed segment end and its tables start.
 ///
 /// # Errors
 /// Errors of the file system, or the fault of the footer.
@@ -361,8 +362,8 @@ impl Sealed {
         whole.then_some(sealed).ok_or(damaged(Fault::Payload))
     }
 
-    /// True if its blocks follow each other, from the first frame to the index, and their events
-    /// from `base` to its end: a reader by the index relies on both.
+    /// Returns true if its blocks follow each other, from the first frame to the index, and their
+    /// events from `base` to its end: readers that use the index rely on both.
     fn is_contiguous(&self, base: Position, index_at: u64) -> bool {
         let behind = |(at, position): (u64, Position), block: &FrameIndex| {
             let follows = (block.byte_offset, block.first_position) == (at, position)
@@ -403,7 +404,7 @@ impl Sealed {
         })
     }
 
-    /// Position of the event whose id has that hash.
+    /// Returns the position of the event whose id has that hash.
     #[must_use]
     pub fn find(&self, hash: &[u8; 16]) -> Option<Position> {
         let entry = |n: usize| self.ids.get(n * ID_BYTES..(n + 1) * ID_BYTES);

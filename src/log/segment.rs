@@ -1,6 +1,6 @@
 //! A segment file: one session's records from a base position on. An open segment is a header and
-//! request frames as they came; a sealed one is a header, blocks, tables and a footer (`seal`). It
-//! must not decide when a segment ends.
+//! request frames in the order written; a sealed one is a header, blocks, tables and a footer
+//! (`seal`). It must not decide when a segment ends.
 //!
 //! ```text
 //!   0  magic "SLSEGMT1"    8  version u32   12  checksum u32 of bytes 16..192
@@ -33,15 +33,15 @@ const VERSION: u32 = 1;
 /// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// The store it belongs to.
+    /// Id of the store.
     pub store: [u8; 16],
     /// Salt of its checksums.
     pub salt: u64,
-    /// Whose records.
+    /// Hash of the session that the records belong to.
     pub session: SessionHash,
-    /// Position of its first event.
+    /// Position of the first event.
     pub base: Position,
-    /// The start of the owner that wrote it.
+    /// Number of the start that wrote it.
     pub start: u64,
     /// Log sequence number of its first record.
     pub first_lsn: Lsn,
@@ -51,12 +51,12 @@ pub struct SegmentHeader {
     pub control_chain: Chain,
     /// True if it is sealed.
     pub sealed: bool,
-    /// The key that it is encrypted under, where it is.
+    /// Number of the key that it is encrypted under; `None` in plaintext.
     pub key: Option<KeyNumber>,
 }
 
 impl SegmentHeader {
-    /// The header as stored.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(FRAMES_AT as usize);
@@ -77,7 +77,7 @@ impl SegmentHeader {
         file_header(MAGIC, VERSION, &body)
     }
 
-    /// Reads the header at the front of `bytes`.
+    /// Decodes the header at the front of `bytes`.
     ///
     /// # Errors
     /// The fault of the header.
@@ -112,10 +112,10 @@ impl SegmentHeader {
         Some(Ok(header))
     }
 
-    /// Checks that it is encrypted as the store is: under that key, or not at all.
+    /// Checks that the segment is encrypted under the given key, or in plaintext for `None`.
     ///
     /// # Errors
-    /// The difference.
+    /// The mismatch.
     pub fn check_key(&self, key: Option<KeyNumber>) -> Result<(), Fault> {
         match (key, self.key) {
             (None, Some(_)) => Err(Fault::Encrypted),
@@ -134,21 +134,21 @@ impl SegmentHeader {
     }
 }
 
-/// The directory of a session's segments: one of 256, never one per session.
+/// Returns the directory of a session's segments: one of 256, never one per session.
 #[must_use]
 pub fn directory(session: SessionHash) -> String {
     let [first, ..] = session.0;
     format!("segments/{first:02x}")
 }
 
-/// Path of a segment inside the data directory. The name orders a session's segments.
+/// Returns the path of a segment inside the data directory. The name orders a session's segments.
 #[must_use]
 pub fn path(session: SessionHash, base: Position, start: u64, sealed: bool) -> String {
     let end = if sealed { "sealed" } else { "seg" };
     format!("{}/{session}-{:020}-{start:010}.{end}", directory(session), base.0)
 }
 
-/// The session and the start in the name of a segment's file; `None` for any other name.
+/// Returns the session and the start in the name of a segment's file; `None` for any other name.
 #[must_use]
 pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
     let (front, sealed) = match name.strip_suffix(".sealed") {
@@ -162,41 +162,41 @@ pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
     own.ends_with(&format!("/{name}")).then_some((session, start))
 }
 
-/// Place and range of a frame of a segment: enough to read a slice without reading anything else.
+/// Index entry of a frame in a segment: its byte range, positions and log sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameIndex {
-    /// Byte offset of its start in the file.
+    /// Byte offset of the frame in the file.
     pub byte_offset: u64,
-    /// Bytes to the next frame.
+    /// Number of bytes to the next frame.
     pub stride: u32,
-    /// Position of its first event.
+    /// Position of the first event.
     pub first_position: Position,
-    /// Events in it.
+    /// Number of events.
     pub events: u32,
-    /// Records in it.
+    /// Number of records.
     pub count: u32,
     /// Log sequence number of its first record.
     pub first_lsn: Lsn,
-    /// When its first record was processed.
+    /// Time at which its first record was processed.
     pub first_time: Timestamp,
 }
 
 impl FrameIndex {
-    /// The position after its last event.
+    /// Returns the position after its last event.
     #[must_use]
     pub fn end(&self) -> Position {
         self.first_position.plus(u64::from(self.events))
     }
 
-    /// Byte offset where the next frame may start.
+    /// Returns the byte offset where the next frame may start.
     #[must_use]
     pub fn behind(&self) -> u64 {
         self.byte_offset.saturating_add(u64::from(self.stride))
     }
 }
 
-/// First 16 bytes of blake3 of an event id or batch key: what id tables hold. 128 bits, so that no
-/// client can make two ids collide.
+/// Returns the first 16 bytes of blake3 of an event id or batch key: the key of id tables. 128
+/// bits, so that no client can make two ids collide.
 #[must_use]
 pub fn name_hash(name: &str) -> [u8; 16] {
     let mut hash = [0; 16];

@@ -1,7 +1,7 @@
-//! A settled file: what is durable where. A header and chunks of entries; a generation is one or
-//! more chunks and counts once its last one is whole. It is read and written chunk by chunk, so
-//! that a million sessions do not stand in memory twice. It must not choose between two settled
-//! files: the store does.
+//! A settled file: the flushed state of every session, as a header and chunks of entries. A
+//! generation is one or more chunks, valid once its last one is whole. It is read and written chunk
+//! by chunk, so that a million entries are not in memory twice. It must not choose between two
+//! settled files; the store does.
 //!
 //! ```text
 //! settled   0  magic "SLSETTL1"   8  version u32  12  checksum u32 of 16..64  16  store id 16
@@ -25,50 +25,49 @@ use super::{
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
-/// The only version: a file of another one is refused. The numbers below it were given to layouts
-/// of builds before the first release, and keep that meaning.
+/// The only supported version. Lower numbers belong to layouts of builds before the first release,
+/// and are not reused.
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
-/// Bytes at which a chunk takes no further entry, so that it stays far below the limit
-/// of what is decoded.
+/// Bytes at which a chunk is closed, so that it stays far below the decoding limit.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Bytes of a chunk as stored, at most, without its header.
+/// Maximum bytes of a stored chunk, without its header.
 const CHUNK_STORED_MAX: usize = PAYLOAD_BYTES_MAX + NONCE_BYTES + TAG_BYTES;
 
-/// One generation's change of a settled file, or its base.
+/// One generation of a settled file: a change of entries, or the base.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Delta {
-    /// The owner stopped cleanly: the journal holds nothing more.
+    /// True if the owner stopped cleanly: the journal has no later records.
     pub(crate) clean: bool,
-    /// The start that wrote it.
+    /// Number of the start that wrote it.
     pub(crate) start: u64,
-    /// Everything before this place of the journal is flushed: file order, byte offset, and the
-    /// log sequence number there.
+    /// Location in the journal before which everything is flushed: file order, byte offset and log
+    /// sequence number.
     pub(crate) order: u64,
     pub(crate) byte_offset: u64,
     pub(crate) lsn: u64,
-    /// The store's clock.
+    /// Time of the write, by the store's clock.
     pub(crate) at: i64,
-    /// The store's count of time (store::lifetime).
+    /// Time of the write, by the store's count of time (store::lifetime).
     pub(crate) counted: i64,
-    /// The latest that clock said, a large step back forgotten.
+    /// Latest reading of that clock; reset by a large step back.
     pub(crate) seen: i64,
-    /// Sessions touched since this file's generation before.
+    /// Entries of the sessions that changed since this file's previous generation.
     pub(crate) entries: Vec<Entry>,
 }
 
 #[derive(Encode, Decode)]
 struct ChunkV2 {
-    /// More chunks of this generation follow.
+    /// True if more chunks of this generation follow.
     more: bool,
     delta: Delta,
 }
 
-/// Reads a range of bytes of a settled file, or as many as there are.
+/// Function that reads a byte range of a settled file, or as much of it as exists.
 type Source<'a> = &'a dyn Fn(u64, u64) -> Result<Bytes, LogError>;
 
-/// Header of a settled file.
+/// Encodes the header of a settled file.
 #[must_use]
 pub fn settled_header(store: [u8; 16], salt: u64, encrypted: bool) -> Vec<u8> {
     let mut body = Vec::new();
@@ -83,7 +82,7 @@ pub fn settled_header(store: [u8; 16], salt: u64, encrypted: bool) -> Vec<u8> {
 /// Byte offset of the first chunk of a settled file.
 pub const SETTLED_AT: u64 = HEADER_BYTES as u64;
 
-/// Chunks of one generation, to be appended to a settled file with that salt at a byte offset.
+/// Encodes the chunks of one generation, to be appended to a settled file at a byte offset.
 #[must_use]
 pub fn encode_delta(
     (salt, at): (u64, u64),
@@ -100,7 +99,7 @@ pub fn encode_delta(
     out
 }
 
-/// Encodes a generation whose entries come one by one.
+/// Encoder of a generation whose entries are added one by one.
 pub struct Chunks<'a> {
     salt: u64,
     /// Byte offset of the next chunk.
@@ -113,8 +112,8 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// A generation that says of the store what `delta` does; the entries of `delta` are left out.
-    /// Its first chunk goes to the byte offset `at`.
+    /// Creates the encoder of a generation with the fields of `delta`, without its entries. Its
+    /// first chunk goes to the byte offset `at`.
     #[must_use]
     pub fn new(
         (salt, at): (u64, u64),
@@ -126,7 +125,7 @@ impl<'a> Chunks<'a> {
         Self { salt, at, encryptor, generation, delta, count: 0, entries: Vec::new() }
     }
 
-    /// Adds an entry as [`Entry::encode`] gives it. A chunk that is full goes to `out` before it.
+    /// Adds an entry encoded by [`Entry::encode`]. A full chunk is appended to `out` first.
     pub fn push(&mut self, entry: &[u8], out: &mut Vec<u8>) {
         if self.entries.len() >= CHUNK_BYTES {
             self.chunk(true, out);
@@ -135,7 +134,7 @@ impl<'a> Chunks<'a> {
         self.count += 1;
     }
 
-    /// Ends the generation: its last chunk goes to `out`.
+    /// Ends the generation: appends its last chunk to `out`.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.chunk(false, out);
     }
@@ -143,7 +142,7 @@ impl<'a> Chunks<'a> {
     fn chunk(&mut self, more: bool, out: &mut Vec<u8>) {
         let mut value = Vec::with_capacity(self.entries.len() + 256);
         encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut value);
-        // The list of entries is the last field, and the count of an empty one is one byte.
+        // The list of entries is the last field; an empty list is encoded as one byte.
         assert_eq!(value.pop(), Some(0), "an empty list ends the delta");
         encode_value(&std::mem::take(&mut self.count), &mut value);
         value.append(&mut self.entries);
@@ -179,28 +178,28 @@ impl Delta {
     }
 }
 
-/// A settled file as far as it is whole.
+/// Index of the whole generations of a settled file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Salt of its chunks.
+    /// Salt of the chunks' checksums.
     pub salt: u64,
-    /// Its last whole generation; 0 for none.
+    /// Number of the last whole generation; 0 for none.
     pub generation: u64,
-    /// State of the store in the last generation, its entries left out.
+    /// Last generation, without its entries.
     pub last: Option<Delta>,
     /// Byte offset where the last whole generation starts.
     pub last_at: u64,
     /// Byte offset where the first whole generation, its base, ends.
     pub base_end: u64,
-    /// Bytes up to the end of the last whole generation: where the next is appended.
+    /// Byte offset after the last whole generation, where the next one is appended.
     pub end: u64,
-    /// Of each of its generations the store's count of time, and what the wall clock said then.
+    /// For each generation, the store's count of time and the wall clock at its write.
     pub times: Vec<(i64, i64)>,
 }
 
 impl Settled {
-    /// Finds the generations of a settled file up to the first that is not whole. Entries are left
-    /// for [`Self::entries`].
+    /// Finds the generations of a settled file up to the first one that is not whole.
+    /// [`Self::entries`] reads the entries.
     ///
     /// # Errors
     /// Errors of the file system, or the fault of the header.
@@ -237,11 +236,11 @@ impl Settled {
         Ok(settled)
     }
 
-    /// Hands out the entries in the order they were written, each with the byte offset of its
-    /// chunk and its encoding. Of several of a session and incarnation the last counts.
+    /// Passes the entries in the order written, each with the byte offset of its chunk and its
+    /// encoding. Of several entries of a session and incarnation, the last is valid.
     ///
     /// # Errors
-    /// Errors of the file system; a fault where the file is no longer what [`Self::of`] read.
+    /// Errors of the file system; a fault if the file changed since [`Self::read`].
     pub fn entries(
         &self,
         cipher: Option<&Cipher>,
@@ -268,9 +267,8 @@ impl Settled {
     }
 }
 
-/// A header's version stands where every file's does and again where the checksum covers it: an
-/// entry must not be read in another version's shape. Returns the salt, and whether the chunks are
-/// encrypted.
+/// Decodes a header. Its version is repeated where the checksum covers it, since an entry must not
+/// be decoded in another version's layout. Returns the salt, and whether the chunks are encrypted.
 fn salt_of(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
     let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
     let mut fields = open_file_header(MAGIC, VERSION, header)?;
@@ -292,7 +290,7 @@ fn salt_of(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
 struct Chunk {
     generation: u64,
     more: bool,
-    /// Its entries left out.
+    /// Fields of the generation, without entries.
     delta: Delta,
     count: u64,
     entries: Bytes,
@@ -301,7 +299,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Reads the chunk at a byte offset; `None` when none is whole there.
+    /// Reads the chunk at a byte offset; returns `None` if it is not whole.
     fn read(
         salt: u64,
         at: u64,
@@ -405,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_larger_than_the_decoding_limit_reads_back() {
+    fn a_generation_larger_than_the_decoding_limit_round_trips() {
         let (store, salt) = ([3; 16], 11);
         for count in [0, 1, 1_500] {
             let delta = Delta {
@@ -430,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_counts_only_when_its_last_chunk_is_whole() {
+    fn a_generation_is_valid_only_if_its_last_chunk_is_whole() {
         let (store, salt) = ([3; 16], 11);
         let delta = |count| Delta {
             clean: false,

@@ -1,44 +1,44 @@
 //! Stages in the life of a session, and their form in its settled entry: three optional times and a
-//! flag. It must not decide when a session moves on; `store::rules` does.
+//! flag. It must not decide when a stage ends; `store::rules` does.
 
-/// Stage in the life of a session.
+/// Stage in the life cycle of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// Callers may read it.
+    /// Callers may read the session.
     #[default]
     Alive,
-    /// Callers no longer read it. Its files stay until its grace ends.
+    /// Callers can no longer read the session. Its files stay until its grace period ends.
     Ended(End),
-    /// Its grace has ended: its entry stays until its files are gone.
+    /// The grace period has ended: the entry stays until the files are removed.
     Reclaimed(End),
 }
 
-/// End of the life of a session.
+/// How and when a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     pub(crate) how: Ending,
-    /// Microseconds, by the store's clock.
+    /// Time of the end, in microseconds by the store's clock.
     pub(crate) at: i64,
 }
 
-/// The ways in which the life of a session ends.
+/// Reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was idle for too long. It can be restored until its grace ends.
+    /// It was idle for its retention. It can be restored until its grace period ends.
     Expired,
-    /// A caller deleted it. It can be restored until its grace ends.
+    /// A caller deleted it. It can be restored until its grace period ends.
     Deleted,
-    /// A caller deleted it for good.
+    /// A caller deleted it for good; it cannot be restored.
     Discarded,
-    /// It is unreadable for good; `unfinished` while a file may still hold bytes of it.
+    /// A caller erased it; it is unreadable for good.
     Erased {
-        /// True if a file may still hold bytes of it.
+        /// True if a file may still hold bytes of the session.
         unfinished: bool,
     },
 }
 
 impl Stage {
-    /// End of its life; `None` while it is alive.
+    /// Returns how and when the session ended; `None` while it is alive.
     #[must_use]
     pub fn end(self) -> Option<End> {
         match self {
@@ -47,52 +47,52 @@ impl Stage {
         }
     }
 
-    /// True if callers may read it.
+    /// Returns true if callers may read it.
     #[must_use]
     pub fn is_alive(self) -> bool {
         self == Self::Alive
     }
 
-    /// True if its grace has ended.
+    /// Returns true if its grace period has ended.
     #[must_use]
     pub fn is_reclaimed(self) -> bool {
         matches!(self, Self::Reclaimed(_))
     }
 
-    /// True if a caller can bring it back.
+    /// Returns true if a caller can restore it.
     #[must_use]
     pub fn is_restorable(self) -> bool {
         let ends = |end: End| matches!(end.how, Ending::Expired | Ending::Deleted);
         !self.is_reclaimed() && self.end().is_some_and(ends)
     }
 
-    /// True if it was deleted or erased and nothing restores it: its files are removed.
+    /// Returns true if it was discarded or erased: it cannot be restored.
     #[must_use]
     pub fn is_discarded(self) -> bool {
         let ends = |end: End| matches!(end.how, Ending::Discarded | Ending::Erased { .. });
         self.end().is_some_and(ends)
     }
 
-    /// True if it is unreadable for good.
+    /// Returns true if it is unreadable for good.
     #[must_use]
     pub fn is_erased(self) -> bool {
         self.end().is_some_and(|end| matches!(end.how, Ending::Erased { .. }))
     }
 
-    /// True if it was erased and a file may still hold bytes of it.
+    /// Returns true if it was erased and a file may still hold bytes of it.
     #[must_use]
     pub fn is_erasing(self) -> bool {
         self.end().is_some_and(|end| end.how == Ending::Erased { unfinished: true })
     }
 
-    /// Ends its life in that way; what was erased stays erased.
+    /// Ends the session for the reason `how`; an erased session stays erased.
     pub(crate) fn end_by(&mut self, how: Ending, at: i64) {
         if !self.is_erased() {
             self.set_end(End { how, at });
         }
     }
 
-    /// Notes that no file holds bytes of an erased session.
+    /// Records that no file holds bytes of an erased session.
     pub(crate) fn finish_erasure(&mut self) {
         assert!(self.is_erased(), "only an erasure is finished");
         if let Some(end) = self.end() {
@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// Ends its grace; a living session has none.
+    /// Ends the grace period of an ended session; a living session is unchanged.
     pub(crate) fn reclaim(&mut self) {
         *self = self.end().map_or(Self::Alive, Self::Reclaimed);
     }
@@ -110,14 +110,14 @@ impl Stage {
     }
 }
 
-/// A stage as a settled entry holds it. Frozen.
+/// Stage as encoded in a settled entry. Frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StageV4 {
     pub(super) deleted_at: Option<i64>,
     pub(super) expired_at: Option<i64>,
     pub(super) reclaimed: bool,
     pub(super) erased_at: Option<i64>,
-    /// The entry of an erased session has a redaction while the erasure is unfinished.
+    /// True if the entry has redactions; of an erased session: while the erasure is unfinished.
     pub(super) redacted: bool,
 }
 
@@ -137,7 +137,7 @@ impl From<Stage> for StageV4 {
 }
 
 impl StageV4 {
-    /// The stage; `None` where a living session is said to be reclaimed.
+    /// Returns the stage; `None` if a living session is marked as reclaimed.
     pub(super) fn stage(self) -> Option<Stage> {
         let how = match (self.erased_at, self.deleted_at, self.expired_at) {
             (Some(at), _, _) => Some((Ending::Erased { unfinished: self.redacted }, at)),
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_reads_back_as_it_was_written() {
+    fn a_stage_round_trips() {
         let erased = |unfinished| Ending::Erased { unfinished };
         let mut stages = vec![Stage::Alive];
         for how in
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_or_reclaimed_session_stays_so_after_a_later_end() {
+    fn an_erased_or_reclaimed_session_stays_so_when_it_ends_again() {
         let mut stage = Stage::Alive;
         stage.reclaim();
         assert_eq!(stage, Stage::Alive);

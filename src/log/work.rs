@@ -1,25 +1,25 @@
-//! Work on a session: the records of notes and leases, and the summary of them in an entry. It must
-//! not know what a note is for.
+//! Records of notes and leases of a session, and their summary in an entry. It must not interpret
+//! the content of a note.
 
 use bincode::{Decode, Encode};
 
 use crate::event::NoteKind;
 
-/// A note. Frozen: another shape is another kind of record.
+/// Record of a note. Frozen: another layout gets another kind of record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct NoteRecord {
-    /// The ordinal of its kind.
+    /// Ordinal of its kind.
     pub(crate) kind: u8,
-    /// The place it is about.
+    /// Position that the note names.
     pub(crate) position: u64,
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
-    /// No caller asked for it.
+    /// True if the store wrote it without a request of a caller.
     pub(crate) idle: bool,
 }
 
 impl NoteRecord {
-    /// Kind of the note; `None` for a kind of a later version, which is ignored here.
+    /// Returns the kind of the note; `None` for a kind of a later version, which is ignored here.
     #[must_use]
     pub fn kind(&self) -> Option<NoteKind> {
         Some(match self.kind {
@@ -30,7 +30,7 @@ impl NoteRecord {
         })
     }
 
-    /// The ordinals are on disk.
+    /// Returns the ordinal of a kind of note, as stored on disk.
     #[must_use]
     pub fn ordinal(kind: NoteKind) -> u8 {
         match kind {
@@ -41,45 +41,45 @@ impl NoteRecord {
     }
 }
 
-/// A lease that was given, renewed or given back.
+/// Record of a lease that was granted, renewed or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct LeaseRecord {
-    /// Its fencing token.
+    /// Fencing token of the lease.
     pub(crate) fence: u64,
-    /// When it ends, by the store's count of time; `None` once it was given back.
+    /// Expiry, by the store's count of time; `None` once the lease was released.
     pub(crate) until: Option<i64>,
-    /// Digest of the key of the request that took it.
+    /// Digest of the idempotency key of the request that acquired the lease.
     pub(crate) key: Option<[u8; 16]>,
 }
 
-/// Summary in an entry of the work on its session.
+/// Summary of a session's notes and leases, as stored in its entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct WorkSummary {
-    /// The last lease's token; 0 when there was none.
+    /// Fencing token of the last lease; 0 if there was none.
     pub(crate) fence: u64,
-    /// When the last lease ends, by the store's count of time; `None` once it was given back.
+    /// Expiry of the last lease, by the store's count of time; `None` once it was released.
     pub(crate) until: Option<i64>,
-    /// Digest of the key of the request that took it.
+    /// Digest of the idempotency key of the request that acquired the lease.
     pub(crate) key: Option<[u8; 16]>,
-    /// Number of its notes.
+    /// Number of notes.
     pub(crate) notes: u64,
     /// The last checkpoint.
     pub(crate) checkpoint: Option<CheckpointMark>,
 }
 
-/// The last checkpoint of a session.
+/// Last checkpoint of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct CheckpointMark {
-    /// Number of its record.
+    /// Log sequence number of its record.
     pub(crate) lsn: u64,
-    /// The place it names.
+    /// Position that it names.
     pub(crate) position: u64,
-    /// True if the work continues, as the caller of the last one said; the store's own say nothing.
+    /// True if the last checkpoint of a caller was not a final one; the store's own do not count.
     pub(crate) open: bool,
 }
 
 impl WorkSummary {
-    /// Folds a note whose record has that number.
+    /// Adds a note whose record has the log sequence number `lsn`.
     pub fn note(&mut self, lsn: u64, note: &NoteRecord) {
         self.notes += 1;
         if let Some(kind) = note.kind().filter(|kind| kind.is_checkpoint()) {
@@ -89,7 +89,7 @@ impl WorkSummary {
         }
     }
 
-    /// Folds a lease.
+    /// Replaces the last lease.
     pub fn lease(&mut self, lease: LeaseRecord) {
         self.fence = self.fence.max(lease.fence);
         (self.until, self.key) = (lease.until, lease.key);

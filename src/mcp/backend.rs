@@ -24,24 +24,24 @@ use crate::{
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 
-/// A tool call on its way.
+/// A tool call to execute.
 #[derive(Clone, Debug)]
 pub(super) struct ToolRequest {
     pub(super) name: &'static str,
-    /// Their JSON text.
+    /// JSON text of the arguments.
     pub(super) arguments: String,
     pub(super) via: Via,
-    /// The authenticated caller, where the transport has one.
+    /// The authenticated caller, if the transport has one.
     pub(super) who: Option<Arc<Principal>>,
 }
 
-/// Carries out tool calls.
+/// Executor of tool calls.
 pub(super) trait Backend: Send + Sync {
     /// Returns the structured content of the answer, as JSON text.
     fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>>;
 }
 
-/// The verbs in this process.
+/// Executes calls by the verbs in this process.
 pub(super) struct InProcess {
     pub(super) service: Service,
     pub(super) owner: OwnerInfo,
@@ -70,15 +70,15 @@ impl Backend for InProcess {
     }
 }
 
-/// An owner or a server, through the client, which finds or starts one and repeats a call whose
-/// answer was lost with the same idempotency key.
+/// Executes calls by an owner or a server, through the client, which finds or starts one and
+/// repeats a call whose answer was lost with the same idempotency key.
 pub(super) struct Forwarded {
     pub(super) client: Client,
     pub(super) local: Local,
 }
 
 impl Forwarded {
-    async fn forwarded(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
+    async fn forward_call(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
         let mut request = Request::post(format!("/v1/tools/{}", tool.name));
         if tool.is_read_only() {
             request = request.that_only_reads();
@@ -87,10 +87,10 @@ impl Forwarded {
             request = request.header(name, text);
         }
         let request = request.body(asked.arguments.clone(), "application/json");
-        self.client.text(request).await.map_err(|error| failed(&error))
+        self.client.text(request).await.map_err(|error| client_failure(&error))
     }
 
-    /// Saves with the hashes of the files; what extractors found is in the answer.
+    /// Saves with the hashes of the files; the answer includes the extractors' notices.
     async fn saved(&self, tool: &Tool, mut asked: ToolRequest) -> Result<String, Failure> {
         let request = tool.request::<SaveRequest>(&asked.arguments).ok();
         let (named, mut request) = request.unwrap_or_default();
@@ -102,7 +102,7 @@ impl Forwarded {
             let files = ("file_references", &request.file_references);
             asked.arguments = tool.with_argument(asked.arguments, files);
         }
-        let text = self.forwarded(tool, &asked).await?;
+        let text = self.forward_call(tool, &asked).await?;
         let Some(mut saved) = tool.answer_as::<SavedAnswer>(&text) else { return Ok(text) };
         let said = saved_texts(&request);
         let notices = self.local.extract(&self.client, &saved.workspace, &said).await;
@@ -113,9 +113,9 @@ impl Forwarded {
         Ok(tool.with_answer(text, ("notices", &saved.notices)))
     }
 
-    /// Restores, and looks at the files of the answer.
-    async fn restored(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
-        let text = self.forwarded(tool, asked).await?;
+    /// Restores a session, and hashes the files of the answer.
+    async fn restore_and_look(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
+        let text = self.forward_call(tool, asked).await?;
         let Some(mut found) = tool.answer_as::<RestoredAnswer>(&text) else { return Ok(text) };
         let is_own = asked.via.workspaces().contains(&found.workspace);
         match self.local.look(&self.client, is_own, &mut found).await {
@@ -133,16 +133,16 @@ impl Backend for Forwarded {
         async move {
             let tool = tools::tool(asked.name).expect("a tool that is offered is known");
             match tool.at_front {
-                AtFront::Nothing => self.forwarded(tool, &asked).await,
+                AtFront::Nothing => self.forward_call(tool, &asked).await,
                 AtFront::Save => self.saved(tool, asked).await,
-                AtFront::Restore => self.restored(tool, &asked).await,
+                AtFront::Restore => self.restore_and_look(tool, &asked).await,
             }
         }
         .boxed()
     }
 }
 
-fn failed(error: &ClientError) -> Failure {
+fn client_failure(error: &ClientError) -> Failure {
     if let ClientError::Refused(refusal) = error
         && let Ok(body) = serde_json::from_value::<ErrorBody>(refusal.body.clone())
     {

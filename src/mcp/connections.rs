@@ -1,6 +1,6 @@
-//! Connections of MCP over HTTP: so many at once, of all and of one tenant, and little kept of what
-//! each client says about itself. It must not refuse a connection: it closes the one that was idle
-//! the longest, whose client opens another.
+//! Connections of MCP over HTTP: limits their number, in all and for one tenant, and the size of
+//! each client's description of itself. It must not refuse a connection: it closes the one idle
+//! longest, whose client opens another.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(super) struct Connections {
 /// Every connection of the server.
 pub(super) struct ConnectionTable<L> {
     known: Mutex<Known<L>>,
-    /// Connections of all, and of one tenant.
+    /// Most connections in all, and of one tenant.
     max: (usize, usize),
 }
 
@@ -47,9 +47,9 @@ struct Known<L> {
 /// A connection.
 struct One<L> {
     tenant: Option<TenantId>,
-    /// Number of the last use of any connection that was its own.
+    /// Use counter of the table at its last use.
     used: u64,
-    /// Streams that are open, requests under way among them.
+    /// Number of open streams, including running requests.
     streams: usize,
     place: L,
 }
@@ -64,8 +64,8 @@ impl<L> ConnectionTable<L> {
         Self { known: Mutex::from(known), max: (all, of_tenant) }
     }
 
-    /// Enters a new connection. Answers the one to be closed for it: of its own tenant where that
-    /// has too many, else of the tenant that has most.
+    /// Adds a new connection. Returns the one to close for it: of the same tenant if that is at its
+    /// limit, else of the tenant with the most.
     fn enter(&self, name: SessionId, tenant: Option<TenantId>, place: L) -> Option<(SessionId, L)> {
         let mut known = self.known.lock();
         known.uses += 1;
@@ -87,8 +87,8 @@ impl<L> ConnectionTable<L> {
         closed.map(|(name, one)| (name, one.place))
     }
 
-    /// Notes a use of a connection, and with it how many streams it opened or ended.
-    fn note(&self, name: &SessionId, streams: isize) {
+    /// Records a use of a connection, and the number of streams opened or ended by it.
+    fn record_use(&self, name: &SessionId, streams: isize) {
         let mut known = self.known.lock();
         known.uses += 1;
         let used = known.uses;
@@ -103,7 +103,7 @@ impl<L> ConnectionTable<L> {
     }
 }
 
-/// A stream of a connection, which is not idle meanwhile.
+/// An open stream of a connection, which is not idle until the drop.
 struct Busy {
     all: Arc<ConnectionTable<Arc<Local>>>,
     name: SessionId,
@@ -111,7 +111,7 @@ struct Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.all.note(&self.name, -1);
+        self.all.record_use(&self.name, -1);
     }
 }
 
@@ -125,12 +125,12 @@ impl Connections {
     }
 
     fn busy(&self, name: &SessionId) -> Busy {
-        self.all.note(name, 1);
+        self.all.record_use(name, 1);
         Busy { all: Arc::clone(&self.all), name: name.clone() }
     }
 }
 
-/// The stream, and what counts it until its end.
+/// Wraps a stream so that it counts as open until its end.
 fn counted_stream<S>(
     stream: S,
     busy: Busy,
@@ -194,7 +194,7 @@ impl SessionManager for Connections {
         name: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), Failure> {
-        self.all.note(name, 0);
+        self.all.record_use(name, 0);
         self.open.accept_message(name, message).await
     }
 
@@ -216,7 +216,7 @@ impl SessionManager for Connections {
     }
 }
 
-/// Cuts what a client says about itself: it is kept as long as the connection, and no answer
+/// Cuts a client's description of itself: it is kept as long as the connection, and no answer
 /// depends on it.
 fn shorten(client: &mut InitializeRequestParams) {
     let info = &client.client_info;
@@ -237,7 +237,7 @@ fn is_long(part: &impl Serialize) -> bool {
     serde_json::to_writer(Room(limits::MCP_CLIENT_BYTES_MAX), part).is_err()
 }
 
-/// Takes so many bytes and keeps none.
+/// Writer that accepts a number of bytes and discards them.
 struct Room(usize);
 
 impl io::Write for Room {
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_connections_close_the_one_idle_longest_of_the_tenant_that_has_most() {
+    fn at_the_limit_the_longest_idle_connection_of_the_largest_tenant_closes() {
         let tenant = |name: &str| Some(TenantId::new(name).expect("a name"));
         let table = ConnectionTable::with_limits(5, 3);
         let enter = |tenant: Option<TenantId>, name: &str| {
@@ -269,14 +269,14 @@ mod tests {
             assert_eq!(enter(tenant("a"), name), None);
         }
         assert_eq!(enter(tenant("b"), "b1"), None);
-        // Used since, and a stream that is open.
-        table.note(&"a1".into(), 0);
-        table.note(&"a2".into(), 1);
-        table.note(&"a3".into(), 0);
+        // Later uses, and an open stream.
+        table.record_use(&"a1".into(), 0);
+        table.record_use(&"a2".into(), 1);
+        table.record_use(&"a3".into(), 0);
         assert_eq!(enter(tenant("a"), "a4").as_deref(), Some("a1"), "of its own tenant");
         assert_eq!(enter(tenant("c"), "c1"), None);
         assert_eq!(enter(None, "d1").as_deref(), Some("a3"), "of the tenant that has most");
-        table.note(&"a2".into(), -1);
+        table.record_use(&"a2".into(), -1);
         table.remove(&"c1".into());
         assert_eq!(enter(tenant("b"), "b2"), None, "one left");
     }

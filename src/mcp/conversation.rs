@@ -1,24 +1,24 @@
-//! Conversation of a call, from the members of `_meta`. Only members that stay the same from call
-//! to call and differ between conversations count: tokens of progress, ids of turns, items and
-//! calls, and names of clients do not. It must not give a right: a conversation is looked up in the
+//! Finds the conversation of a call in the members of `_meta`. Only members that are constant
+//! between calls and differ between conversations count: progress tokens, ids of turns, items and
+//! calls, and names of clients do not. It must not grant access: a conversation is looked up in the
 //! caller's own scope.
 
 use serde_json::{Map, Value};
 
 use crate::{event::SessionId, service::Via};
 
-/// Members that name a session of ours, as `--session` does.
+/// Members that name a sessionlog session, as `--session` does.
 const SESSION: [&str; 2] = ["io.sessionlog/session", "sessionlog/session"];
-/// Members that name the client's own conversation. Codex sends `sessionId`, the id that its hooks
-/// have, and `threadId`; ChatGPT sends `openai/session`.
+/// Members that name the client's own conversation. Codex sends `threadId` and `sessionId`, the id
+/// that its hooks use; ChatGPT sends `openai/session`.
 const CONVERSATION: [&str; 4] = ["sessionId", "session_id", "openai/session", "threadId"];
-/// Characters of a name: as many as the header of a connection takes.
+/// Most bytes of a name: the limit of a connection's header.
 const CHARS_MAX: usize = 128;
-/// Characters of a conversation's name that no two clients choose alike.
+/// Fewest bytes of a conversation's name that is assumed to be unique among clients.
 const CHARS_UNIQUE: usize = 16;
 
-/// Adds to `via` what `meta` says: the conversation's name is that of the connection, and, where it
-/// can be a session's id, the session the caller was started for.
+/// Applies `meta` to `via`: the conversation's name becomes that of the connection, and, if it is a
+/// valid session id, the session the caller was started for.
 pub(super) fn bind(via: &mut Via, meta: &Map<String, Value>) {
     let text = |names: &[&str]| {
         let text = names.iter().find_map(|name| meta.get(*name)?.as_str())?;
@@ -28,7 +28,7 @@ pub(super) fn bind(via: &mut Via, meta: &Map<String, Value>) {
         plain.then(|| text.to_owned())
     };
     let mut name_it = |name: &str| {
-        // What a call says comes before what its process began with.
+        // A name in the call has priority over that of the process.
         let is_open = via.session.is_none() || !via.process.is_empty();
         if let Some(session) = SessionId::new(name).ok().filter(|_| is_open) {
             (via.session, via.process) = (Some(session), Vec::new());
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_named_by_members_that_stay_the_same() {
+    fn only_constant_members_of_meta_name_a_conversation() {
         let long = "01a20765-39c9-7061-9a22-b0733b61ccb1";
         for (meta, session, connection) in [
             (json!({}), None, Some("own")),
@@ -57,7 +57,7 @@ mod tests {
             (json!({ "io.modelcontextprotocol/clientInfo": { "name": "c" } }), None, Some("own")),
             (json!({ "sessionId": long, "threadId": "other" }), Some(long), Some(long)),
             (json!({ "threadId": long }), Some(long), Some(long)),
-            // Short names are chosen alike: they tell calls apart, and name no session.
+            // Short names are not unique: they separate connections, but name no session.
             (json!({ "sessionId": "1" }), None, Some("1")),
             (json!({ "openai/session": "v1/abcdefghijklmnop" }), None, Some("v1/abcdefghijklmnop")),
             (json!({ "sessionlog/session": "trip" }), Some("trip"), Some("own")),

@@ -1,6 +1,6 @@
-//! Other MCP servers that find entities in a text that is saved. Each is asked by one tool, within
-//! a time limit, and may be absent, slow or wrong: then the answer says so, and the save stands. It
-//! must not keep anything: `local` does.
+//! Other MCP servers that extract entities from saved text. Each is called by one tool, within a
+//! time limit, and may be absent, slow or wrong: then the answer reports it, and the save succeeds.
+//! It must not store entities: `local` does.
 
 use std::{process::Stdio, time::Duration};
 
@@ -20,24 +20,24 @@ use crate::{
     api::graph::UpsertRequest, client::CREDENTIALS, env::host::kill_group, secrets::Masked,
 };
 
-/// Time limit of one server, its start included; of the first answer of one that runs already: what
-/// does not answer by then cannot be reached; and of a program's end.
+/// Time limits: of one server, including its start; of connecting to one that already runs; and of
+/// a program's exit.
 const TIME_MAX: Duration = Duration::from_secs(5);
 const REACH_MAX: Duration = Duration::from_secs(1);
 const END_MAX: Duration = Duration::from_secs(1);
-/// Bytes of a text that is sent.
+/// Most bytes of a text that are sent.
 const TEXT_BYTES_MAX: usize = 256 << 10;
-/// Entities of one server that are kept.
+/// Most entities of one server that are kept.
 const ENTITIES_MAX: usize = 200;
-/// The tool that is asked when the setting names none.
+/// The tool that is called if the setting names none.
 const TOOL: &str = "extract_entities";
-/// Members that name the type and the id of an entity, the first one that is there.
+/// Members that hold the type and the id of an entity; the first present one counts.
 const TYPES: [&str; 4] = ["type", "entityType", "entity_type", "label"];
 const IDS: [&str; 3] = ["id", "name", "text"];
-/// The property that says which server found an entity.
+/// The property that records which server found an entity.
 const BY: &str = "extracted_by";
 
-/// A server of the user's configuration: a command or an address, and its tool.
+/// A server of the user's configuration: a command or a URL, and its tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extractor {
     place: Place,
@@ -48,7 +48,7 @@ pub struct Extractor {
 enum Place {
     /// A program and its arguments, which serves MCP on its streams.
     Program(Vec<String>),
-    /// The address of a server on HTTP.
+    /// The URL of a server on HTTP.
     Url(Url),
 }
 
@@ -61,8 +61,8 @@ pub(super) struct Found {
 }
 
 impl Extractor {
-    /// A command or an address, with `#tool` behind it where the tool is not `extract_entities`;
-    /// `None` when there is nothing else.
+    /// Parses a command or a URL, followed by `#tool` if the tool is not `extract_entities`; `None`
+    /// if either is empty.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (place, tool) = match text.trim().rsplit_once('#') {
@@ -80,7 +80,7 @@ impl Extractor {
         (!tool.is_empty()).then(|| Self { place, tool: tool.to_owned() })
     }
 
-    /// Name for a person: without a credential, which may be in an address or an argument.
+    /// Returns a name for messages: without a credential, which may be in a URL or an argument.
     pub(super) fn name(&self) -> String {
         match &self.place {
             Place::Url(url) => url.origin().ascii_serialization(),
@@ -88,7 +88,7 @@ impl Extractor {
         }
     }
 
-    /// Entities that the server finds in a text, and a remark; the reason when there is no answer.
+    /// Returns the entities that the server finds in a text, and a remark; or an error.
     pub(super) async fn ask(&self, text: &Masked) -> Result<(Vec<Found>, Option<String>), String> {
         let text = text.as_str();
         let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Extractor {
                 Place::Url(url) => {
                     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                     let transport = StreamableHttpClientTransport::from_config(config);
-                    self.converse(transport, REACH_MAX, text).await
+                    self.call_over(transport, REACH_MAX, text).await
                 }
                 Place::Program(words) => {
                     let (program, arguments) = words.split_first().ok_or("it has no program")?;
@@ -110,8 +110,8 @@ impl Extractor {
                     let mut group = Group(command.spawn().map_err(|error| error.to_string())?);
                     let streams = group.0.stdout.take().zip(group.0.stdin.take());
                     let streams = streams.ok_or("the program has no streams")?;
-                    let result = self.converse(streams, TIME_MAX, text).await;
-                    // Its streams are closed: it may end by itself.
+                    let result = self.call_over(streams, TIME_MAX, text).await;
+                    // Its streams are closed: it may exit by itself.
                     let _ = tokio::time::timeout(END_MAX, group.0.wait()).await;
                     result
                 }
@@ -121,7 +121,7 @@ impl Extractor {
         self.found(&result)
     }
 
-    async fn converse<E, A>(
+    async fn call_over<E, A>(
         &self,
         transport: impl IntoTransport<RoleClient, E, A>,
         reach_max: Duration,
@@ -131,15 +131,15 @@ impl Extractor {
         E: std::error::Error + Send + Sync + 'static,
     {
         let running = with_timeout(reach_max, ().serve(transport)).await?;
-        let running = running.map_err(|error| cause(&error))?;
+        let running = running.map_err(|error| root_cause(&error))?;
         let arguments = Map::from_iter([("text".to_owned(), Value::from(text))]);
         let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(arguments);
-        let result = running.call_tool(params).await.map_err(|error| cause(&error));
+        let result = running.call_tool(params).await.map_err(|error| root_cause(&error));
         let _ = running.cancel().await;
         result
     }
 
-    /// The entities of an answer: a list, or an object with `entities`, structured or as text.
+    /// Parses the entities of an answer: a list, or an object with `entities`, also as text.
     fn found(&self, result: &CallToolResult) -> Result<(Vec<Found>, Option<String>), String> {
         let texts = result.content.iter().filter_map(ContentBlock::as_text);
         let said: String = texts.map(|text| text.text.as_str()).collect();
@@ -156,21 +156,22 @@ impl Extractor {
             return Err("its answer has no list of entities".to_owned());
         };
         let (all, own) = (list.len(), self.name());
-        let found: Vec<Found> = list.into_iter().filter_map(|one| entity(one, &own)).collect();
+        let found: Vec<Found> =
+            list.into_iter().filter_map(|one| parse_entity(one, &own)).collect();
         let kept = found.len().min(ENTITIES_MAX);
         let left = (kept < all).then(|| format!("{} of {all} entities were left out", all - kept));
         Ok((found.into_iter().take(ENTITIES_MAX).collect(), left))
     }
 }
 
-/// Waits for an answer, with a limit.
+/// Waits for an answer, up to a time limit.
 async fn with_timeout<T>(time_max: Duration, answer: impl Future<Output = T>) -> Result<T, String> {
     let late = |_| format!("no answer within {} s", time_max.as_secs());
     tokio::time::timeout(time_max, answer).await.map_err(late)
 }
 
-/// The last cause of an error: what is before it names types of the library, and an address.
-fn cause(error: &dyn std::error::Error) -> String {
+/// Returns the root cause of an error: the others name types of the library, and an address.
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(next) = last.source() {
         last = next;
@@ -178,7 +179,7 @@ fn cause(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// A program and all that it started, which end with this.
+/// A program and its process group, killed on drop.
 struct Group(Child);
 
 impl Drop for Group {
@@ -187,8 +188,8 @@ impl Drop for Group {
     }
 }
 
-/// An entity with a type and an id; its other members are its properties.
-fn entity(value: Value, by: &str) -> Option<Found> {
+/// Parses an entity with a type and an id; its other members are its properties.
+fn parse_entity(value: Value, by: &str) -> Option<Found> {
     let Value::Object(mut members) = value else { return None };
     let mut take = |names: &[&str]| {
         let name = names.iter().find(|name| members.get(**name).is_some_and(Value::is_string))?;
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_extractor_is_a_command_or_an_address_and_may_name_its_tool() {
+    fn an_extractor_parses_as_a_command_or_url_with_an_optional_tool() {
         let parsed = |text: &str| Extractor::parse(text).map(|one| (one.place, one.tool));
         let program = |words: &[&str]| Place::Program(words.iter().map(|w| (*w).into()).collect());
         assert_eq!(parsed("a -b c"), Some((program(&["a", "-b", "c"]), TOOL.to_owned())));
@@ -224,12 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn entities_of_common_shapes_are_read() {
-        let found = entity(json!({"name": "Ada", "entityType": "person", "role": "author"}), "x");
+    fn entities_of_common_shapes_are_parsed() {
+        let found =
+            parse_entity(json!({"name": "Ada", "entityType": "person", "role": "author"}), "x");
         let properties = json!({"role": "author", "extracted_by": "x"});
         let found = found.map(|one| (one.kind, one.id, Value::Object(one.asked.properties)));
         assert_eq!(found, Some(("person".to_owned(), "Ada".to_owned(), properties)));
-        assert!(entity(json!({"type": "person"}), "x").is_none());
-        assert!(entity(json!("Ada"), "x").is_none());
+        assert!(parse_entity(json!({"type": "person"}), "x").is_none());
+        assert!(parse_entity(json!("Ada"), "x").is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! The handler of the protocol, the same on both transports: lists tools, resources and prompts,
-//! passes a call to the backend, and returns its answer as content. It must not know a tool beyond
-//! its name and schema.
+//! passes a call to the backend, and returns its answer as content. It must not depend on a tool
+//! beyond its name and schema.
 
 use std::sync::Arc;
 
@@ -68,18 +68,18 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
         " restore_session continues earlier work of this workspace; save_session before you stop.",
     ),
 ];
-/// Clients that hand a model the JSON of structured content and leave out the text that is for it:
-/// they get the text alone, as found out by `tests/agents`.
+/// Clients that show a model only the JSON of structured content and leave out the text for it:
+/// they get only the text, as found by `tests/agents`.
 const TEXT_CLIENTS: [&str; 2] = ["claude-code", "codex-mcp-client"];
-/// Key under which a request of the revision without connections names its client.
+/// Key under which a request of the stateless revision names its client.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The member of an answer that is its text for models.
 const TEXT: &str = "text";
-/// The member with the text of a restored session, which programs read, too.
+/// The member with the text of a restored session, which programs also read.
 const CONTEXT: &str = "context";
-/// Methods with parameters that must be there.
+/// Methods with required parameters.
 const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
-/// Header of a connection on HTTP, for revisions that have connections.
+/// HTTP header with the id of a connection, for revisions that have connections.
 const MCP_SESSION: &str = "mcp-session-id";
 
 /// Serves one connection, or every connection of a stateless transport.
@@ -106,8 +106,8 @@ impl Handler {
         self.own.lock()
     }
 
-    /// Identity of the caller of a request: its headers on HTTP, else this connection; and the
-    /// conversation that the request names.
+    /// Returns the identity of a request's caller: its headers on HTTP, else this connection; and
+    /// the conversation that the request names.
     fn via(&self, context: &RequestContext<RoleServer>) -> Result<Via, ErrorData> {
         let Some(parts) = context.extensions.get::<Parts>() else {
             let own = self.own();
@@ -128,7 +128,7 @@ impl Handler {
         Ok(via)
     }
 
-    /// The toolsets of a request: those that its URL names on HTTP, else those of this connection.
+    /// Returns the toolsets of a request: those in its URL on HTTP, else those of this connection.
     fn toolsets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
         let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query());
         let asked = query
@@ -139,15 +139,15 @@ impl Handler {
         })
     }
 
-    /// True if the client shows its model the structured content in place of the text.
+    /// Returns true if the client shows its model the structured content instead of the text.
     fn reads_text(&self, context: &RequestContext<RoleServer>) -> bool {
         let in_meta = || context.meta.get(CLIENT_INFO)?.get("name")?.as_str().map(str::to_owned);
         let client = context.peer.peer_info().map(|client| client.client_info.name.clone());
         in_meta().or(client).is_some_and(|name| TEXT_CLIENTS.contains(&&*name))
     }
 
-    /// Remembers the session that a connection used, as the owner does.
-    fn remember(&self, tool: &str, by: Via, answer: &Value) {
+    /// Stores the session that a connection used, as the owner does.
+    fn remember_session(&self, tool: &str, by: Via, answer: &Value) {
         let session = answer.get("sessionId").and_then(Value::as_str);
         let session = session.and_then(|text| SessionId::new(text).ok());
         let remembered = if tool == "clear_session" {
@@ -163,14 +163,14 @@ impl Handler {
         own.remembered_of = by.connection;
     }
 
-    /// Calls a tool and remembers the session it used; returns the answer as text, which is its own
-    /// text for models where it has one, and parsed.
+    /// Calls a tool and stores the session it used; returns the answer as text, which is the
+    /// answer's text for models if it has one, and parsed.
     async fn answer(&self, asked: ToolRequest) -> Result<(String, Value), Failure> {
         let (name, via) = (asked.name, asked.via.clone());
         let text = self.backend.call(asked).await?;
         let mut value: Value =
-            serde_json::from_str(&text).map_err(|error| unreadable(name, &error))?;
-        self.remember(name, via, &value);
+            serde_json::from_str(&text).map_err(|error| unreadable_failure(name, &error))?;
+        self.remember_session(name, via, &value);
         match value.as_object_mut().and_then(|members| members.shift_remove(TEXT)) {
             Some(Value::String(said)) => Ok((said, value)),
             _ => match value.get(CONTEXT).and_then(Value::as_str) {
@@ -187,7 +187,7 @@ impl Handler {
         name: &'static str,
         arguments: Value,
     ) -> Result<String, Failure> {
-        let (via, who) = (Via::default(), principal(context));
+        let (via, who) = (Via::default(), authenticated_caller(context));
         let arguments = arguments.to_string();
         self.backend.call(ToolRequest { name, arguments, via, who }).await
     }
@@ -195,7 +195,7 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        described_server(&self.toolsets)
+        server_description(&self.toolsets)
     }
 
     async fn initialize(
@@ -206,7 +206,7 @@ impl ServerHandler for Handler {
         let toolsets = self.toolsets(&context).unwrap_or_default();
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
-        result.instructions = described_server(&toolsets).instructions;
+        result.instructions = server_description(&toolsets).instructions;
         Ok(result)
     }
 
@@ -216,7 +216,7 @@ impl ServerHandler for Handler {
     ) -> Result<DiscoverResult, ErrorData> {
         let toolsets = self.toolsets(&context).unwrap_or_default();
         let versions = self.supported_protocol_versions().into_owned();
-        Ok(DiscoverResult::from_server_info(versions, described_server(&toolsets)))
+        Ok(DiscoverResult::from_server_info(versions, server_description(&toolsets)))
     }
 
     async fn list_tools(
@@ -246,11 +246,11 @@ impl ServerHandler for Handler {
             Some(Value::String(text)) => text,
             _ => Value::Object(arguments).to_string(),
         };
-        let (via, who) = (self.via(&context)?, principal(&context));
+        let (via, who) = (self.via(&context)?, authenticated_caller(&context));
         let asked = ToolRequest { name: tool.name, arguments, via, who };
         let answered = tokio::select! {
             answered = self.answer(asked) => answered,
-            // The client takes the call back, or closed its connection: what is computed ends.
+            // The client cancels the call, or closed its connection: the computation ends.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
@@ -277,7 +277,7 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // The library takes a request for one of another method when its parameters do not fit.
+        // The library reports a request with invalid parameters as one of a custom method.
         if SERVED.contains(&&*request.method) {
             let problem = format!("these are no parameters of {}", request.method);
             return Err(ErrorData::invalid_params(problem, None));
@@ -295,16 +295,16 @@ impl ServerHandler for Handler {
             None => json!({}),
         };
         let page = self.ask(&context, "list_sessions", arguments).await;
-        let page = page.map_err(|error| refused(&error))?;
+        let page = page.map_err(|error| error_from_failure(&error))?;
         let page: Value = serde_json::from_str(&page)
-            .map_err(|error| refused(&unreadable("list_sessions", &error)))?;
+            .map_err(|error| error_from_failure(&unreadable_failure("list_sessions", &error)))?;
         let sessions = page.get("sessions").and_then(Value::as_array);
         let listed = sessions.into_iter().flatten().filter_map(|session| {
             let text = |name: &str| session.get(name).and_then(Value::as_str);
             let id = text("sessionId")?;
             let title = text("title").unwrap_or(id);
             let resource = Resource::new(resources::index_uri(id), format!("{id} index"));
-            // A title is recorded text; a list has no other place for the notice.
+            // A title is recorded text; a list has no other field for the notice.
             let about = format!("Where a session stands. {NOTICE}");
             let resource = resource.with_title(title).with_description(about);
             Some(resource.with_mime_type("application/json"))
@@ -354,7 +354,7 @@ impl ServerHandler for Handler {
             Err(failure) if matches!(&*failure.code, "session_not_found" | "invalid_request") => {
                 return Err(unknown());
             }
-            Err(failure) => return Err(refused(&failure)),
+            Err(failure) => return Err(error_from_failure(&failure)),
         };
         let contents =
             ResourceContents::text(answer, request.uri.clone()).with_mime_type("application/json");
@@ -388,7 +388,7 @@ impl ServerHandler for Handler {
         }
         let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
         let named = session.map_or_else(Map::new, |id| Map::from_iter([("sessionId".into(), id)]));
-        let (via, who) = (self.via(&context)?, principal(&context));
+        let (via, who) = (self.via(&context)?, authenticated_caller(&context));
         let mut asked = named.clone();
         asked.insert("pageOut".to_owned(), Value::Bool(false));
         let ask = |name, arguments: Map<String, Value>| {
@@ -415,14 +415,14 @@ impl ServerHandler for Handler {
     }
 }
 
-/// The caller that `http` authenticated; none on stdio, where the owner authenticates the front
-/// end.
-fn principal(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
+/// Returns the caller that `http` authenticated; none on stdio, where the owner authenticates the
+/// front end.
+fn authenticated_caller(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
     context.extensions.get::<Parts>()?.extensions.get().cloned()
 }
 
-/// Description of the server for a client with these toolsets.
-fn described_server(toolsets: &[Toolset]) -> ServerConfig {
+/// Returns the description of the server for a client with these toolsets.
+fn server_description(toolsets: &[Toolset]) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();
     let server =
@@ -432,8 +432,8 @@ fn described_server(toolsets: &[Toolset]) -> ServerConfig {
     ServerConfig::new(capabilities).with_server_info(server).with_instructions(text)
 }
 
-/// The failure of a call whose answer is no JSON.
-fn unreadable(name: &str, error: &serde_json::Error) -> Failure {
+/// Returns the failure of a call whose answer is not JSON.
+fn unreadable_failure(name: &str, error: &serde_json::Error) -> Failure {
     let problem = format!("the answer of {name} is not JSON: {error}");
     Failure::plain("internal_error", &problem, false)
 }
@@ -451,6 +451,6 @@ fn described(tool: &tools::Tool, toolsets: &[Toolset], is_text: bool) -> Tool {
     }
 }
 
-fn refused(failure: &Failure) -> ErrorData {
+fn error_from_failure(failure: &Failure) -> ErrorData {
     ErrorData::internal_error(failure.text(), Some(json!({ "kind": failure.code })))
 }

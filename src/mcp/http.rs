@@ -41,7 +41,7 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// Time for which an unused connection is kept: longer than a person pauses.
+/// Time for which an unused connection is kept: longer than a user pauses.
 const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
 
 /// Most scopes whose connections are kept; the least recently used is dropped first.
@@ -50,7 +50,7 @@ const SCOPES_MAX: usize = 10_000;
 /// Settings of MCP over HTTP.
 #[derive(Clone, Debug)]
 pub struct McpHttpOptions {
-    /// Toolsets offered when the URL names none (`/mcp?toolsets=research,events`).
+    /// Toolsets offered if the URL names none (`/mcp?toolsets=research,events`).
     pub toolsets: Vec<Toolset>,
     /// Hosts that a request may name, besides the loopback names.
     pub allowed_hosts: Vec<String>,
@@ -58,7 +58,7 @@ pub struct McpHttpOptions {
     pub allowed_origins: Vec<String>,
     /// The process that owns the data directory.
     pub owner: OwnerInfo,
-    /// Ends every connection.
+    /// Cancelled to end every connection.
     pub stop: CancellationToken,
 }
 
@@ -74,13 +74,13 @@ impl Default for McpHttpOptions {
     }
 }
 
-/// The route `/mcp`.
+/// Returns the route `/mcp`.
 pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
     http_router_around(service, options, |handler| handler)
 }
 
-/// The route `/mcp` with every connection's handler wrapped by `around`: the conformance suite adds
-/// its fixtures this way, on the transport that is shipped.
+/// Returns the route `/mcp` with every connection's handler wrapped by `around`: the conformance
+/// suite adds its fixtures this way, on the shipped transport.
 pub fn http_router_around<H, F>(service: Service, options: McpHttpOptions, around: F) -> Router
 where
     H: ServerHandler,
@@ -100,7 +100,7 @@ where
         .with_allowed_hosts(loopback.into_iter().chain(options.allowed_hosts))
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
-    // Arguments that became one text have twice the bytes at most.
+    // Arguments that were rewritten as one string have at most twice the bytes.
     config.max_request_body_bytes = 2 * limits::MCP_CARRIER_BYTES_MAX;
     let all = Arc::new(ConnectionTable::new());
     let open = move |tenant: Option<TenantId>| {
@@ -118,7 +118,7 @@ where
         let ends = request.method() == Method::DELETE;
         async move {
             let forms = Forms::from_headers(request.headers());
-            let request = match prepared(request, forms).await {
+            let request = match prepare_request(request, forms).await {
                 Ok(request) => request,
                 Err(refusal) => return refusal,
             };
@@ -136,7 +136,7 @@ where
     Router::new().route("/mcp", any(serve))
 }
 
-/// Forms of an answer that a client takes.
+/// Media types that a client accepts.
 #[derive(Clone, Copy)]
 struct Forms {
     json: bool,
@@ -144,7 +144,7 @@ struct Forms {
 }
 
 impl Forms {
-    /// By the header `Accept`, of which the most exact range counts (RFC 9110, 12.5.1).
+    /// Parses `Accept`; the most specific range decides (RFC 9110, 12.5.1).
     fn from_headers(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|one| one.to_str().ok());
         let ranges: Vec<(String, bool)> = accepted
@@ -167,9 +167,9 @@ impl Forms {
     }
 }
 
-/// The request as the library takes it: it asks for both forms, which [`last_as_json`] makes one of
-/// again, and has a message that the library reads.
-async fn prepared(request: Request, forms: Forms) -> Result<Request, Response> {
+/// Returns the request in the form that the library needs: it accepts both media types, which
+/// [`last_as_json`] undoes, and has a message that the library can parse.
+async fn prepare_request(request: Request, forms: Forms) -> Result<Request, Response> {
     let (mut parts, body) = request.into_parts();
     if forms.json || forms.stream {
         let both = HeaderValue::from_static("application/json, text/event-stream");
@@ -186,26 +186,26 @@ async fn prepared(request: Request, forms: Forms) -> Result<Request, Response> {
         (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, JSON)], answer).into_response()
     };
     let bytes = to_bytes(body, limits::MCP_CARRIER_BYTES_MAX).await;
-    let bytes = bytes.map_err(|error| refused(not_read(None, &error.to_string())))?;
+    let bytes = bytes.map_err(|error| refused(unreadable_refusal(None, &error.to_string())))?;
     let text = rpc::mended(&bytes);
     match rpc::parts(&text)[..] {
         [part] => match judged::<ClientJsonRpcMessage>(part) {
             Some(Judged::Message(_, text)) => Ok(Request::from_parts(parts, Body::from(text))),
             Some(Judged::Refused(answer)) => Err(refused(answer)),
-            None => Err(refused(not_read(None, "it is no message of the protocol"))),
+            None => Err(refused(unreadable_refusal(None, "it is no message of the protocol"))),
         },
         _ => {
             let id = Outline::of(&text).id;
-            Err(refused(not_read(id.as_deref(), "one message a request is expected")))
+            Err(refused(unreadable_refusal(id.as_deref(), "one message a request is expected")))
         }
     }
 }
 
-fn not_read(id: Option<&str>, problem: &str) -> String {
+fn unreadable_refusal(id: Option<&str>, problem: &str) -> String {
     rpc::refusal(id, rpc::NOT_JSON, problem)
 }
 
-/// An answer as JSON, for a client that takes no stream: the last message of the stream.
+/// Converts a stream to JSON, for a client that accepts no stream: its last message.
 async fn last_as_json(answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -230,7 +230,7 @@ struct Transports<H, F> {
 
 /// The open transports.
 struct TransportTable<H> {
-    /// Each with the number of its last use.
+    /// The transports, each with the number of its last use.
     by_scope: HashMap<Option<Scope>, (Transport<H>, u64)>,
     uses: u64,
 }

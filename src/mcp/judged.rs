@@ -1,6 +1,6 @@
-//! Messages of a client, judged before the library of the protocol builds trees of them, on both
-//! transports: one that is too large, or that the library would not read, is refused under its own
-//! id. It must not know a tool.
+//! Checks messages of a client before the protocol's library parses them, on both transports: one
+//! that is too large, or that the library cannot parse, is refused with its own id. It must not
+//! depend on a particular tool.
 
 use serde::de::DeserializeOwned;
 
@@ -13,23 +13,23 @@ use crate::{
     },
 };
 
-/// A message that was judged.
+/// A message that was checked.
 pub(super) enum Judged<M> {
-    /// It is handed on, and its text.
+    /// A valid message, and its text.
     Message(M, String),
-    /// It is answered with this.
+    /// The error to answer with.
     Refused(String),
 }
 
 impl<M> Judged<M> {
-    /// The refusal of a request; `None` of what takes no answer.
+    /// Returns the refusal of a request; `None` if the message takes no answer.
     pub(super) fn refused(outline: &Outline, code: i32, problem: &str) -> Option<Self> {
         let id = outline.id.as_deref().filter(|_| !outline.is_answer)?;
         Some(Self::Refused(rpc::refusal(Some(id), code, problem)))
     }
 }
 
-/// Judges a part of what a client sent; `None` of what takes no answer.
+/// Checks a part of a client's input; `None` for an invalid part that takes no answer.
 pub(super) fn judged<M: DeserializeOwned>(part: Part<'_>) -> Option<Judged<M>> {
     let text = match part {
         Part::Message(text) => text,
@@ -50,7 +50,7 @@ pub(super) fn judged<M: DeserializeOwned>(part: Part<'_>) -> Option<Judged<M>> {
     }
 }
 
-/// The reason for which a message is refused.
+/// Returns the reason for which a message is refused.
 fn problem(text: &str) -> Option<String> {
     if let Err(error) = json::values(text.as_bytes()) {
         return Some(error.to_string());

@@ -1,6 +1,6 @@
-//! The lines of a client on standard input and output, as the transport of the protocol's library:
-//! every request whose id can be read is answered, also one that the library could not read. It
-//! must not know a tool.
+//! Transport for the protocol's library on standard input and output: every request with a readable
+//! id is answered, including those that the library could not parse. It must not depend on a
+//! particular tool.
 
 use std::{collections::VecDeque, io};
 
@@ -21,17 +21,17 @@ use crate::{
     wire::rpc::{self, Outline},
 };
 
-/// Lines on their way to the client at most; more wait.
+/// Most lines queued for the client; senders of more wait.
 const WAITING_MAX: usize = 16;
 
-/// One client's lines.
+/// The lines of one client.
 pub(super) struct Lines<R> {
     input: BufReader<R>,
-    /// The line that is being read, and its outline once it is too long to be kept.
+    /// The line being read, and its outline once it is too long to be kept.
     line: Vec<u8>,
     long: Option<Outline>,
     is_over: bool,
-    /// Messages that were read and are not handed on yet.
+    /// Messages that were read and not returned yet.
     ready: VecDeque<Judged<RxJsonRpcMessage<RoleServer>>>,
     output: Option<mpsc::Sender<String>>,
     writer: JoinHandle<()>,
@@ -50,11 +50,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             is_over: false,
             ready: VecDeque::new(),
             output: Some(sender),
-            writer: tokio::spawn(write(output, waiting)),
+            writer: tokio::spawn(write_lines(output, waiting)),
         }
     }
 
-    /// Reads to the end of a line. What was read stays when the wait for more is given up.
+    /// Reads to the end of a line. The bytes read stay if the future is dropped.
     async fn read(&mut self) -> io::Result<()> {
         loop {
             let read = self.input.fill_buf().await?;
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Takes the line that was read.
+    /// Checks the messages of the line that was read.
     fn take(&mut self) {
         let line = std::mem::take(&mut self.line);
         if let Some(outline) = self.long.take() {
@@ -88,8 +88,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// Writes lines until there are no more, or the client takes none.
-async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<String>) {
+/// Writes lines until the queue is closed, or a write fails.
+async fn write_lines(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<String>) {
     while let Some(line) = waiting.recv().await {
         let written = output.write_all(line.as_bytes()).await;
         if written.and(output.flush().await).is_err() {

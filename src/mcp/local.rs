@@ -1,6 +1,6 @@
-//! Work of a front end where the files of a workspace are: it looks at those of a save and of a
-//! restore, and asks the extractors of its user. The owner does neither. It must not choose what is
-//! saved or restored.
+//! Work of a front end on the files of a workspace: it hashes those of a save and of a restore, and
+//! calls the user's extractors. The owner does neither. It must not choose which files are saved or
+//! restored.
 
 use std::{
     fmt,
@@ -21,21 +21,21 @@ use crate::{
     wire::handoff::{SeenFile, hash_files, look_at},
 };
 
-/// Time limit of keeping what one found.
+/// Time limit of storing the entities of one extractor.
 const KEEP_MAX: Duration = Duration::from_secs(5);
-/// Characters of a notice, of which a part may be a foreign server's words.
+/// Most characters of a notice, which may quote a foreign server.
 const NOTICE_CHARS: usize = 240;
 
-/// Settings of the user for it.
+/// The user's settings for local work.
 #[derive(Clone)]
 pub struct Local {
-    /// Directories, beside that of a workspace, below which files are looked at.
+    /// Directories, in addition to the workspace's, whose files may be hashed.
     pub files_roots: Vec<PathBuf>,
-    /// Directory of its own workspace's files: it works in a worktree of that.
+    /// The worktree of the workspace that the front end works in, if any.
     pub worktree: Option<PathBuf>,
-    /// Servers that find entities in what is saved.
+    /// Servers that extract entities from saved text.
     pub extractors: Vec<Extractor>,
-    /// Rules for secrets that must not leave.
+    /// Rules for secrets that must not be sent.
     pub secrets: Arc<Recogniser>,
 }
 
@@ -54,19 +54,18 @@ impl fmt::Debug for Local {
 }
 
 impl Local {
-    /// Gives each file of a call that saves its hash. Nothing is looked at when the workspace is
-    /// not the front end's own.
+    /// Hashes each file of a call that saves. Skipped if the workspace is not the front end's own.
     pub fn hash(&self, workspace: &str, is_own: bool, files: &mut [NewFile]) {
         if is_own {
             let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
             let roots = Roots::new(place, &self.files_roots);
-            self.place_files(files);
+            self.rebase_files(files);
             hash_files(files, &mut |path| seen_file(&roots, path));
         }
     }
 
-    /// Names the files of its worktree as those of the workspace, of which they are.
-    fn place_files(&self, files: &mut [NewFile]) {
+    /// Replaces paths in the worktree with paths relative to the workspace.
+    fn rebase_files(&self, files: &mut [NewFile]) {
         let Some(worktree) = &self.worktree else { return };
         for file in files {
             let inside = Path::new(&file.path).strip_prefix(worktree).ok();
@@ -76,12 +75,12 @@ impl Local {
         }
     }
 
-    /// Looks at the files of a restored session, and records each look: in the session that
-    /// continues it, else in the notebook of the workspace. A look that could not be recorded is
+    /// Hashes the files of a restored session, and records the results: in the session that
+    /// continues it, else in the notebook of the workspace. A result that could not be recorded is
     /// in no answer.
     ///
     /// # Errors
-    /// Those of the call that records.
+    /// Those of the call that records the results.
     pub async fn look(
         &self,
         client: &Client,
@@ -105,8 +104,8 @@ impl Local {
         Ok(())
     }
 
-    /// Asks the extractors about what a call saved, keeps what they found as entities of the
-    /// workspace, and returns what to know of it.
+    /// Calls the extractors with the text of a save, stores the entities found in the workspace's
+    /// graph, and returns notices about the outcome.
     pub async fn extract(&self, client: &Client, workspace: &str, said: &[&str]) -> Vec<String> {
         let said = said.join("\n");
         if self.extractors.is_empty() || said.trim().is_empty() {
@@ -120,7 +119,7 @@ impl Local {
             let said = match answer {
                 Ok((found, left)) => {
                     let mut kept = Kept::default();
-                    let keeping = keep(client, workspace, found, &mut kept);
+                    let keeping = store_entities(client, workspace, found, &mut kept);
                     let is_late = tokio::time::timeout(KEEP_MAX, keeping).await.is_err();
                     let late = is_late.then(|| "the others took too long".to_owned());
                     let count = format!("{} entities kept", kept.count);
@@ -137,16 +136,16 @@ impl Local {
     }
 }
 
-/// Outcome for the entities that were found.
+/// Outcome of storing the entities.
 #[derive(Default)]
 struct Kept {
     count: usize,
-    /// Reason for which the first of the others is not kept.
+    /// Reason for which the first of the others was not stored.
     refused: Option<String>,
 }
 
-/// Keeps entities in the graph of a workspace. It ends where the owner cannot be reached.
-async fn keep(client: &Client, workspace: &str, found: Vec<Found>, kept: &mut Kept) {
+/// Stores entities in the graph of a workspace. Stops if the owner cannot be reached.
+async fn store_entities(client: &Client, workspace: &str, found: Vec<Found>, kept: &mut Kept) {
     for Found { kind, id, asked } in found {
         let place = AtEntity { workspace: workspace.to_owned(), kind, id };
         match client.call::<PutEntity>(&place, &NoQuery {}, &asked).await {
@@ -162,7 +161,7 @@ async fn keep(client: &Client, workspace: &str, found: Vec<Found>, kept: &mut Ke
     }
 }
 
-/// State of a file.
+/// Returns the state of a file.
 fn seen_file(roots: &Roots, path: &str) -> SeenFile {
     match roots.look(path) {
         Seen::Hash(hash) => SeenFile::Hash(hash),

@@ -1,6 +1,6 @@
-//! INTERFACE: MCP, on stdio and on streamable HTTP, one handler over one backend. Both generations
-//! of the protocol: `initialize` and `server/discover`. It must not decide anything about a
-//! session: a tool is a verb, and `wire` has its shape.
+//! INTERFACE: MCP, on stdio and on streamable HTTP, one handler over one backend, for both
+//! generations of the protocol: `initialize` and `server/discover`. It must not decide anything
+//! about a session: a tool is a verb, and `wire` defines its format.
 
 mod backend;
 mod connections;

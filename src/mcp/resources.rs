@@ -1,11 +1,11 @@
-//! Resources: a session's index and slices of its events, by URI. It must not read anything: a
+//! Resources: a session's index and slices of its events, by URI. It must not read a session: a
 //! resource is a tool call without a binding.
 
 use serde_json::{Value, json};
 
-/// Bytes of a slice read as a resource.
+/// Most bytes of a slice read as a resource.
 const SLICE_BYTES_MAX: usize = 100_000;
-/// Events of a slice read as a resource.
+/// Most events of a slice read as a resource.
 const SLICE_EVENTS_MAX: u64 = 1_000;
 
 /// URI template of a session's index.
@@ -13,12 +13,12 @@ pub(super) const INDEX_TEMPLATE: &str = "session://{id}/index";
 /// URI template of a slice of events.
 pub(super) const EVENTS_TEMPLATE: &str = "session://{id}/events/{from}-{to}";
 
-/// URI of a session's index.
+/// Returns the URI of a session's index.
 pub(super) fn index_uri(session: &str) -> String {
     format!("session://{session}/index")
 }
 
-/// The tool call that reads a resource; `None` when the URI names none.
+/// Returns the tool call that reads a resource; `None` if the URI names none.
 pub(super) fn call_of(uri: &str) -> Option<(&'static str, Value)> {
     let (session, path) = uri.strip_prefix("session://")?.split_once('/')?;
     if session.is_empty() {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_names_a_call_or_nothing() {
+    fn a_resource_uri_maps_to_a_tool_call_or_none() {
         assert_eq!(
             call_of(&index_uri("s")),
             Some(("get_research_session", json!({ "sessionId": "s" })))

@@ -14,22 +14,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{backend::Forwarded, handler::Handler, lines::Lines, local::Local};
 use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
 
-/// Identity of this front end for the owner, and its offer.
+/// Identity of this front end for the owner, and the tools that it offers.
 #[derive(Clone, Debug, Default)]
 pub struct StdioOptions {
     /// `--session`, or the session that the harness names.
     pub session: Option<SessionId>,
-    /// Names of the processes that it is a tool of, unless the session was chosen.
+    /// Names of the parent processes, unless the user chose the session.
     pub process: Vec<String>,
     /// Name of this connection: random, not guessable.
     pub connection: String,
-    /// The working directory; none when unrelated programs run there.
+    /// The working directory; `None` if unrelated programs run in it.
     pub directory: Option<String>,
-    /// The root of the repository that the directory is in.
+    /// The root of the repository that contains the directory.
     pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
-    /// Work where the files are.
+    /// Work on the files of the workspace.
     pub local: Local,
 }
 
@@ -47,7 +47,7 @@ pub enum StdioError {
 /// Serves one client on standard input and output until it closes its end.
 ///
 /// # Errors
-/// [`StdioError`]; a client that closes its end, or sends nothing, is no error.
+/// [`StdioError`]; a client that closes its end, or sends nothing, is not an error.
 pub async fn stdio(client: Client, options: StdioOptions) -> Result<(), StdioError> {
     front_end(streams(), client, options).await
 }

@@ -1,6 +1,6 @@
-//! Bodies of the research events and of checkpoints, read and written in one place so that both
-//! stay equal. Reading ignores unknown members and is strict about known ones: a body that does not
-//! fit is `None`, never a panic. It must not depend on positions or sessions.
+//! Bodies of research events, checkpoints and other events that the server writes, with one reader
+//! and one writer. Reading ignores unknown members; a body with a wrong known member is `None`,
+//! never a panic. It must not depend on positions or sessions.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,123 +10,123 @@ use crate::{
     event::{Position, Range, json},
 };
 
-/// `research.goal`.
+/// Body of `research.goal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoalBody {
-    /// Aim of the research.
+    /// Goal of the research.
     pub goal: String,
-    /// The step that brought it.
+    /// Number of the step that recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// That step's branch.
+    /// Branch of that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
 }
 
-/// `research.step`.
+/// Body of `research.step`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepBody {
-    /// 1-based number on its line.
+    /// 1-based number of the step on its branch or the main line.
     pub number: u64,
-    /// Work of the step and its result.
+    /// Description of the work and its result.
     pub description: String,
-    /// Why.
+    /// Reasoning of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// Confidence of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// Attempts and considerations that were ruled out.
+    /// Approaches that were ruled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// Revision flag, if the caller set it.
+    /// True if the caller marks the step as a revision.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_revision: bool,
     /// Number of the step it supersedes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revises: Option<u64>,
-    /// The branch it is on; absent on the main line.
+    /// Branch of the step; absent on the main line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
-    /// The step its branch left from.
+    /// Number of the step from which its branch starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_from: Option<u64>,
-    /// Number of steps the caller expects in all.
+    /// Number of steps that the caller expects in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_steps_estimate: Option<u64>,
-    /// True if the caller marks it as the last.
+    /// True if the caller marks it as the last step.
     #[serde(default, rename = "final", skip_serializing_if = "is_false")]
     pub is_final: bool,
 }
 
-/// `research.gap_opened` and `research.gap_closed`.
+/// Body of `research.gap_opened` and `research.gap_closed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapBody {
     /// Name of the gap, unique in the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_id: Option<String>,
-    /// The open question.
+    /// Open question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The step that opened or closed it.
+    /// Number of the step that opened or closed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// That step's branch.
+    /// Branch of that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
 }
 
-/// `research.summary`.
+/// Body of `research.summary`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryBody {
-    /// The caller's words.
+    /// Text of the caller's summary.
     pub summary: String,
-    /// The step that brought it.
+    /// Number of the step that recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// That step's branch.
+    /// Branch of that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
 }
 
-/// The `found_by` of a source that the server found in a result of a tool.
+/// Value of `found_by` for a source that the server found in a tool's result.
 pub const BY_SERVER: &str = "server";
 
-/// `source.found`.
+/// Body of `source.found`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceBody {
-    /// Its address.
+    /// URL of the source.
     pub url: String,
-    /// Its title.
+    /// Title of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its kind, for example `scraped` or `academic`.
+    /// Kind of the source, for example `scraped` or `academic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The step that met it.
+    /// Number of the step that found it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
     /// Recorder: `server` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_by: Option<String>,
-    /// The tool whose result names it.
+    /// Tool whose result contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Positions of the call and the result in which the server found it: it goes with each.
+    /// Positions of the call and the result in which the server found it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<u64>,
 }
 
 impl SourceBody {
-    /// True if the server found it in a result of a tool.
+    /// Returns true if the server found it in a tool's result.
     #[must_use]
     pub fn is_by_server(&self) -> bool {
         self.found_by.as_deref() == Some(BY_SERVER)
     }
 }
 
-/// Ranges of positions in the clients' notations: `{"from": 1, "to": 5}` or `[1, 5]`, one or a
-/// list. Anything else is skipped.
+/// Parses ranges of positions in the clients' notations: `{"from": 1, "to": 5}` or `[1, 5]`, one or
+/// a list. Anything else is skipped.
 #[must_use]
 pub fn ranges(json: &str) -> Vec<Range> {
     #[derive(Deserialize)]
@@ -151,30 +151,30 @@ pub fn ranges(json: &str) -> Vec<Range> {
     list.into_iter().filter_map(range).collect()
 }
 
-/// `context.threshold`.
+/// Body of `context.threshold`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThresholdBody {
-    /// Tokens in the context.
+    /// Number of tokens in the context.
     pub tokens: u64,
-    /// The model's limit.
+    /// Context limit of the model, in tokens.
     pub limit: u64,
     /// Level that was crossed: `threshold` or `limit`.
     pub level: String,
 }
 
-/// `outcome.recorded`.
+/// Body of `outcome.recorded`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeBody {
-    /// Attempts.
+    /// Approaches that were tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<String>,
-    /// Attempts that worked.
+    /// Approaches that worked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worked: Vec<String>,
-    /// Attempts that failed.
+    /// Approaches that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
-    /// Next things to do.
+    /// Next steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
 }
@@ -194,219 +194,219 @@ impl From<Range> for RangeBody {
     }
 }
 
-/// `memory.item`.
+/// Body of `memory.item`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryBody {
     /// `episodic`, `semantic`, `procedural` or `working`.
     pub kind: String,
-    /// The text to remember.
+    /// Text to remember.
     pub text: String,
-    /// Its tags, for lookups.
+    /// Tags for lookups.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Its topic.
+    /// Topic of the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// 1 to 10.
+    /// Importance, 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
-    /// Its name: an item of the same name supersedes it.
+    /// Name of the item; a later item with the same name supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Id of the item that it supersedes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersedes: Option<String>,
-    /// The positions of the events it replaces.
+    /// Positions of the events that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<RangeBody>,
-    /// Place it was written from, when that is another session.
+    /// Session and position from which it was written, if in another session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PlaceBody>,
 }
 
-/// A place in a session.
+/// A position in a named session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceBody {
     /// Id of the session.
     pub session: String,
-    /// The position of its next event then.
+    /// Position of the session's next event at that time.
     pub position: u64,
 }
 
-/// `memory.paged_in`.
+/// Body of `memory.paged_in`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagedInBody {
-    /// Blocks given to a model.
+    /// Blocks that a model received.
     pub blocks: Vec<PagedBlockBody>,
-    /// Tokens of it, about.
+    /// Estimated number of tokens of the blocks.
     pub tokens: u64,
-    /// By what: `model`, which asked for it, `window` or `hook`.
+    /// Reason: `model` (it requested them), `window` or `hook`.
     pub by: String,
-    /// The words it was found by.
+    /// Query that found them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
 }
 
-/// A block that a model was given.
+/// A block that a model received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagedBlockBody {
-    /// Its session, when that is another one.
+    /// Session of the block, if another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Its positions.
+    /// Positions of the block.
     pub positions: RangeBody,
-    /// Id of the item of memory that it is.
+    /// Id of the memory item, if the block is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<String>,
 }
 
-/// `memory.forgotten`, `graph.relationship_removed`.
+/// Body of `memory.forgotten` and `graph.relationship_removed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenBody {
-    /// Id of the item, or of the relation.
+    /// Id of the item or relation.
     pub of: String,
 }
 
-/// `event.marked`.
+/// Body of `event.marked`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkBody {
-    /// Id of the event.
+    /// Id of the marked event.
     pub of: String,
     /// `important`, `wrong` or `done`.
     pub mark: String,
-    /// The position of the event, by which views know what is marked.
+    /// Position of the marked event, by which views find it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
-    /// 1 to 10.
+    /// Importance, 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
-    /// Why.
+    /// Reason for the mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// `graph.entity_upserted`.
+/// Body of `graph.entity_upserted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityBody {
-    /// Its type.
+    /// Type of the entity.
     pub entity_type: String,
-    /// Its id, one of its type.
+    /// Id of the entity, unique within its type.
     pub entity_id: String,
     /// Change of its properties: a merge patch (RFC 7396).
     #[serde(default)]
     pub properties: serde_json::Map<String, serde_json::Value>,
 }
 
-/// `graph.relationship_created`.
+/// Body of `graph.relationship_created`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationBody {
-    /// Its type.
+    /// Type of the relation.
     pub relation_type: String,
-    /// Id of the entity that it begins at.
+    /// Id of the entity at its start.
     pub from_id: String,
-    /// Id of the entity that it leads to.
+    /// Id of the entity at its end.
     pub to_id: String,
-    /// Its properties.
+    /// Properties of the relation.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub properties: serde_json::Map<String, serde_json::Value>,
 }
 
-/// `graph.entity_removed`.
+/// Body of `graph.entity_removed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityRemovedBody {
-    /// Its type.
+    /// Type of the entity.
     pub entity_type: String,
-    /// Its id, one of its type.
+    /// Id of the entity, unique within its type.
     pub entity_id: String,
 }
 
-/// `context.item`.
+/// Body of `context.item`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextItemBody {
-    /// The client's name for it: a later item of that name takes its place.
+    /// Client's name of the item; a later item with the same name replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
     /// `code`, `file`, `data`, `concept`, `task` or another.
     pub category: String,
     /// Text of the item.
     pub content: String,
-    /// 1 to 10.
+    /// Importance, 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
 }
 
-/// `file.referenced`.
+/// Body of `file.referenced`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileBody {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
-    /// Hash of its bytes, as `blake3:` and hexadecimal digits, or in the client's own form.
+    /// Hash of the contents: `blake3:` and hexadecimal digits, or the client's own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// When it was changed last: RFC 3339.
+    /// Time of the last change, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<String>,
-    /// Its size.
+    /// Size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
-/// `workspace.state`.
+/// Body of `workspace.state`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StateBody {
-    /// Any object.
+    /// State of the workspace: any JSON object.
     pub state: serde_json::Map<String, serde_json::Value>,
 }
 
-/// `session.saved`.
+/// Body of `session.saved`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedBody {
-    /// Tokens of the conversation, as the client counts them.
+    /// Number of tokens of the conversation, as the client counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Context items of the same call.
+    /// Number of context items saved by the same call.
     pub items: u64,
-    /// File references of the same call.
+    /// Number of file references saved by the same call.
     pub files: u64,
-    /// The conversation, in the client's words.
+    /// The client's summary of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }
 
-/// `session.restored`.
+/// Body of `session.restored`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredBody {
-    /// The session that this one continues, and the position up to which it was read.
+    /// Session that this one continues, and the position up to which it was read.
     pub from: PlaceBody,
-    /// Tokens that the answer might have.
+    /// Token budget of the response.
     pub tokens_max: u64,
-    /// Parts of it that were given, in the order of choice.
+    /// Items that the response contains, in the order of selection.
     pub chosen: Vec<GivenBody>,
-    /// Weights of its parts.
+    /// Weights of the parts.
     pub weights: std::collections::BTreeMap<String, u64>,
 }
 
-/// An item that a restore gave.
+/// An item that a restore returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenBody {
-    /// Its class, and the position or place of it.
+    /// Class of the item, and its position or path.
     pub id: String,
-    /// Its score; 0 for an indispensable item.
+    /// Score; 0 for an indispensable item.
     pub score: u64,
-    /// `line`, `short`, `bare`, `squeezed` or `whole`.
+    /// Form of the item: `line`, `short`, `bare`, `squeezed` or `whole`.
     pub form: String,
 }
 
-/// `context.compacted`.
+/// Body of `context.compacted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactedBody {
     /// Cause of the compaction.
     pub trigger: String,
-    /// Positions that stayed in the context.
+    /// Ranges of positions that stayed in the context.
     pub kept: Vec<RangeBody>,
-    /// Positions that left it.
+    /// Ranges of positions that were dropped.
     pub dropped: Vec<RangeBody>,
-    /// The text in its place.
+    /// Text that replaces the dropped events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
@@ -415,21 +415,21 @@ pub struct CompactedBody {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// The user asked for it.
+    /// The user requested it.
     #[default]
     Manual,
-    /// A tool answered.
+    /// A tool returned a result.
     ToolCall,
-    /// It was time.
+    /// A timer elapsed.
     Timer,
-    /// The window was full.
+    /// The context window was full.
     Limit,
     /// The session was resumed from another checkpoint and continues from there.
     Resume,
 }
 
 impl Trigger {
-    /// As clients see it.
+    /// Returns the name that clients see.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -449,19 +449,19 @@ pub struct CheckpointBody {
     /// Cause of the checkpoint.
     #[serde(rename = "by", skip_serializing_if = "is_manual")]
     pub trigger: Trigger,
-    /// Name a person gave it.
+    /// Label that the user gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The line of work it belongs to; absent for the main one.
+    /// Thread that it belongs to; absent for the main one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// The checkpoint it follows, when that is not the one before it on its thread.
+    /// Id of the previous checkpoint, if it is not the latest of its thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Change of the parent's state: a merge patch (RFC 7396).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The whole state, so that no reader needs an earlier checkpoint.
+    /// Complete state, so that no earlier checkpoint has to be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -476,19 +476,19 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The body, if it has that shape.
+/// Parses a body; `None` if it does not have that shape.
 #[must_use]
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
     serde_json::from_slice(body).ok()
 }
 
-/// The body, if it has that shape and a tree of it may be built: for shapes with parts of any form.
+/// Parses a body with members of any JSON type; `None` if its tree is too large or differs.
 #[must_use]
 pub fn read_tree<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
     read(json::tree(std::str::from_utf8(body).ok()?)?.as_bytes())
 }
 
-/// The body as stored. Equal values give equal bytes, by which a retry is recognised.
+/// Encodes a body for storage. Equal values give equal bytes, so a retry is recognised.
 #[must_use]
 pub fn write<T: Serialize>(body: &T) -> Bytes {
     let text = serde_json::to_vec(body).expect("research bodies hold no map with foreign keys");

@@ -1,4 +1,4 @@
-//! Calls that changed something besides files, the commits among them, and the branch that is
+//! Calls that changed something other than files, commits among them, and the branch that is
 //! checked out. Bounded; it must not decide which calls those are.
 
 use std::collections::VecDeque;
@@ -14,51 +14,51 @@ use crate::{
     traces::{ToolCall, ToolResult, Unrun, compact, git},
 };
 
-/// Effects kept.
+/// Most effects kept.
 const EFFECTS_MAX: usize = 64;
-/// Characters kept of the result of an effect, and of a branch's name.
+/// Most characters kept of an effect's result; `BRANCH_CHARS_MAX` bounds a branch's name.
 const RESULT_CHARS_MAX: usize = 400;
 const BRANCH_CHARS_MAX: usize = 200;
-/// The result of a call that was under way when the next session of the line began.
+/// Result shown for a call that had none when the next session of the chain began.
 const LEFT: &str = "no result in the log when the next session began";
 
-/// A call that changed something outside of files.
+/// A call that changed something other than files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The position of the result, or of the call while there is none.
+    /// Position of the result, or of the call until a result arrives.
     pub position: Position,
-    /// The tool.
+    /// Name of the tool.
     pub tool: Box<str>,
-    /// Its input, up to 300 characters in a line.
+    /// Input, up to 300 characters on one line.
     pub input: Box<str>,
-    /// Its result, up to 400 characters in a line.
+    /// Result, up to 400 characters on one line.
     pub result: Box<str>,
-    /// True if it failed.
+    /// True if the call failed.
     pub failed: bool,
     call: Position,
     is_aside: bool,
-    /// True if it was under way when the next session of the line began.
+    /// True if it had no result when the next session of the chain began.
     is_left: bool,
-    /// True if its turn ended without a result: it did not happen, as far as the log shows it.
+    /// True if its turn ended without a result, so that it counts as not executed.
     is_over: bool,
 }
 
-/// The latest commit that a command made.
+/// Latest commit that a command made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Its hash, as git abbreviates it.
+    /// Hash, as git abbreviates it.
     pub hash: Box<str>,
-    /// Its branch.
+    /// Branch of the commit.
     pub branch: Box<str>,
-    /// The result of the command.
+    /// Position of the command's result.
     pub position: Position,
-    /// True if a command pushed since.
+    /// True if a later command pushed it.
     pub is_pushed: bool,
 }
 
 impl Effect {
-    /// Puts the commit first; of a command that only commits, nothing else is kept.
-    fn is_commit(&mut self, commit: &git::ReportedCommit<'_>) {
+    /// Puts the commit first in the result; a command that only commits is reduced to it.
+    fn put_commit_first(&mut self, commit: &git::ReportedCommit<'_>) {
         let made = format!("{} on {}: {}", commit.hash, commit.branch, commit.subject);
         let mut parts =
             self.input.split(['&', ';', '|']).map(str::trim).filter(|part| !part.is_empty());
@@ -72,14 +72,14 @@ impl Effect {
     }
 }
 
-/// The newest effects, oldest first.
+/// Newest effects, oldest first, with the latest commit and the current branch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     effects: VecDeque<Effect>,
     commit: Option<Commit>,
-    /// The branch that is checked out, and where that became known.
+    /// Branch that is checked out, and the position of the event that shows it.
     branch: Option<(Box<str>, Position)>,
-    /// Effects that found no room.
+    /// Number of effects dropped because of the bound.
     forgotten: u64,
 }
 
@@ -96,7 +96,7 @@ impl Changes {
         self.forgotten
     }
 
-    /// Folds a call that changes something.
+    /// Adds a call that changes something.
     pub(super) fn begin(&mut self, call: &ToolCall) {
         self.add(Effect {
             position: call.position,
@@ -111,7 +111,7 @@ impl Changes {
         });
     }
 
-    /// Folds that a call was under way when the next session of the line began.
+    /// Marks a call as unfinished when the next session of the chain began.
     pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
         if !self.effects.iter().any(|effect| effect.call == call.position) {
             self.begin(call);
@@ -122,13 +122,13 @@ impl Changes {
         }
     }
 
-    /// Folds its result. A call that was refused changed nothing.
+    /// Completes an effect with the call's result. A refused call changed nothing.
     pub(super) fn end(&mut self, call: &ToolCall, answer: &ToolResult) {
         let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
             return;
         };
         let removed = self.effects.remove(at);
-        // What was refused did not happen.
+        // A refused call was not executed.
         if let Some(mut effect) = removed.filter(|_| answer.unrun != Some(Unrun::Refused)) {
             (effect.is_over, effect.is_left) = (false, false);
             effect.position = answer.position;
@@ -137,22 +137,22 @@ impl Changes {
                 None => &answer.text,
             };
             effect.result = compact(said, RESULT_CHARS_MAX).into();
-            // What an interrupted call did is not known: its result says that it was.
+            // The effect of an interrupted call is unknown; its result shows the interruption.
             effect.failed = answer.failed && answer.unrun.is_none();
             let made = call.command.as_ref().and(git::commit(&answer.text));
-            // The log does not say whether a call that was interrupted came to that.
+            // The log does not show whether an interrupted call reached its commit.
             if answer.unrun.is_none() {
-                self.committed(made.as_ref(), &effect);
+                self.fold_commit(made.as_ref(), &effect);
             }
             if let Some(commit) = made {
-                effect.is_commit(&commit);
+                effect.put_commit_first(&commit);
             }
             self.effects.push_back(effect);
         }
     }
 
-    /// Folds a commit, a push, and what takes a commit back.
-    fn committed(&mut self, made: Option<&git::ReportedCommit<'_>>, by: &Effect) {
+    /// Updates the latest commit by a commit, a push, or a command that discards it.
+    fn fold_commit(&mut self, made: Option<&git::ReportedCommit<'_>>, by: &Effect) {
         let has = |words: &[&str]| words.iter().any(|word| by.input.contains(word));
         if let Some(made) = made {
             let branch = one_line(made.branch, BRANCH_CHARS_MAX).into();
@@ -166,7 +166,7 @@ impl Changes {
         }
     }
 
-    /// Folds the end of a turn.
+    /// Marks effects without a result as not executed at the end of a turn.
     pub(super) fn fold_end(&mut self, event: &Event) {
         let Some(ends) = ends(event) else { return };
         for effect in &mut self.effects {
@@ -175,7 +175,7 @@ impl Changes {
         }
     }
 
-    /// Folds the branch that an event of a hook notes.
+    /// Updates the branch from an event of a hook.
     pub(super) fn fold_branch(&mut self, event: &Event) {
         #[derive(Deserialize)]
         struct BranchBody {
@@ -185,14 +185,14 @@ impl Changes {
             [kinds::SESSION_STATUS_IDLE, kinds::SESSION_STATUS_TERMINATED, kinds::TRANSCRIPT_ENTRY];
         if NOTED.contains(&event.kind.as_str())
             && let Some(BranchBody { git_branch: Some(branch) }) = body::read(&event.body)
-            // What a program notes where there is no repository, or no branch.
+            // Git reports `HEAD` where no repository or branch exists.
             && branch != "HEAD"
         {
             self.on_branch(&branch, event.position);
         }
     }
 
-    /// Folds the branch that is checked out: a state, and no change.
+    /// Sets the branch that is checked out; this counts as a state, not as a change.
     pub(super) fn on_branch(&mut self, branch: &str, position: Position) {
         let branch = one_line(branch, BRANCH_CHARS_MAX);
         if self.branch.as_ref().is_none_or(|(known, _)| **known != *branch) {
@@ -200,7 +200,7 @@ impl Changes {
         }
     }
 
-    /// The branch that is checked out, and where that became known.
+    /// Returns the checked-out branch and the position of the event that shows it.
     pub(super) fn branch(&self) -> Option<(&str, Position)> {
         self.branch.as_ref().map(|(branch, position)| (&**branch, *position))
     }
@@ -215,8 +215,8 @@ impl Changes {
     }
 }
 
-/// The last line that a command printed, which says how it ended; empty where it is a warning or
-/// a mark.
+/// Returns the last line of a command's output, which shows how it ended; empty if that is a
+/// warning.
 fn last_line(output: &str) -> &str {
     let is_mark = |line: &&str| line.starts_with('<') && line.ends_with('>') && !line.contains(' ');
     let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,6 +1,6 @@
-//! Cursors and checkpoints, folded from a session's notes: which exist, their parents, and the
-//! notes that make up an agent's state at a checkpoint. Pure; a body that does not fit folds to a
-//! checkpoint without a state. It must not read a note again.
+//! Fold of a session's notes: its cursors, its checkpoints with their parents, and the notes that
+//! make up the state at a checkpoint. A body that does not parse folds to a checkpoint without a
+//! state. It must not read a note again.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,57 +12,57 @@ use serde_json::{Map, Value};
 pub use super::body::{CheckpointBody, Trigger};
 use crate::event::{Lsn, Note, NoteKind, Position, Timestamp};
 
-/// The state of an agent: a JSON object that only the agent interprets.
+/// State of an agent: a JSON object that only the agent interprets.
 pub type State = Map<String, Value>;
 
-/// A checkpoint, its state left out.
+/// A checkpoint without its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedCheckpoint {
-    /// Its name, unique in the session.
+    /// Id, unique in the session.
     pub id: String,
-    /// Number of its note.
+    /// Log sequence number of its note.
     pub number: Lsn,
-    /// The place it names.
+    /// Position that it names.
     pub position: Position,
-    /// When it was made.
+    /// Time of creation.
     pub at: Timestamp,
-    /// True if the work was done there.
+    /// True if the work was finished there.
     pub done: bool,
     /// Cause of the checkpoint.
     pub trigger: Trigger,
-    /// Name a person gave it.
+    /// Label that the user gave it.
     pub label: Option<String>,
-    /// The line of work it belongs to; `None` for the main one.
+    /// Thread that it belongs to; `None` for the main one.
     pub thread: Option<String>,
-    /// The one it follows.
+    /// Index of the parent.
     parent: Option<usize>,
-    /// The latest checkpoint up to it with a change of the state.
+    /// Index of the latest checkpoint, up to this one, that changes the state.
     state: Option<usize>,
-    /// Those to read for its state, from the last whole one on.
+    /// Number of notes to read for its state, from the last complete one.
     depth: usize,
-    /// Bytes of these.
+    /// Bytes of these notes.
     bytes: usize,
-    /// Bytes of the whole state they begin with.
+    /// Bytes of the complete state that they begin with.
     base_bytes: usize,
-    /// Its state is a change of the state at a checkpoint that is lost.
+    /// True if its state changes the state of a missing checkpoint.
     orphan: bool,
 }
 
 /// Position where a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotedCursor {
-    /// The next position to read.
+    /// Next position to read.
     pub position: Position,
-    /// When it was put there.
+    /// Time of the last update.
     pub at: Timestamp,
 }
 
-/// The notes of a session.
+/// Cursors and checkpoints of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Checkpoints {
-    /// Number of notes folded in.
+    /// Number of notes folded.
     pub count: u64,
-    /// The last of them.
+    /// Log sequence number of the last note.
     pub last: Lsn,
     all: Vec<NotedCheckpoint>,
     ids: BTreeMap<String, usize>,
@@ -73,7 +73,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Folds a note. Notes come in ascending order of their numbers.
+    /// Folds a note. Notes must come in ascending order of their numbers.
     pub fn fold(&mut self, note: &Note) {
         self.count += 1;
         self.last = note.number;
@@ -135,26 +135,26 @@ impl Checkpoints {
         });
     }
 
-    /// Every checkpoint, the oldest first.
+    /// Returns every checkpoint, oldest first.
     #[must_use]
     pub fn all(&self) -> &[NotedCheckpoint] {
         &self.all
     }
 
-    /// The checkpoint of that id, or else the latest of that label.
+    /// Returns the checkpoint with that id, or else the latest with that label.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&NotedCheckpoint> {
         let at = self.ids.get(name).or_else(|| self.labels.get(name))?;
         self.all.get(*at)
     }
 
-    /// The checkpoints whose ids begin so.
+    /// Returns the checkpoints whose ids begin with a prefix.
     pub fn beginning(&self, with: &str) -> impl Iterator<Item = &NotedCheckpoint> {
         let ids = self.ids.range::<str, _>((Bound::Included(with), Bound::Unbounded));
         ids.take_while(move |(id, _)| id.starts_with(with)).filter_map(|(_, at)| self.all.get(*at))
     }
 
-    /// The last checkpoint, or that of a thread.
+    /// Returns the last checkpoint of the session or of a thread.
     #[must_use]
     pub fn latest(&self, thread: Option<&Option<String>>) -> Option<&NotedCheckpoint> {
         match thread {
@@ -163,14 +163,14 @@ impl Checkpoints {
         }
     }
 
-    /// The one a checkpoint follows.
+    /// Returns the parent of a checkpoint.
     #[must_use]
     pub fn parent(&self, of: &NotedCheckpoint) -> Option<&NotedCheckpoint> {
         self.all.get(of.parent?)
     }
 
-    /// Numbers of the notes that make up the state at a checkpoint, the oldest first; the first is
-    /// a whole state, or has no parent. Where it is lost the first is 0, which no note has.
+    /// Returns the numbers of the notes that make up the state at a checkpoint, oldest first; the
+    /// first is a complete state or has no parent; 0, which no note has, if it is missing.
     #[must_use]
     pub fn chain(&self, of: &NotedCheckpoint) -> Vec<Lsn> {
         let mut numbers = Vec::with_capacity(of.depth);
@@ -182,7 +182,7 @@ impl Checkpoints {
         numbers
     }
 
-    /// The checkpoints that make up the state at one, the latest first.
+    /// Returns the checkpoints that make up the state at one, latest first.
     fn links(&self, of: &NotedCheckpoint) -> impl Iterator<Item = &NotedCheckpoint> {
         let at = |index: Option<usize>| index.and_then(|index| self.all.get(index));
         std::iter::successors(at(of.state), move |found| {
@@ -190,33 +190,33 @@ impl Checkpoints {
         })
     }
 
-    /// True if a checkpoint, or a part of its state, was made by then.
+    /// Returns true if a checkpoint, or a part of its state, was created by that time.
     #[must_use]
     pub fn rests_on(&self, of: &NotedCheckpoint, then: Timestamp) -> bool {
         std::iter::once(of).chain(self.links(of)).any(|one| one.at <= then)
     }
 
-    /// True if the next state after a checkpoint should be stored whole: this bounds the notes of a
-    /// read, and the bytes written grow linearly with the changes.
+    /// Returns true if the next state should be stored in full: this bounds the notes per read, and
+    /// the bytes written grow linearly with the changes.
     #[must_use]
     pub fn wants_base(before: &NotedCheckpoint, delta_bytes: usize) -> bool {
         let since = before.bytes.saturating_sub(before.base_bytes) + delta_bytes;
         before.depth >= CHAIN_MAX || before.depth > 1 && since > before.base_bytes.max(CHAIN_BYTES)
     }
 
-    /// The cursor of that name.
+    /// Returns the cursor with that name.
     #[must_use]
     pub fn cursor(&self, name: &str) -> Option<NotedCursor> {
         self.cursors.get(name).copied()
     }
 
-    /// Every cursor, by name.
+    /// Returns every cursor, by name.
     #[must_use]
     pub fn cursors(&self) -> &BTreeMap<String, NotedCursor> {
         &self.cursors
     }
 
-    /// Approximate bytes of memory.
+    /// Returns the approximate memory use in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         let each = size_of::<NotedCheckpoint>() + 4 * size_of::<usize>() + 48;
@@ -226,9 +226,9 @@ impl Checkpoints {
     }
 }
 
-/// Notes that are read for one state at most.
+/// Most notes that are read for one state.
 const CHAIN_MAX: usize = 512;
-/// Bytes of changes that are kept as changes whatever the size of the whole.
+/// Bytes of changes below which no complete state is stored, regardless of its size.
 const CHAIN_BYTES: usize = 4 << 10;
 
 /// Applies a checkpoint's change to the previous state.
@@ -260,7 +260,7 @@ pub fn merge(state: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// The merge patch from `old` to `new`; `None` when `new` holds a null, which no patch can express.
+/// Computes the merge patch from `old` to `new`; `None` if that would have to set a null.
 #[must_use]
 pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
@@ -273,7 +273,7 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
             (Some(Value::Object(before)), Value::Object(after)) => {
                 Value::Object(diff(before, after)?)
             }
-            // Without an old value the new one is inserted as it is.
+            // A member without an old value is inserted verbatim.
             (_, after) if holds_null(after) => return None,
             (_, after) => after.clone(),
         };
@@ -282,7 +282,7 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
     Some(patch)
 }
 
-/// True if a merge patch cannot express this value: a null in an object removes the member.
+/// Returns true if a merge patch cannot express the value: a null in an object removes the member.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

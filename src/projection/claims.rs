@@ -1,6 +1,6 @@
-//! Statements of the agent that no longer hold: a later message of a person, or a later sentence of
-//! the agent on the same names, negates or replaces them. The latest statements are compared, by
-//! their words; what is not clearly taken back stands. It must not keep a text.
+//! Statements of the agent that no longer hold: a later user message, or a later sentence of the
+//! agent on the same names, negates or replaces them. Only the latest statements are compared, by
+//! their terms; an unclear contradiction leaves them standing. It must not keep a text.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -18,18 +18,18 @@ use crate::event::{
     text::head,
 };
 
-/// Statements that are compared, and the latest of one message.
+/// Most statements compared; `OF_MESSAGE_MAX` bounds those of one message.
 const CLAIMS_MAX: usize = 192;
 const OF_MESSAGE_MAX: usize = 24;
-/// Words of a statement that are compared, and bytes of a text that are read.
+/// Most terms of a statement that are compared, and most bytes of a text that are read.
 const TOPICS_MAX: usize = 24;
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Characters up to which a person's message is a correction as a whole.
+/// Most characters of a user message that counts as a correction as a whole.
 const CORRECTION_CHARS_MAX: usize = 400;
-/// Words of a person back to which a correction reaches.
+/// Number of user messages that a correction reaches back.
 const WORDS_BACK: u64 = 3;
 
-/// Words that say nothing of a subject.
+/// Stop words: terms that do not name a subject.
 const STOP: &str = " the and for that this with from have has had are was were will would should \
     could can may might must not but its it's they them their there then than what when where \
     which who how why you your our into onto over under also just only very more most some \
@@ -40,10 +40,10 @@ const STOP: &str = " the and for that this with from have has had are was were w
     or to is be we i it a an no yes ok okay good great perfect right well sure wait oh suggest \
     suggests seems means mean way thing things case issue problem change changes code file files ";
 const BAD: [&str; 6] = ["fail", "error", "broken", "break", "conflict", "crash"];
-/// Verdicts, which stand when something is mended.
+/// Verdict words; they hold even if the subject is fixed later.
 const WRONG: [&str; 4] = ["wrong", "incorrect", "mistak", "invalid"];
 const GOOD: [&str; 8] = ["pass", "works", "succe", "fixed", "resolv", "green", "correct", "clean"];
-/// Verbs of a build: it succeeds where one is said of it, and fails where one is denied.
+/// Verbs of a build: affirmed they mean success, negated a failure.
 const BUILD: [&str; 4] = ["builds", "built", "compiles", "compiled"];
 const NEGATIONS: [&str; 12] =
     word_list("not no never cannot without don't doesn't didn't isn't can't won't aren't");
@@ -63,27 +63,27 @@ const PLANS: [&str; 16] = phrase_list(
     "my lean|i'd |i would |recommend|i suggest|i'll |i will |let me |should |going to |i propose|\
      the best |choice|need to |follow the |revert ",
 );
-/// First words of a person who corrects.
+/// Prefixes of a user message that objects.
 const OBJECTIONS: [&str; 17] = phrase_list(
     "no |no,|no.|no!|nope|not |don't |do not |wrong|that's not|that is not|stop|actually|instead|\
      never |only |nein",
 );
 const EVERY: [&str; 5] = [" every ", " all ", " always ", " any ", " too"];
 
-/// Beginnings of words that forbid.
+/// Stems of words that forbid.
 const FORBIDS: [&str; 4] = ["forbid", "prohibit", "avoid", "banned"];
 
-/// All phrases, and where the kinds of them begin.
+/// Matcher of all phrases; the kinds follow each other in this order.
 static PHRASES: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let all = [&HEDGES[..], &RETRACTIONS, &CONCLUSIONS, &PLANS, &EVERY].concat();
     AhoCorasick::new(all).expect("a few short texts")
 });
 static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.split_whitespace().collect());
 
-/// Sense of a statement, for comparison with others.
+/// Features of a statement, for comparison with others.
 #[derive(Clone, Debug, Default)]
 struct Sense {
-    /// Hashes of its subjects, ascending; names among them apart.
+    /// Hashes of its subject terms, ascending; `names` has the identifiers among them.
     topics: Vec<u16>,
     names: Vec<u16>,
     is_good: bool,
@@ -94,7 +94,7 @@ struct Sense {
     concludes: bool,
     plans: bool,
     is_every: bool,
-    /// True if it says that something is not, or must not be.
+    /// True if it denies or forbids something.
     denies: bool,
 }
 
@@ -102,24 +102,24 @@ struct Sense {
 #[derive(Clone, Debug)]
 struct Claim {
     position: Position,
-    /// Its bytes in the message.
+    /// Byte range in the message.
     range: Range<usize>,
     sense: Sense,
-    /// Subjects of the line that it is in, and of the first statement there.
+    /// Subject terms of its line; `head` has those of the line's first statement.
     line: Vec<u16>,
     head: Vec<u16>,
-    /// Words of persons before it.
+    /// Number of user messages before it.
     words: u64,
 }
 
-/// A statement that was taken back: the message, and its bytes there.
+/// A withdrawn statement: the position of its message, and its byte range there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TakenBack {
     pub(super) position: Position,
     pub(super) range: Range<usize>,
 }
 
-/// The latest statements of the agent.
+/// Latest statements of the agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     latest: VecDeque<Claim>,
@@ -127,23 +127,23 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Folds a message of the agent; the earlier statements that it takes back.
+    /// Folds a message of the agent; returns the earlier statements that it withdraws.
     pub(super) fn fold_message(&mut self, position: Position, text: &str) -> Vec<TakenBack> {
-        let made = statements(position, text, self.words);
+        let made = split_statements(position, text, self.words);
         let mut gone = Vec::new();
         for claim in made {
-            if claim.sense.speaks_back() {
-                take_matching(&mut self.latest, &mut gone, |old| claim.takes_back(old));
+            if claim.sense.may_withdraw() {
+                take_matching(&mut self.latest, &mut gone, |old| claim.withdraws(old));
             }
             push_bounded(&mut self.latest, claim, CLAIMS_MAX);
         }
         gone
     }
 
-    /// Folds the words of a person; the statements of the agent that they take back.
+    /// Folds a user message; returns the statements of the agent that it withdraws.
     pub(super) fn fold_person(&mut self, text: &str) -> Vec<TakenBack> {
         self.words += 1;
-        let lower = plain(text);
+        let lower = normalize(text);
         let objects = OBJECTIONS.iter().any(|begin| lower.starts_with(begin));
         let negates = NEGATIONS.iter().any(|word| lower.contains(&format!(" {word} ")));
         let is_only = lower.contains("only ");
@@ -162,14 +162,14 @@ impl Claims {
             let refuses = old.words == latest && (objects || negates);
             let is_proposal = refuses && old.sense.plans && (objects || shared >= 1);
             let is_every = is_only && old.sense.is_every && shared >= 1;
-            // "Floats are forbidden" and "never in floats" agree.
+            // "Floats are forbidden" and "never in floats" agree with each other.
             let agrees = !objects && old.sense.denies && by.denies && old.sense.topics.len() < 12;
             old.words >= first && (is_proposal || is_every || refuses && shared >= 2 && !agrees)
         });
         gone
     }
 
-    /// Folds that a person refused a call: what the agent announced just before it is not done.
+    /// Withdraws the plans that the agent announced just before a call that the user refused.
     pub(super) fn refuse(&mut self) -> Vec<TakenBack> {
         let mut gone = Vec::new();
         let latest = self.latest.back().map(|claim| claim.position);
@@ -185,7 +185,7 @@ impl Claims {
     }
 }
 
-/// Takes the statements of a kind out of the list.
+/// Moves the statements that match from the list to `gone`.
 fn take_matching(
     list: &mut VecDeque<Claim>,
     gone: &mut Vec<TakenBack>,
@@ -202,7 +202,7 @@ fn take_matching(
 
 impl Sense {
     fn from_text(text: &str) -> Self {
-        let lower = plain(text);
+        let lower = normalize(text);
         let mut made = Self::default();
         for found in PHRASES.find_overlapping_iter(&lower) {
             let mut at = found.pattern().as_usize();
@@ -258,19 +258,19 @@ impl Sense {
         made
     }
 
-    /// True if it may take anything back.
-    fn speaks_back(&self) -> bool {
+    /// Returns true if it may withdraw an earlier statement.
+    fn may_withdraw(&self) -> bool {
         let is_mended = self.is_good && !self.is_bad;
         !self.is_hedged && (self.retracts || self.concludes || is_mended)
     }
 
-    /// Number of subjects both have.
+    /// Returns the number of shared subject terms.
     fn shared(&self, other: &Self) -> usize {
         self.topics.iter().filter(|topic| other.topics.binary_search(topic).is_ok()).count()
     }
 
-    /// True if both are of one subject: of a name, where both have names.
-    fn is_of(&self, other: &Self, least: usize) -> bool {
+    /// Returns true if both have one subject: a common name, if both have names.
+    fn has_subject_of(&self, other: &Self, least: usize) -> bool {
         let is_named = !self.names.is_empty() && !other.names.is_empty();
         let is_shared = |name: &u16| other.names.binary_search(name).is_ok();
         match is_named {
@@ -284,27 +284,27 @@ impl Sense {
 }
 
 impl Claim {
-    /// True if this later statement takes the other back.
-    fn takes_back(&self, old: &Self) -> bool {
+    /// Returns true if this later statement withdraws the older one.
+    fn withdraws(&self, old: &Self) -> bool {
         let (by, other) = (&self.sense, &old.sense);
         let is_mended = by.is_good && !by.is_bad && other.is_bad && !other.is_good;
         let is_reversed = by.retracts
             && ((by.is_bad || by.is_wrong) && other.is_good || by.is_good && other.is_wrong);
         let is_replaced = other.is_hedged && (by.retracts || by.concludes);
         let of_line = || self.line.iter().filter(|one| other.topics.contains(one)).count();
-        is_mended && by.is_of(other, 2)
-            || is_reversed && by.is_of(other, 1)
+        is_mended && by.has_subject_of(other, 2)
+            || is_reversed && by.has_subject_of(other, 1)
             || is_replaced && of_line() >= 2
     }
 }
 
-/// A text in small letters, with plain apostrophes.
-fn plain(text: &str) -> String {
+/// Converts the beginning of a text to lower case, with plain apostrophes.
+fn normalize(text: &str) -> String {
     let head = head(text, TEXT_BYTES_MAX);
     head.replace('\u{2019}', "'").to_lowercase()
 }
 
-/// A word without the endings that change with its use.
+/// Strips the grammatical ending of a word.
 fn stem(word: &str) -> &str {
     let endings = ["ations", "ation", "ings", "ing", "ies", "ed", "es", "s", "er", "e"];
     let cut = endings.iter().find_map(|end| word.strip_suffix(end).filter(|rest| rest.len() > 2));
@@ -318,8 +318,8 @@ fn hash(word: &str) -> u16 {
     u16::try_from((mixed ^ (mixed >> 16)) & 0xffff).unwrap_or_default()
 }
 
-/// The statements of a message.
-fn statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
+/// Splits a message into statements.
+fn split_statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
     let (mut made, mut lines) = (Vec::new(), Vec::new());
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let (mut at, mut begin_of_line) = (0, 0);
@@ -357,7 +357,7 @@ fn statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
 mod tests {
     use super::*;
 
-    /// The statements of these messages that the last one takes back.
+    /// Returns the statements of these messages that the last one withdraws.
     fn taken(agent: &[&str], last: &str, is_person: bool) -> Vec<String> {
         let mut claims = Claims::default();
         claims.fold_person("Do it");
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_taken_back_by_one_that_negates_it_and_by_no_other() {
+    fn only_a_negating_statement_withdraws_an_earlier_one() {
         for (agent, last, is_person, expected) in [
             (
                 &["The header is on every response. The logo is blue."][..],

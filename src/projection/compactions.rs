@@ -1,4 +1,4 @@
-//! Events that a client's compactions removed from its context, and those still missing. A
+//! Ranges that a client's compactions removed from its context, and those still missing. A
 //! compaction without a list of dropped ranges dropped everything before it except what it kept. It
 //! must not judge a summary.
 
@@ -16,15 +16,15 @@ use crate::{
     },
 };
 
-/// Latest compactions kept.
+/// Most compactions kept.
 const COMPACTIONS_MAX: usize = 100;
-/// Ranges read of one.
+/// Most ranges read of one compaction.
 const RANGES_MAX: usize = 1_000;
-/// Characters kept of a trigger and of a summary.
+/// Most characters kept of a trigger, and of a summary.
 const TRIGGER_CHARS_MAX: usize = 40;
 const SUMMARY_CHARS_MAX: usize = 8_000;
 
-/// The compactions of a session.
+/// Compactions of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Compactions {
     count: u64,
@@ -43,19 +43,19 @@ struct CompactionBody<'a> {
 }
 
 impl Compactions {
-    /// Number of compactions.
+    /// Returns the number of compactions.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The latest ones, oldest first.
+    /// Returns the latest compactions, oldest first.
     pub fn latest(&self) -> impl DoubleEndedIterator<Item = &CompactionOut> {
         self.latest.iter()
     }
 
-    /// Positions that were dropped and not kept by a later compaction: ranges in order, none
-    /// touching another.
+    /// Returns the dropped positions that no later compaction kept, as ascending ranges that do not
+    /// touch.
     #[must_use]
     pub fn out(&self) -> &[Range] {
         &self.out
@@ -64,13 +64,13 @@ impl Compactions {
     pub(super) fn fold(&mut self, event: &Event) {
         let made = match event.kind.as_str() {
             kinds::CONTEXT_COMPACTED => read(event),
-            // The hosted wire only reports that there was one.
-            kinds::AGENT_THREAD_CONTEXT_COMPACTED => Some(everything(event)),
+            // The hosted API reports the compaction without ranges.
+            kinds::AGENT_THREAD_CONTEXT_COMPACTED => Some(compaction_of_all(event)),
             _ => return,
         };
         let Some(made) = made else { return };
         self.count += 1;
-        self.out = without(&union(&self.out, &made.dropped), &made.kept);
+        self.out = subtract(&union(&self.out, &made.dropped), &made.kept);
         push_bounded(&mut self.latest, made, COMPACTIONS_MAX);
     }
 
@@ -83,7 +83,7 @@ impl Compactions {
     }
 }
 
-fn everything(event: &Event) -> CompactionOut {
+fn compaction_of_all(event: &Event) -> CompactionOut {
     CompactionOut {
         position: event.position,
         at: event.processed_at,
@@ -106,20 +106,20 @@ fn read(event: &Event) -> Option<CompactionOut> {
     };
     let kept = ranges(body.kept);
     let is_reported = body.dropped.is_some();
-    let dropped = if is_reported { ranges(body.dropped) } else { without(&[before], &kept) };
+    let dropped = if is_reported { ranges(body.dropped) } else { subtract(&[before], &kept) };
     let trigger = body.trigger.map(|text| one_line(&text, TRIGGER_CHARS_MAX));
     let summary = body.summary.map(|text| clip(text.trim(), SUMMARY_CHARS_MAX));
     Some(CompactionOut {
         trigger,
-        dropped: without(&dropped, &kept),
+        dropped: subtract(&dropped, &kept),
         kept,
         is_reported,
         summary: summary.filter(|text| !text.is_empty()),
-        ..everything(event)
+        ..compaction_of_all(event)
     })
 }
 
-/// All positions of both, as ranges in order that do not touch.
+/// Returns the union of both, as ascending ranges that do not touch.
 fn union(one: &[Range], other: &[Range]) -> Vec<Range> {
     let mut all: Vec<Range> = one.iter().chain(other).copied().filter(|r| !r.is_empty()).collect();
     all.sort_by_key(|range| range.from);
@@ -133,8 +133,8 @@ fn union(one: &[Range], other: &[Range]) -> Vec<Range> {
     made
 }
 
-/// The positions of `all` that are not in `less`, which is in order.
-fn without(all: &[Range], less: &[Range]) -> Vec<Range> {
+/// Returns the positions of `all` that are not in `less`, which is ascending.
+fn subtract(all: &[Range], less: &[Range]) -> Vec<Range> {
     let mut made = Vec::new();
     for range in all {
         let mut from = range.from;

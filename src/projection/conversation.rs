@@ -1,5 +1,5 @@
-//! The summary of a session without research steps: the first and last messages, counts by type,
-//! and the latest events in a line each. It must not keep a body.
+//! Summary of a conversation: the agent's latest messages, counts by event type, and the latest
+//! events in one line each. It must not keep a body.
 
 use std::{
     borrow::Cow,
@@ -26,30 +26,30 @@ use crate::{
     traces::{string, words},
 };
 
-/// Types counted apart; further ones are counted together.
+/// Most event types counted separately; further ones share a count.
 const KINDS_MAX: usize = 64;
-/// Latest events kept in a line each.
+/// Most events kept in one line each.
 const RECENT_MAX: usize = 8;
-/// Characters of such a line.
+/// Most characters of such a line.
 const LINE_CHARS_MAX: usize = 160;
 /// Most characters of the last message.
 const SAID_CHARS_MAX: usize = 500;
 
-/// Latest messages of the agent that are kept, their bytes together, and characters of each.
+/// Most messages of the agent kept; the next two bound their total bytes and each one's characters.
 const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 24 << 10;
 const ANSWER_CHARS_MAX: usize = 4_000;
-/// The mark before a statement that no longer holds.
+/// Prefix of a statement that no longer holds.
 const WITHDRAWN: &str = "(no longer holds) ";
 
 /// A message of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spoken {
-    /// Where.
+    /// Position of the message.
     pub position: Position,
-    /// The words, to 4 000 characters.
+    /// Text, up to 4 000 characters.
     pub text: String,
-    /// The bytes of statements that no longer hold, in no order.
+    /// Byte ranges of statements that no longer hold, in no order.
     withdrawn: Vec<Range<usize>>,
 }
 
@@ -64,18 +64,18 @@ impl Message for Spoken {
 }
 
 impl Spoken {
-    /// The statements of it that no longer hold.
+    /// Returns the statements that no longer hold.
     pub fn withdrawn(&self) -> impl Iterator<Item = &str> {
         self.withdrawn.iter().filter_map(|range| self.text.get(range.clone()))
     }
 
-    /// True if most of it no longer holds.
+    /// Returns true if most of it no longer holds.
     #[must_use]
     pub fn is_withdrawn(&self) -> bool {
         self.withdrawn().map(str::len).sum::<usize>() * 2 > self.text.len()
     }
 
-    /// The words, each statement that no longer holds marked as withdrawn.
+    /// Returns the text with each statement that no longer holds marked.
     #[must_use]
     pub fn marked(&self) -> Cow<'_, str> {
         let mut ranges: Vec<&Range<usize>> = self.withdrawn.iter().collect();
@@ -94,36 +94,36 @@ impl Spoken {
     }
 }
 
-/// The summary of a conversation.
+/// Summary of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
-    /// Events in all.
+    /// Number of events.
     pub events: u64,
     /// Number of events of each type.
     pub counts: BTreeMap<EventType, u64>,
     /// Number of events of further types.
     pub other: u64,
-    /// The latest message of the agent.
+    /// Latest message of the agent.
     pub last_answer: Option<EventLine>,
-    /// The latest events with words, oldest first; none that only tells how a program ran.
+    /// Latest events with text, oldest first, without those that only report how a program ran.
     pub recent: VecDeque<EventLine>,
     answers: Messages<Spoken>,
 }
 
 impl Conversation {
-    /// The latest messages of the agent itself, and those before them that were marked important,
-    /// oldest first, each to 4 000 characters.
+    /// Returns the agent's latest messages, and older ones that were marked important, oldest
+    /// first, each up to 4 000 characters.
     #[must_use]
     pub fn answers(&self) -> &VecDeque<Spoken> {
         self.answers.all()
     }
 
-    /// True if a message at a position may have been forgotten.
+    /// Returns true if a message at that position may have been dropped.
     pub(super) fn may_lack(&self, position: Position) -> bool {
         self.answers.may_lack(position)
     }
 
-    /// Marks a statement of a message as one that no longer holds; the statement.
+    /// Marks a statement of a message as withdrawn; returns its text.
     pub(super) fn withdraw(&mut self, gone: &TakenBack) -> Option<&str> {
         let answer = self.answers.at_mut(gone.position)?;
         let text = answer.text.get(gone.range.clone())?;
@@ -139,7 +139,7 @@ impl Conversation {
         }
     }
 
-    /// Folds one event in; returns the words of a message of the agent itself.
+    /// Folds one event; returns the text of a message of the agent itself.
     pub(super) fn fold(&mut self, event: &Event, marks: &Marks) -> Option<String> {
         self.events += 1;
         let counted = self.counts.len();
@@ -154,9 +154,9 @@ impl Conversation {
             return None;
         }
         let is_message = event.kind.as_str() == kinds::AGENT_MESSAGE;
-        let answer = is_message.then(|| answer_of(&event.body)).flatten();
+        let answer = is_message.then(|| message_text(&event.body)).flatten();
         let answer = answer.map(|answer| answer.trim().to_owned());
-        // A message of courtesies answers nothing.
+        // A message of courtesies has no content.
         let answer = answer.filter(|answer| !is_all_courtesy(answer));
         let is_answer = is_message && answer.is_some();
         let chars = if is_answer { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
@@ -184,8 +184,8 @@ impl Conversation {
     }
 }
 
-/// True if an event only reports how a client's program ran, what a request took or what a hook
-/// gave, which says nothing about the work.
+/// Returns true if an event only reports how a client's program ran, what a request cost or what a
+/// hook injected, and nothing about the work.
 fn is_trace(kind: &EventType) -> bool {
     matches!(
         kind.as_str(),
@@ -204,7 +204,7 @@ fn is_trace(kind: &EventType) -> bool {
     )
 }
 
-/// Drops the oldest of a list that has more items or bytes than are kept; the latest stays.
+/// Drops the oldest items until the list is within both bounds; the latest item stays.
 pub(super) fn keep_newest<T>(
     list: &mut VecDeque<T>,
     items_max: usize,
@@ -218,7 +218,7 @@ pub(super) fn keep_newest<T>(
     }
 }
 
-/// A message of the agent; one of a subagent names its thread.
+/// Body of an agent's message; one of a subagent names its thread.
 #[derive(Deserialize)]
 struct AgentMessage<'a> {
     #[serde(borrow)]
@@ -226,19 +226,19 @@ struct AgentMessage<'a> {
     session_thread_id: Option<serde::de::IgnoredAny>,
 }
 
-/// True if every sentence of a message is a courtesy or narration.
+/// Returns true if every sentence of a message is a courtesy or narration.
 fn is_all_courtesy(text: &str) -> bool {
     let is_one = |sentence: &str| sentence.is_empty() || is_courtesy(sentence);
     !text.is_empty() && sentences(text, text.len()).map(str::trim).all(is_one)
 }
 
-fn answer_of(body: &[u8]) -> Option<String> {
+fn message_text(body: &[u8]) -> Option<String> {
     let answer: AgentMessage<'_> = super::body::read(body)?;
     answer.session_thread_id.is_none().then_some(())?;
     answer.content.map(words)
 }
 
-/// The members of the common events that a view shows.
+/// Members of the common events that a view shows.
 #[derive(Deserialize)]
 struct ShownMembers<'a> {
     #[serde(borrow)]
@@ -249,7 +249,7 @@ struct ShownMembers<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// The text of an event: its words, the tool and its input, or the body as it is.
+/// Formats an event in one line: its text, the tool and its input, or the raw body.
 fn line_of(body: &[u8], chars_max: usize) -> String {
     let as_is = || one_line(&without_original(body), chars_max);
     let Some(shape) = super::body::read::<ShownMembers<'_>>(body) else { return as_is() };
@@ -266,7 +266,7 @@ fn line_of(body: &[u8], chars_max: usize) -> String {
     }
 }
 
-/// A body without the member that holds what it was made from.
+/// Returns a body without the `raw` member, which has the client's original.
 fn without_original(body: &[u8]) -> String {
     let members: Option<BTreeMap<String, &RawValue>> = super::body::read(body);
     let kept = members.filter(|members| members.contains_key("raw")).and_then(|mut members| {
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_shown_by_its_text_its_tool_or_its_body() {
+    fn an_event_line_has_its_text_its_tool_or_its_raw_body() {
         for (body, expected) in [
             (r#"{"content":"hello\nthere"}"#, "hello there"),
             (r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]}"#, "a b"),

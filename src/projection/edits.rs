@@ -1,5 +1,4 @@
-//! Changes of files, each with the request that it was made for: a fold for a reader of the events.
-//! It must not keep a change.
+//! Changes of files, each with the user request that it was made for. It must not keep a change.
 
 use super::{Marks, progress::WorkProgress};
 use crate::{
@@ -7,25 +6,25 @@ use crate::{
     traces::{Calls, ToolEvent, Touch},
 };
 
-/// Characters of a request.
+/// Most characters of a request.
 const REQUEST_CHARS_MAX: usize = 400;
 
 /// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// The call's result.
+    /// Position of the call's result.
     pub position: Position,
-    /// The path, as the call names it, or relative to the directory of the session.
+    /// Path, relative to the session's directory if it is below it.
     pub path: Box<str>,
-    /// Outcome of the edit.
+    /// Kind of the change.
     pub how: &'static str,
-    /// The tool.
+    /// Name of the tool.
     pub tool: Box<str>,
-    /// The latest request of a person before it, and where.
+    /// Latest user request before it, and its position.
     pub asked: Option<(Position, Box<str>)>,
 }
 
-/// Reads the events of a session in their order.
+/// Fold over the events of a session, in their order.
 #[derive(Debug, Default)]
 pub struct Edits {
     calls: Calls,
@@ -33,7 +32,7 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// The changes that an event reports: a result that succeeded.
+    /// Folds an event; returns the file changes of a successful result.
     pub fn fold(&mut self, event: &Event) -> Vec<Edit> {
         let tool_event = self.calls.fold(event);
         self.progress.fold(event, tool_event.as_ref(), &Marks::default());
@@ -60,7 +59,7 @@ impl Edits {
         call.files.iter().filter(|(_, path)| !path.is_empty()).map(made).collect()
     }
 
-    /// The directory of the session, once an event named it.
+    /// Returns the directory of the session, once an event contained it.
     #[must_use]
     pub fn root(&self) -> Option<&str> {
         self.calls.directory()

@@ -1,6 +1,6 @@
-//! Commands, tests and tools that failed, each with its latest outcome, whichever command line ran
-//! it. The unit is the test, and of a command line the simple command that failed. Bounded; it must
-//! not keep an output.
+//! Commands, tests and tools that failed, each with its latest outcome, regardless of the command
+//! line. The unit is the test, or the simple command that failed. Bounded; it must not keep an
+//! output.
 
 use std::{
     collections::VecDeque,
@@ -16,14 +16,14 @@ use crate::{
     },
 };
 
-/// Commands kept.
+/// Most commands kept.
 const COMMANDS_MAX: usize = 256;
-/// Results of other calls after which a failure that was not run again is given up: of something
-/// that was tried out; of git and other commands once a person has spoken; and without that.
+/// Number of later results after which a failure that was not retried is given up: of an
+/// experiment; of git and other commands after a user message; of these without one.
 const TRIAL_RESULTS: u64 = 12;
 const SETTLED_RESULTS: u64 = 6;
 const LEFT_RESULTS: u64 = 40;
-/// Words of an error, in small letters, by which a tool does not work at all.
+/// Error phrases, in lower case, of a tool that does not work at all.
 const OUT_OF_ORDER: [&str; 9] = phrase_list(
     "posix_spawn|spawn enoent|enoent: no such file or directory, spawn|not connected|\
      connection closed|econnrefused|connection refused|no such tool|failed to start",
@@ -32,47 +32,46 @@ const OUT_OF_ORDER: [&str; 9] = phrase_list(
 /// A command that failed at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandFact {
-    /// The command in a line, as last run.
+    /// Command line of the last run.
     pub line: Box<str>,
     /// True if its last run failed.
     pub failed: bool,
-    /// Number of failed runs: of tests, those since its last pass of the one that failed most.
+    /// Number of failed runs; of tests, the highest count of one test since it passed last.
     pub failures: u64,
-    /// The result of its last run, or of the run that spoke for it.
+    /// Position of the last result that decided its state.
     pub last: Position,
-    /// The error: the failed tests and the reason, up to 300 characters; empty when its last run
-    /// succeeded.
+    /// Failed tests and the reason, up to 300 characters; empty if its last run succeeded.
     pub error: Box<str>,
-    /// True if it was left alone after it failed, and the work continued.
+    /// True if it was not retried after its failure while the work continued.
     given_up: bool,
     key: u64,
     kind: CommandKind,
-    /// True if it was tried out, with a script that the session wrote.
+    /// True if it ran a script that the session wrote, as an experiment.
     is_trial: bool,
-    /// Tests that failed in its last run and in no later run of another command; when mended,
-    /// those that did.
+    /// Tests that failed in its last run and in no later run of another command; if mended, those
+    /// that did.
     names: Vec<FailedTest>,
-    /// Reason for which the first of them failed.
+    /// Reason of the failure.
     why: Option<Box<str>>,
-    /// Results and words of a person before its last run.
+    /// Numbers of results and of user messages before its last run.
     before: [u64; 2],
 }
 
-/// A test that failed, and how often since it passed last.
+/// A failed test, and the number of failures since it passed last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FailedTest {
     text: Box<str>,
     times: u64,
 }
 
-/// The latest run of tests, as long as no later one failed.
+/// Latest run of tests, if it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// The command in a line.
+    /// Command line of the run.
     pub line: Box<str>,
-    /// Number of tests that passed, where the runner counts them.
+    /// Number of passed tests, if the runner reports it.
     pub tests: Option<u64>,
-    /// Its result.
+    /// Position of the result.
     pub position: Position,
 }
 
@@ -80,23 +79,23 @@ pub struct Passed {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandOutcome {
     pub(super) failed: bool,
-    /// Number of its effects on files that took place.
+    /// Number of its file effects that took place.
     pub(super) files: usize,
 }
 
-/// The failures of a session.
+/// Failures of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     commands: VecDeque<CommandFact>,
     passed: Option<Passed>,
-    /// Failing commands that found no room.
+    /// Number of failing commands dropped because of the bound.
     forgotten: u64,
-    /// Results of the session's own calls, and words of persons, so far.
+    /// Numbers of the agent's own results, and of user messages, so far.
     counts: [u64; 2],
 }
 
 impl Failures {
-    /// The commands that failed at least once, the least recently run first; at most 256.
+    /// Returns the commands that failed at least once, least recently run first; at most 256.
     pub(super) fn commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands.iter().filter(|command| !command.given_up)
     }
@@ -109,14 +108,14 @@ impl Failures {
         self.forgotten
     }
 
-    /// Position where one of these commands succeeded, after it had failed before `position`.
+    /// Returns the position where one of these commands succeeded after `position`.
     pub(super) fn mended_since(&self, keys: &[u64], position: Position) -> Option<Position> {
         let mended = self.commands().filter(|fact| !fact.failed && keys.contains(&fact.key));
         mended.map(|fact| fact.last).find(|last| *last > position)
     }
 
-    /// Folds the outcome of a command. A script that `is_written` says to be the session's own is
-    /// one that is tried out.
+    /// Folds the outcome of a command line. A script for which `is_written` returns true was
+    /// written by the session and counts as an experiment.
     pub(super) fn fold_command(
         &mut self,
         (line, command): (&str, &Command),
@@ -129,7 +128,7 @@ impl Failures {
         for (at, run) in command.runs.iter().enumerate() {
             let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
             let is_cut = |failed| at > failed && after(failed).iter().all(follows_success);
-            // A failure behind `||` is seen in the output alone.
+            // A failure before `||` is visible only in the output.
             let is_masked = command.runs.get(at + 1).is_some_and(|next| next.joint == Joint::Or);
             let is_unknown = failed != Some(at) && (is_masked || run.only_looks());
             if !is_unknown && !failed.is_some_and(is_cut) {
@@ -150,7 +149,7 @@ impl Failures {
         CommandOutcome { failed: failed.is_some(), files }
     }
 
-    /// Folds the result of another tool: one that does not work at all fails until it works.
+    /// Folds the result of another tool: one that does not work at all fails until it works again.
     pub(super) fn fold_tool(&mut self, call: &ToolCall, answer: &ToolResult) {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
@@ -164,27 +163,27 @@ impl Failures {
         }
     }
 
-    /// Folds the end of a call of the session's own agent.
+    /// Counts a result of the agent's own call and gives up abandoned failures.
     pub(super) fn fold_end_of_call(&mut self) {
         let [results, _] = &mut self.counts;
         *results += 1;
         self.give_up_abandoned();
     }
 
-    /// Folds a word of a person.
+    /// Counts a user message.
     pub(super) fn fold_message(&mut self) {
         let [_, words] = &mut self.counts;
         *words += 1;
     }
 
-    /// Folds that a file was removed: what ran it is given up.
+    /// Gives up the failures of a removed script.
     pub(super) fn fold_removed_file(&mut self, path: &str) {
         for fact in &mut self.commands {
             fact.given_up |= fact.failed && script(&fact.kind).is_some_and(|own| own == path);
         }
     }
 
-    /// Folds the outcome of a run of tests.
+    /// Records the run as the latest passed one, or clears that after a failure.
     fn fold_test_run(
         &mut self,
         line: &str,
@@ -199,7 +198,7 @@ impl Failures {
         self.passed = (!failed).then(|| Passed { line: line.into(), tests, position });
     }
 
-    /// Gives up what was left alone.
+    /// Gives up failures that were not retried.
     fn give_up_abandoned(&mut self) {
         let [results, words] = self.counts;
         for fact in self.commands.iter_mut().filter(|fact| fact.failed && !fact.given_up) {
@@ -249,17 +248,17 @@ impl Failures {
         } else {
             fact.mend(position);
         }
-        self.keep(fact);
+        self.insert_bounded(fact);
     }
 
-    /// Mends the failures of other commands for which the success of one speaks.
+    /// Mends the failures of other commands that this success covers.
     fn mend_others(&mut self, run: &CommandRun, position: Position) {
         for fact in self.commands.iter_mut().filter(|fact| fact.failed) {
             let is_spoken_for = match (&run.kind, &fact.kind) {
                 (CommandKind::Builds(family, limits), CommandKind::Builds(own, of)) => {
                     family == own && (limits.is_empty() || limits == of)
                 }
-                // Tests that run were built.
+                // Cargo and Go build the tests before they run them.
                 (CommandKind::Tests(test), CommandKind::Builds(own, _)) => match test.family {
                     RunnerFamily::Cargo => test.selects_all() && &**own == "cargo build",
                     RunnerFamily::Go => {
@@ -279,7 +278,7 @@ impl Failures {
         }
     }
 
-    /// Mends the failures of git that are over by the state that it reports.
+    /// Mends failures of git that its reported state shows to be over.
     fn fold_git_state(&mut self, command: &Command, output: &str, position: Position) {
         if !command.runs.iter().any(|run| &*run.program == "git") {
             return;
@@ -293,8 +292,8 @@ impl Failures {
         }
     }
 
-    /// Gives the tests that failed in other commands the outcome of a run: those that it reports
-    /// as failing fail there, those that it ran without are mended. Returns the former.
+    /// Applies a test run to failures of other commands: tests that it reports as failed move to
+    /// this run, tests that passed are mended. Returns the former.
     fn judge(
         &mut self,
         test: &TestRun,
@@ -311,7 +310,7 @@ impl Failures {
                 fact.names.retain(|name| !fails(name));
                 let superseded = fact.names.is_empty() || !fact.failed;
                 fact.why = None;
-                fact.describe();
+                fact.update_error();
                 if superseded {
                     return false;
                 }
@@ -322,7 +321,7 @@ impl Failures {
         moved
     }
 
-    fn keep(&mut self, fact: CommandFact) {
+    fn insert_bounded(&mut self, fact: CommandFact) {
         if self.commands.len() == COMMANDS_MAX {
             let mended = self.commands.iter().position(|fact| !fact.failed || fact.given_up);
             self.forgotten += u64::from(mended.is_none());
@@ -358,7 +357,7 @@ impl CommandFact {
         }
     }
 
-    /// Folds a run that failed; `moved` are tests that failed in other commands before.
+    /// Folds a failed run; `moved` are tests that had failed in other commands.
     fn fail(&mut self, report: &OutputReport<'_>, moved: &[FailedTest]) {
         let known = std::mem::take(&mut self.names);
         let known = if self.failed { known } else { Vec::new() };
@@ -370,7 +369,7 @@ impl CommandFact {
         let named = |name: &String| FailedTest { times: times(name), text: name.as_str().into() };
         self.names = report.failing.iter().map(named).collect();
         if report.is_partial() {
-            // A run that broke says nothing of the tests that failed before it.
+            // A broken run shows nothing about the tests that failed before it.
             let is_new = |one: &FailedTest| {
                 !report.failing.iter().any(|name| report::same_test(&one.text, name))
             };
@@ -379,11 +378,11 @@ impl CommandFact {
         }
         (self.failed, self.given_up) = (true, false);
         self.why = report.reason_line().map(Into::into);
-        self.describe();
+        self.update_error();
     }
 
-    /// Words the error, and counts how often it came.
-    fn describe(&mut self) {
+    /// Builds the error text and updates the number of failures.
+    fn update_error(&mut self) {
         let names: Vec<&str> = self.names.iter().map(|name| &*name.text).collect();
         self.error = report::error_line(&names, self.why.as_deref()).into();
         let most = self.names.iter().map(|name| name.times).max();
@@ -397,7 +396,7 @@ impl CommandFact {
         self.why = None;
     }
 
-    /// True if it failed because one of these packages was not there.
+    /// Returns true if it failed because one of these packages was missing.
     fn lacked_package(&self, packages: &[Box<str>]) -> bool {
         const MISSING: [&str; 4] =
             ["No module named", "Cannot find module", "command not found", "no required module"];
@@ -407,7 +406,7 @@ impl CommandFact {
             && words.any(|word| packages.iter().any(|package| **package == *word))
     }
 
-    /// Mends its tests that passed in a run of another command, and itself when none is left.
+    /// Mends its tests that passed in another command's run, and itself if none remains.
     fn judge(
         &mut self,
         test: &TestRun,
@@ -420,7 +419,7 @@ impl CommandFact {
             return;
         }
         let all_passed = !failed && !report.is_empty();
-        // Beyond the most that are kept, there may be others.
+        // Beyond the bound, further failed tests may exist.
         if self.names.is_empty() || self.names.len() == report::NAMES_MAX {
             if all_passed && test.covers(own) {
                 self.mend(position);
@@ -441,12 +440,12 @@ impl CommandFact {
         } else if left.len() < self.names.len() {
             self.why = self.why.take().filter(|_| left.first() == self.names.first());
             self.names = left;
-            self.describe();
+            self.update_error();
         }
     }
 }
 
-/// The script that a command runs.
+/// Returns the script that a command runs.
 fn script(kind: &CommandKind) -> Option<&str> {
     match kind {
         CommandKind::Tests(test) => test.script(),

@@ -1,9 +1,8 @@
-//! The most informative sentences of a session, as recorded: from steps, the agent's messages,
-//! rejected approaches, open gaps and titles of sources; of each kind the best, bounded. No model:
-//! a word or pair of words counts more the fewer sentences of the session contain it, so that
-//! repeated phrases ("opened the next page") rank below unique ones. It must not depend on a
-//! language beyond the ends of sentences and words; the same events give the same findings on every
-//! machine.
+//! The most informative sentences of a session, verbatim: from steps, messages of the agent,
+//! rejected approaches, open gaps and titles of sources; the best of each kind, bounded. No model:
+//! a word or pair of words counts more the fewer sentences contain it, so that repeated phrases
+//! ("opened the next page") rank low. The same events give the same findings on every machine. It
+//! must not depend on a language beyond the boundaries of sentences and words.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -20,73 +19,73 @@ use crate::{
     },
 };
 
-/// Items kept of each kind.
+/// Most findings kept of each kind.
 const KEPT_MAX: usize = 160;
-/// Findings that are kept after they were taken back.
+/// Most withdrawn findings kept.
 const TRIED_MAX: usize = 32;
-/// Sentences that one step may bring: of its description, of its reasoning; and one message.
+/// Most sentences kept of one step's description, of its reasoning, and of one message.
 const OF_DESCRIPTION_MAX: usize = 3;
 const OF_REASONING_MAX: usize = 1;
 const OF_MESSAGE_MAX: usize = 2;
-/// Approaches that one step may rule out here.
+/// Most rejected approaches kept of one step.
 const OF_REJECTED_MAX: usize = 8;
-/// Most sentences and bytes judged of one text: a longer text is judged by its beginning.
+/// Most sentences and bytes scored of one text; the rest is ignored.
 const SENTENCES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a line from which on it may be one that was broken at a width.
+/// Least bytes of a line that may have been wrapped at a fixed width.
 const WRAPPED_BYTES_MIN: usize = 50;
-/// Characters kept of a sentence.
+/// Most characters kept of a sentence.
 const CHARS_MAX: usize = 220;
 /// Bytes of the pieces into which a longer sentence is cut.
 const PIECE_BYTES: usize = 160;
-/// Words and pairs by which a sentence is judged.
+/// Most words and pairs by which a sentence is scored.
 const WORDS_MAX: usize = 64;
-/// Worthless words added to every sentence, so that a short one scores low, however rare its words
-/// are.
+/// Words without worth that are added to every sentence, so that a short one scores low even if its
+/// words are rare.
 const WORDS_AROUND: usize = 12;
-/// Words and pairs that are counted apart; others share a count.
+/// Number of words and pairs counted separately; further ones share a count.
 const VOCABULARY_NAMES: u32 = 1 << 14;
 const VOCABULARY: usize = VOCABULARY_NAMES as usize;
-/// Marks a word with a digit: a new number is expected, so its rarity counts less.
+/// Flag of a word with a digit: a new number is expected, so its rarity counts less.
 const NUMBER: u16 = 1 << 15;
-/// Sentences per occurrence up to which a word counts as unique.
+/// Number of sentences per occurrence up to which a word counts as unique.
 const UNIQUE_OF: u16 = 128;
-/// Share of a rare word's worth that a rare number has, in percent.
+/// Worth of a rare number in percent of a rare word's.
 const NUMBER_PERCENT: usize = 60;
-/// Sentences after which all counts are halved: in a full vocabulary every word is common, and no
-/// sentence ranks above another.
+/// Number of sentences after which all counts are halved: in a full vocabulary every word is
+/// common, and all sentences rank equal.
 const SENTENCES_COUNTED: u16 = 1 << 14;
-/// Score of a sentence of only new words.
+/// Score of a sentence that has only new words.
 const SCORE_MAX: usize = 1_000;
 
-/// The source of a finding.
+/// Source of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FoundIn {
-    /// In the step of that ordinal.
+    /// A step, by its ordinal.
     Step(usize),
-    /// In the message at that position.
+    /// A message, by its position.
     At(Position),
-    /// The item of that ordinal in its own list: of gaps, sources or rejected approaches.
+    /// A gap, source or rejected approach, by its ordinal in that list.
     Listed(usize),
 }
 
-/// A hash of a text's words in 128 bits: enough to find repeats without the texts.
+/// A 128-bit hash of a text's words, by which repeats are found without the texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// A bit for each of its words.
+    /// One bit for each word.
     words: u64,
-    /// A bit for each of its names and numbers.
+    /// One bit for each name and number.
     names: u64,
 }
 
 impl Signature {
-    /// A signature of these bits: of words, and of names and numbers.
+    /// Creates a signature from the bits of words, and of names and numbers.
     #[must_use]
     pub fn new(words: u64, names: u64) -> Self {
         Self { words, names }
     }
 
-    /// True if most words of both texts are the same.
+    /// Returns true if both texts have most of their words in common.
     #[must_use]
     pub fn is_like(self, other: Self) -> bool {
         let shared = (self.words & other.words).count_ones();
@@ -94,75 +93,75 @@ impl Signature {
         either > 0 && 10 * shared >= 7 * either
     }
 
-    /// True if every name and number of this text is also in the other.
+    /// Returns true if the other text has every name and number of this one.
     #[must_use]
     pub fn names_within(self, other: Self) -> bool {
         self.names & !other.names == 0
     }
 }
 
-/// A sentence worth remembering.
+/// A sentence that is more informative than most of its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its source.
+    /// Source of the sentence.
     pub said: FoundIn,
-    /// The sentence, on one line.
+    /// Text on one line.
     pub text: Box<str>,
-    /// Its score when it was last judged; at most some thousands.
+    /// Latest score; at most a few thousand.
     pub score: usize,
-    /// Its place among the sentences of its step or message.
+    /// Ordinal among the sentences of its step or message.
     pub order: u16,
-    /// True if it says what the agent is about to do, applauds, asks, guesses or reports momentary
-    /// progress: nothing is known by it.
+    /// True if it announces, applauds, asks, guesses or reports momentary progress, and so adds no
+    /// knowledge.
     pub is_idle: bool,
-    /// Its signature, to find repeats.
+    /// Signature, to find repeats.
     pub signature: Signature,
     words: Box<[u16]>,
     percent: usize,
 }
 
-/// The best sentences of a session.
+/// Best sentences of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     found: FindingPool,
     ruled_out: FindingPool,
     gaps: FindingPool,
     sources: FindingPool,
-    /// Findings that no longer hold, the latest last.
+    /// Findings that no longer hold, latest last.
     tried: VecDeque<Finding>,
     counts: WordCounts,
-    /// The best sentence of the latest step or message, with its score, until it is taken.
+    /// Best sentence of the latest step or message, with its score, until it is taken.
     latest: Option<(usize, Box<str>)>,
-    /// Sentences at which all are judged anew: words that were rare may have become common.
+    /// Number of sentences at which all findings are scored again, by the counts at that time.
     judged_again_at: u16,
 }
 
 impl Findings {
-    /// Sentences of steps and messages, in no order.
+    /// Returns the sentences of steps and messages, in no order.
     #[must_use]
     pub fn found(&self) -> &[Finding] {
         &self.found.all
     }
 
-    /// Statements of the agent that a later one, or a person, took back; the newest 32, the latest
-    /// last.
+    /// Returns the statements of the agent that a later one, or the user, withdrew; the newest 32,
+    /// latest last.
     pub fn tried(&self) -> impl DoubleEndedIterator<Item = &Finding> {
         self.tried.iter()
     }
 
-    /// Approaches that were ruled out, in no order.
+    /// Returns the approaches that were ruled out, in no order.
     #[must_use]
     pub fn ruled_out(&self) -> &[Finding] {
         &self.ruled_out.all
     }
 
-    /// Gaps that are open, in no order.
+    /// Returns the open gaps, in no order.
     #[must_use]
     pub fn gaps(&self) -> &[Finding] {
         &self.gaps.all
     }
 
-    /// Titles of sources, in no order.
+    /// Returns the titles of sources, in no order.
     #[must_use]
     pub fn sources(&self) -> &[Finding] {
         &self.sources.all
@@ -173,7 +172,7 @@ impl Findings {
         self.found.all.retain(|finding| finding.said != FoundIn::Step(step));
     }
 
-    /// Drops a gap that was closed.
+    /// Drops a closed gap.
     pub(super) fn forget_gap(&mut self, gap: usize) {
         self.gaps.all.retain(|finding| finding.said != FoundIn::Listed(gap));
     }
@@ -186,7 +185,7 @@ impl Findings {
         let reasoning = sentences(body.reasoning.as_deref().unwrap_or_default(), first);
         let rejected = rejected.iter().take(OF_REJECTED_MAX);
         let rejected: Vec<(usize, Sentence<'_>)> =
-            rejected.filter_map(|(ordinal, text)| Some((*ordinal, as_sentence(text)?))).collect();
+            rejected.filter_map(|(ordinal, text)| Some((*ordinal, to_sentence(text)?))).collect();
         self.count(description.iter().chain(&reasoning).chain(rejected.iter().map(|(_, one)| one)));
         let percent = weight(body);
         let description = self.counts.judge(percent, description);
@@ -201,11 +200,11 @@ impl Findings {
         }
     }
 
-    /// Folds a message of the agent in.
+    /// Folds a message of the agent.
     pub(super) fn fold_message(&mut self, at: Position, text: &str) {
-        let text = unwrapped(text);
+        let text = join_wrapped_lines(text);
         let mut said = sentences(&text, 0);
-        // A piece of a sentence says less than the sentence: it begins with one, or at a clause.
+        // A piece of a sentence must begin with the sentence or at a clause.
         said.retain(|one| one.begins && !is_small_talk(one.text));
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
@@ -213,9 +212,9 @@ impl Findings {
         self.found.offer(FoundIn::At(at), 100, judged, OF_MESSAGE_MAX);
     }
 
-    /// Takes a statement of a message back: its findings were only tried.
+    /// Moves the findings of a withdrawn statement to the withdrawn ones.
     pub(super) fn take_back(&mut self, at: Position, statement: &str) {
-        let statement = one_line(without_marker(statement), CHARS_MAX);
+        let statement = one_line(strip_marker(statement), CHARS_MAX);
         let is_in = |one: &Finding| statement.contains(&*one.text) || one.text.contains(&statement);
         let all = &mut self.found.all;
         for one in all.extract_if(.., |one| one.said == FoundIn::At(at) && is_in(one)) {
@@ -223,7 +222,7 @@ impl Findings {
         }
     }
 
-    /// Folds a text of several paragraphs in: of each its best sentences.
+    /// Folds a text of several paragraphs; each paragraph adds its best sentences.
     pub(super) fn fold_text(&mut self, at: Position, text: &str) {
         let mut first = 0;
         for line in text.lines().take(SENTENCES_MAX * SENTENCES_MAX) {
@@ -240,35 +239,35 @@ impl Findings {
         self.found.all.retain(|finding| finding.said != FoundIn::At(at));
     }
 
-    /// The score of the best sentence of a text, by what the session said so far.
+    /// Returns the score of a text's best sentence, given the session so far.
     #[must_use]
     pub fn worth(&self, text: &str) -> usize {
         let best = self.counts.judge(100, sentences(text, 0)).into_iter().next();
         best.map_or(0, |(score, _)| score)
     }
 
-    /// Folds an open gap in, by its ordinal.
+    /// Folds an open gap, by its ordinal.
     pub(super) fn fold_gap(&mut self, gap: usize, text: &str) {
-        let said: Vec<Sentence<'_>> = as_sentence(text).into_iter().collect();
+        let said: Vec<Sentence<'_>> = to_sentence(text).into_iter().collect();
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.gaps.offer(FoundIn::Listed(gap), 100, judged, 1);
     }
 
-    /// Folds the title of a source in, by the source's ordinal.
+    /// Folds the title of a source, by the source's ordinal.
     pub(super) fn fold_source(&mut self, source: usize, title: &str) {
-        let said: Vec<Sentence<'_>> = as_sentence(title).into_iter().collect();
+        let said: Vec<Sentence<'_>> = to_sentence(title).into_iter().collect();
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.sources.offer(FoundIn::Listed(source), 100, judged, 1);
     }
 
-    /// Takes the best sentence of the latest step or message, with its score.
+    /// Removes and returns the best sentence of the latest step or message, with its score.
     pub(super) fn take_latest(&mut self) -> Option<(usize, Box<str>)> {
         self.latest.take()
     }
 
-    /// Counts the words of sentences before these are judged.
+    /// Counts the words of sentences before they are scored.
     fn count<'a, 't: 'a>(&mut self, sentences: impl Iterator<Item = &'a Sentence<'t>>) {
         for one in sentences {
             self.counts.add(&one.words);
@@ -299,26 +298,26 @@ impl Findings {
     }
 }
 
-/// A sentence with its score.
+/// A score and its sentence.
 type Judged<'a> = (usize, Sentence<'a>);
 
-/// The best sentence of these lists, each with the best first; with its score.
+/// Returns the best sentence of lists that have their best first, with its score.
 fn best<const LISTS: usize>(lists: [&Vec<Judged<'_>>; LISTS]) -> Option<(usize, Box<str>)> {
     let firsts = lists.into_iter().filter_map(|judged| judged.first());
     let (score, one) = firsts.max_by_key(|(score, _)| *score)?;
     Some((*score, one_line(one.text, CHARS_MAX).into()))
 }
 
-/// The best sentences of a kind, in no order.
+/// Best sentences of a kind, in no order.
 #[derive(Clone, Debug, Default)]
 struct FindingPool {
     all: Vec<Finding>,
-    /// Lowest score of a full pool when it was last computed: lower ones are rejected.
+    /// Lowest score of a full pool when it was last computed; lower ones are rejected.
     least: usize,
 }
 
 impl FindingPool {
-    /// Adds these sentences, which come best first, where they are better than those in the pool.
+    /// Adds sentences, best first, unless the pool is full of better ones.
     fn offer(&mut self, said: FoundIn, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
         for (score, one) in judged.into_iter().take(taken_max) {
             let full = self.all.len() == KEPT_MAX;
@@ -337,7 +336,7 @@ impl FindingPool {
         }
     }
 
-    /// Drops the lowest, the oldest of equals, if it is not better than the new one.
+    /// Drops the lowest finding, the oldest of equals, unless it is better than the new one.
     fn make_room(&mut self, score: usize) -> bool {
         let places = self.all.iter().enumerate();
         let least = places.min_by_key(|(_, finding)| (finding.score, finding.said));
@@ -359,7 +358,7 @@ impl FindingPool {
 /// Number of sentences with each word or pair of words.
 #[derive(Clone, Debug, Default)]
 struct WordCounts {
-    /// By name; empty before the first sentence.
+    /// Counts by word hash; empty before the first sentence.
     of: Vec<u16>,
     sentences: u16,
 }
@@ -380,7 +379,7 @@ impl WordCounts {
         self.of.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// The sentences with their scores, the best first, equals in order.
+    /// Scores sentences and sorts them, best first; equals keep their order.
     fn judge<'a>(&self, percent: usize, sentences: Vec<Sentence<'a>>) -> Vec<Judged<'a>> {
         let score = |one: &Sentence<'a>| self.score(&one.words) * percent / 100;
         let mut judged: Vec<_> = sentences.into_iter().map(|one| (score(&one), one)).collect();
@@ -388,11 +387,11 @@ impl WordCounts {
         judged
     }
 
-    /// The mean of the squared rarity of the words, reduced for few words; names and numbers count
-    /// less. Squared, because a sentence of half-common words is worth much less than half.
+    /// Returns the mean of the squared rarity of the words, reduced for few words, names and
+    /// numbers. Squared, because a sentence of half-common words is worth much less than half.
     fn score(&self, words: &[u16]) -> usize {
         let most = quarters(self.sentences.saturating_add(1)).max(1);
-        // A word that came once is a name more often than not: no rarer than one that came a few
+        // A word that occurs once is often a name: it counts no rarer than one that occurs a few
         // times in a long session.
         let least = 1 + self.sentences / UNIQUE_OF;
         let rarity = |word: &u16| {
@@ -405,7 +404,7 @@ impl WordCounts {
     }
 }
 
-/// Weight of a step's sentences, in percent.
+/// Returns the weight of a step's sentences, in percent.
 fn weight(body: &StepBody) -> usize {
     let sure = match body.confidence {
         Some(Confidence::High) => 110,
@@ -416,7 +415,7 @@ fn weight(body: &StepBody) -> usize {
     if body.is_revision || body.revises.is_some() { sure + 20 } else { sure }
 }
 
-/// Quarters of the binary logarithm: whole numbers, the same on every machine.
+/// Returns the binary logarithm in quarters: an integer, equal on every machine.
 fn quarters(count: u16) -> usize {
     let count = u64::from(count).max(1);
     count.pow(4).ilog2() as usize
@@ -424,17 +423,17 @@ fn quarters(count: u16) -> usize {
 
 struct Sentence<'a> {
     text: &'a str,
-    /// Its place among the sentences of its step or message.
+    /// Ordinal among the sentences of its step or message.
     order: u16,
-    /// True if it begins where a sentence or a clause does.
+    /// True if it begins at the start of a sentence or clause.
     begins: bool,
-    /// Hashes of its different words and pairs of words.
+    /// Hashes of its distinct words and pairs of words.
     words: Vec<u16>,
     signature: Signature,
 }
 
-/// A text in which the lines of a paragraph that was broken at a width are joined.
-fn unwrapped(text: &str) -> Cow<'_, str> {
+/// Joins the lines of paragraphs that were wrapped at a fixed width.
+fn join_wrapped_lines(text: &str) -> Cow<'_, str> {
     let mut made = String::new();
     let mut at = 0;
     for (end, _) in text.match_indices('\n') {
@@ -457,11 +456,11 @@ fn unwrapped(text: &str) -> Cow<'_, str> {
     Cow::Owned(made)
 }
 
-/// A line without the marks of a list, a quotation or a heading before it, which say nothing.
-fn without_marker(mut line: &str) -> &str {
+/// Strips the marks of a list, quotation or heading from a line.
+fn strip_marker(mut line: &str) -> &str {
     loop {
         let rest = line.trim_start_matches(['-', '*', '•', '#', '>']);
-        // Two asterisks begin bold words.
+        // Two asterisks begin bold text.
         if rest.len() == line.len() || !rest.starts_with(' ') {
             return line;
         }
@@ -469,15 +468,15 @@ fn without_marker(mut line: &str) -> &str {
     }
 }
 
-/// A text as one sentence, if it has words.
-fn as_sentence(text: &str) -> Option<Sentence<'_>> {
-    let text = without_marker(text.trim());
+/// Returns a text as one sentence; `None` if it has no words.
+fn to_sentence(text: &str) -> Option<Sentence<'_>> {
+    let text = strip_marker(text.trim());
     let (words, signature) = words(text);
     (!words.is_empty()).then_some(Sentence { text, order: 0, begins: true, words, signature })
 }
 
-/// The sentences of a text that have words, numbered from `first` on. Pieces of a long sentence
-/// overlap by half, so that a short statement is whole in one.
+/// Returns the sentences of a text that have words, numbered from `first`. Pieces of a long
+/// sentence overlap by half, so that one of them has a short statement in full.
 fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
     let mut found: Vec<Sentence<'_>> = Vec::new();
     let mut rest = head(text, TEXT_BYTES_MAX);
@@ -486,12 +485,12 @@ fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
         let mut begins = true;
         while sentence.len() > CHARS_MAX && found.len() < SENTENCES_MAX {
             let piece = sentence.get(..end_of_clause(sentence, PIECE_BYTES)).unwrap_or_default();
-            found.extend(as_sentence(piece).map(|one| Sentence { begins, ..one }));
+            found.extend(to_sentence(piece).map(|one| Sentence { begins, ..one }));
             let (before, after) = sentence.split_at(end_of_clause(sentence, PIECE_BYTES / 2));
             begins = before.trim_end().ends_with([';', ':']);
             sentence = after;
         }
-        found.extend(as_sentence(sentence).map(|one| Sentence { begins, ..one }));
+        found.extend(to_sentence(sentence).map(|one| Sentence { begins, ..one }));
         rest = after;
     }
     for (order, one) in (u16::try_from(first).unwrap_or(u16::MAX)..).zip(&mut found) {
@@ -500,12 +499,12 @@ fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
     found
 }
 
-/// Marks after which a long sentence is cut, the best first. A full stop within a sentence is one
-/// of an abbreviation.
+/// Marks after which a long sentence is cut, best first. A full stop inside a sentence belongs to
+/// an abbreviation.
 const MARKS: &[u8] = b";:,";
 
-/// End of a piece of about `bytes` bytes of a long sentence: after the best mark in its last third,
-/// the last of equals; without a mark after a word.
+/// Returns the end of a piece of about `bytes` bytes: after the best mark in its last third, the
+/// last of equals; without a mark after a word.
 fn end_of_clause(sentence: &str, bytes: usize) -> usize {
     let head = head(sentence, bytes);
     let rank = |end: &usize| {
@@ -517,8 +516,8 @@ fn end_of_clause(sentence: &str, bytes: usize) -> usize {
     ends.min_by_key(rank).unwrap_or(head.len())
 }
 
-/// The different words and pairs of neighbours of a sentence, each by a short hash, and its
-/// signature; a character of a script without spaces is a word.
+/// Returns short hashes of a sentence's distinct words and pairs of neighbours, and its signature;
+/// in a script without spaces each character is a word.
 fn words(sentence: &str) -> (Vec<u16>, Signature) {
     let mut found = ReadWords { hashes: Vec::with_capacity(WORDS_MAX), ..ReadWords::default() };
     let mut word: Option<ReadWord> = None;
@@ -553,16 +552,16 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
 
 struct ReadWord {
     hash: u32,
-    /// True if it has a digit.
+    /// True if the word has a digit.
     is_number: bool,
-    /// True if it begins with a capital within a sentence.
+    /// True if it begins with a capital letter within a sentence.
     is_name: bool,
 }
 
 struct ReadWords {
     hashes: Vec<u16>,
     signature: Signature,
-    /// A Bloom filter of the hashes: most new ones are recognised by it.
+    /// Bloom filter of the hashes, by which most new ones are recognised.
     seen: u64,
     before: Option<u32>,
     is_empty: bool,
@@ -576,7 +575,7 @@ impl Default for ReadWords {
 }
 
 impl ReadWords {
-    /// Ends the current word, if there is one.
+    /// Ends the current word, if one is open.
     fn end(&mut self, word: &mut Option<ReadWord>) {
         let Some(ReadWord { hash, is_number, is_name }) = word.take() else { return };
         self.is_empty = false;
@@ -587,7 +586,7 @@ impl ReadWords {
         };
         *signed |= bit;
         if is_number {
-            // A pair with a number is always new and counts like the number.
+            // A pair with a number is always new and counts the same as the number.
             self.push(hash, NUMBER);
             self.before = None;
             return;
@@ -610,12 +609,12 @@ impl ReadWords {
     }
 }
 
-/// Han, kana, hangul and their neighbours.
+/// Returns true for Han, kana, hangul and related scripts.
 fn is_unspaced(character: char) -> bool {
     ('\u{2e80}'..='\u{d7ff}').contains(&character) || character >= '\u{20000}'
 }
 
-/// Fowler, Noll and Vo's 1a, a character at a time.
+/// Initial value of FNV-1a, here applied per character.
 const HASH_START: u32 = 0x811c_9dc5;
 
 fn mix(hash: u32, next: u32) -> u32 {
@@ -627,7 +626,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_end_where_a_reader_ends_them() {
+    fn text_is_split_at_sentence_ends_and_list_marks_are_stripped() {
         for (text, expected) in [
             ("One. Two! Three? four", &["One.", "Two!", "Three?", "four"][..]),
             ("e.g. this stays. That not.", &["e.g. this stays.", "That not."]),
@@ -640,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_statement_in_a_long_sentence_is_whole_in_one_of_its_pieces() {
+    fn one_piece_of_a_long_sentence_has_each_short_statement_in_full() {
         let words: Vec<String> = (0..200).map(|n| format!("word{n}")).collect();
         let pieces = sentences_of(&words.join(" "));
         assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES), "{pieces:?}");
@@ -653,8 +652,8 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_marks_stands_before_a_line() {
-        assert_eq!(without_marker(&("- ".repeat(1 << 20) + "said")), "said");
+    fn any_number_of_list_marks_is_stripped_from_a_line() {
+        assert_eq!(strip_marker(&("- ".repeat(1 << 20) + "said")), "said");
     }
 
     fn sentences_of(text: &str) -> Vec<String> {
@@ -662,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_known_whatever_their_case_and_scripts_without_spaces_have_some() {
+    fn words_ignore_case_and_unspaced_scripts_have_one_per_character() {
         assert_eq!(words("Órgano, de viento"), words("órgano de viento"));
         assert_eq!(words("a-b_c").0.len(), 5, "three words, two pairs");
         assert_eq!(words("漢字かな").0.len(), 7);
@@ -670,8 +669,8 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_repeats_another_has_its_signature() {
-        let of = |text| as_sentence(text).expect("words").signature;
+    fn a_repeated_text_has_a_similar_signature() {
+        let of = |text| to_sentence(text).expect("words").signature;
         let told = of("The harbour wall at Varna is 42 metres long");
         let again = of("the harbour wall at Varna is 42 metres long, again");
         let other = of("the harbour wall at Burgas is 17 metres long");

@@ -1,9 +1,9 @@
-//! Sources in results of tools: pages with an address and a title, read from the result and not
-//! from a model's text. A source waits here until the log contains it as `source.found`. It must
-//! not fetch anything.
+//! Sources in tool results: pages with a URL and a title, found in the result and not in a model's
+//! text. A source is pending until the log contains it as `source.found`. It must not fetch
+//! anything.
 //!
-//! An object with an address and a title is a source wherever it is. An address in running text is
-//! one only when the tool read from the network: a file full of links was not a visit to each.
+//! A JSON object with a URL and a title is always a source. A URL in plain text is one only if the
+//! tool read from the network: a file full of links was not a visit to each.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,34 +25,34 @@ use crate::{
     traces::{ToolBody, words},
 };
 
-/// Sources of one result at most, and those that wait at most; the oldest go first.
+/// Most sources of one result, and most pending ones; the oldest are dropped.
 const RESULT_MAX: usize = 50;
 const WAITING_MAX: usize = 200;
-/// Most addresses read of one result.
+/// Most URLs read of one result.
 const LOOKED_MAX: usize = 1_000;
-/// Most calls that wait for their result.
+/// Most calls without a result that are kept.
 const CALLS_MAX: usize = 256;
-/// Most bytes read of a text, and depth of JSON.
+/// Most bytes read of a text; `DEPTH_MAX` bounds the depth of JSON.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 const DEPTH_MAX: usize = 12;
-/// Most characters of a title, and bytes of an address.
+/// Most characters of a title, and most bytes of a URL.
 const TITLE_CHARS_MAX: usize = 200;
 const URL_BYTES_MAX: usize = 2_000;
-/// Names of members that hold an address, and a title.
+/// Names of members with a URL, and of members with a title.
 const ADDRESSES: [&str; 5] = ["url", "uri", "link", "href", "source_url"];
 const TITLES: [&str; 4] = ["title", "name", "heading", "headline"];
-/// Parts of names of tools and servers that read from the network.
+/// Parts of the names of tools and servers that read from the network.
 const OUTSIDE: [&str; 9] =
     ["search", "fetch", "web", "browse", "crawl", "scrape", "http", "url", "research"];
 
-/// A source that a result names.
+/// A source that a result contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundSource {
-    /// The source, as the log will contain it.
+    /// Body of the event that will record it.
     pub source: SourceBody,
     /// Position of the result.
     pub position: Position,
-    /// The normalised address of its page.
+    /// Normalised URL.
     name: String,
 }
 
@@ -83,12 +83,12 @@ struct CallBody {
 }
 
 impl Findable {
-    /// Sources that are not recorded yet, the oldest first.
+    /// Returns the sources that are not recorded yet, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = &FoundSource> {
         self.waiting.iter()
     }
 
-    /// Folds an event, if it is of a tool.
+    /// Folds the event of a tool; ignores others.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kind if kinds::is_call(kind) => {
@@ -101,7 +101,7 @@ impl Findable {
         }
     }
 
-    /// Removes a waiting source that the log now contains.
+    /// Removes a pending source that the log now contains.
     pub fn fold_recorded(&mut self, event: &Event) {
         if event.kind.as_str() == kinds::SOURCE_FOUND
             && let Some(source) = body::read::<SourceBody>(&event.body)
@@ -132,7 +132,7 @@ impl Findable {
         Some(())
     }
 
-    /// Records sources found by another program, from its imported transcript.
+    /// Adds the sources of a result; an imported, failed or reused result adds none.
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ToolBody<'_> = body::read(&event.body)?;
         let id = result.id()?;
@@ -184,19 +184,19 @@ impl Findable {
     }
 }
 
-/// A page that a result names.
+/// A page that a result contains.
 struct FoundPage {
     url: String,
     title: Option<String>,
-    /// Its normalised address.
+    /// Normalised URL.
     name: String,
 }
 
-/// Pages of one result, once each.
+/// Pages of one result, each once.
 #[derive(Default)]
 struct Pages {
     list: Vec<FoundPage>,
-    /// Index of each in the list, by its name.
+    /// Index of each page in the list, by its normalised URL.
     known: HashMap<String, usize>,
     looked: usize,
     outside: bool,
@@ -242,7 +242,7 @@ impl Pages {
         }
     }
 
-    /// A text: JSON, or words with addresses among them.
+    /// Parses a text: JSON, or plain text with URLs.
     fn read(&mut self, text: &str, depth: usize) {
         let text = head(text, TEXT_BYTES_MAX);
         if !text.contains("://") {
@@ -260,7 +260,7 @@ impl Pages {
         }
     }
 
-    /// A line of text; the title that the next line's address may have.
+    /// Parses a line of text; returns the title for a URL on the next line.
     fn line<'a>(&mut self, line: &'a str, mut title: Option<&'a str>) -> Option<&'a str> {
         let after = line.trim_start_matches(['-', '*', '#', ' ', '\t']);
         let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim();
@@ -293,7 +293,7 @@ fn is_address(text: &str) -> bool {
         && !text.contains(char::is_whitespace)
 }
 
-/// Title or first heading of a page.
+/// Returns the title or first heading of a page.
 fn heading(text: &str) -> Option<String> {
     let page = |text: &str| {
         let rest = text.split_once("<title>")?.1;

@@ -1,6 +1,6 @@
-//! The entities and relations that callers wrote: what each is by now, in a session that keeps a
-//! graph. Bounded; what does not fit is counted and stays in the log. It must not judge whether the
-//! end of a relation is there.
+//! Current entities and relations that callers wrote, folded from a session that keeps a graph.
+//! Bounded; what does not fit is counted and stays in the log. It must not check that the ends of a
+//! relation exist.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,30 +12,30 @@ use super::{
 };
 use crate::event::{Event, Position, Timestamp, kinds};
 
-/// Entities of a graph.
+/// Most entities of a graph.
 pub const ENTITIES_MAX: usize = 100_000;
-/// Relations of a graph.
+/// Most relations of a graph.
 pub const RELATIONS_MAX: usize = 200_000;
-/// Bytes of a graph in memory.
+/// Most bytes of a graph in memory.
 pub const GRAPH_BYTES_MAX: usize = 96 << 20;
-/// A fold keeps a part of this size more than a verb takes: what was on its way when the limit was
-/// reached was acknowledged.
+/// Divisor for the extra share that a fold accepts beyond a verb's limit: requests in flight when
+/// the limit was reached were acknowledged.
 const ON_THE_WAY: usize = 16;
-/// Bytes of an entry of a map, and of its counted text, beside the text.
+/// Bytes of a map entry and its allocation, in addition to the text.
 const ENTRY_BYTES: usize = 120;
 
-/// An entity.
+/// An entity of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity {
-    /// Its type.
+    /// Type of the entity.
     pub kind: Arc<str>,
-    /// Its id, one of its type.
+    /// Id, unique within its type.
     pub id: Arc<str>,
-    /// Its properties: the text of a JSON object.
+    /// Properties: the text of a JSON object.
     pub properties: Box<str>,
-    /// When it was written first.
+    /// Time of the first write.
     pub created_at: Timestamp,
-    /// When it was written last.
+    /// Time of the last write.
     pub updated_at: Timestamp,
     /// Position of its first event.
     pub first: Position,
@@ -44,7 +44,7 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// Its properties with a merge patch (RFC 7396), as text.
+    /// Applies a merge patch (RFC 7396) to the properties; returns them as JSON text.
     #[must_use]
     pub fn patched(known: Option<&Self>, patch: Map<String, Value>) -> Box<str> {
         let known = known.and_then(|known| serde_json::from_str(&known.properties).ok());
@@ -58,22 +58,22 @@ impl Entity {
     }
 }
 
-/// A relation of two entities.
+/// A relation between two entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Its id.
+    /// Id of the relation.
     pub id: Box<str>,
-    /// Its type.
+    /// Type of the relation.
     pub kind: Box<str>,
-    /// Id of the entity that it begins at.
+    /// Id of the entity at its start.
     pub from: Box<str>,
-    /// Id of the entity that it leads to.
+    /// Id of the entity at its end.
     pub to: Box<str>,
-    /// Its properties: the text of a JSON object.
+    /// Properties: the text of a JSON object.
     pub properties: Box<str>,
-    /// When it was written.
+    /// Time of the write.
     pub at: Timestamp,
-    /// Position of its event; none of a relation that no caller wrote.
+    /// Position of its event; `None` for a derived relation.
     pub position: Option<Position>,
 }
 
@@ -85,80 +85,80 @@ impl Relation {
     }
 }
 
-/// The entities and relations of a session.
+/// Entities and relations of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// By id, then by type.
+    /// Entities by id, then by type.
     entities: BTreeMap<(Arc<str>, Arc<str>), Arc<Entity>>,
-    /// By id.
+    /// Relations by id.
     relations: BTreeMap<Box<str>, Arc<Relation>>,
-    /// Positions of removals: relations by their ids, entities by [`removed_as`].
+    /// Positions of removals: relations by id, entities by [`removed_as`].
     removed: BTreeMap<Box<str>, Position>,
     bytes: usize,
     left: u64,
 }
 
 impl Graph {
-    /// The entity of that type and id.
+    /// Returns the entity with that type and id.
     #[must_use]
     pub fn entity(&self, kind: &str, id: &str) -> Option<&Arc<Entity>> {
         self.entities.get(&(id.into(), kind.into()))
     }
 
-    /// True if there is an entity of that id, whatever its type.
+    /// Returns true if an entity of any type has that id.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
         let from = (id.into(), "".into());
         self.entities.range(from..).next().is_some_and(|((known, _), _)| **known == *id)
     }
 
-    /// The entities, by id.
+    /// Returns the entities, by id.
     pub fn entities(&self) -> impl Iterator<Item = &Arc<Entity>> {
         self.entities.values()
     }
 
-    /// The relation of that id.
+    /// Returns the relation with that id.
     #[must_use]
     pub fn relation(&self, id: &str) -> Option<&Arc<Relation>> {
         self.relations.get(id)
     }
 
-    /// The relations, by id.
+    /// Returns the relations, by id.
     pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.relations.values()
     }
 
-    /// Position where the entity of that type and id was removed, if it was and is not there again.
+    /// Returns the position where that entity was removed; `None` if it exists again.
     #[must_use]
     pub fn entity_removed(&self, kind: &str, id: &str) -> Option<Position> {
         self.removed.get(&*removed_as(kind, id)).copied()
     }
 
-    /// Position where the relation of that id was removed: its id is not that of another one.
+    /// Returns the position where that relation was removed; its id is not used again.
     #[must_use]
     pub fn relation_removed(&self, id: &str) -> Option<Position> {
         self.removed.get(id).copied()
     }
 
-    /// True if it takes no further entity.
+    /// Returns true if it accepts no further entity.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.entities.len() >= ENTITIES_MAX || self.bytes >= GRAPH_BYTES_MAX
     }
 
-    /// True if it takes no further relation.
+    /// Returns true if it accepts no further relation.
     #[must_use]
     pub fn is_full_of_relations(&self) -> bool {
         self.relations.len() >= RELATIONS_MAX || self.bytes >= GRAPH_BYTES_MAX
     }
 
-    /// Number of events that did not fit.
+    /// Returns the number of events that did not fit.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Folds an event, if it is of a graph.
+    /// Folds the event of a graph; ignores others.
     pub(super) fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kinds::GRAPH_ENTITY_UPSERTED => {
@@ -168,7 +168,7 @@ impl Graph {
             }
             kinds::GRAPH_RELATIONSHIP_CREATED => {
                 if let Some(body) = body::read_tree::<RelationBody>(&event.body) {
-                    self.relate(body, event);
+                    self.add_relation(body, event);
                 }
             }
             kinds::GRAPH_ENTITY_REMOVED => {
@@ -216,7 +216,7 @@ impl Graph {
         };
         let bytes = self.bytes - known.map_or(0, |known| known.weight()) + entity.weight();
         let entities = self.entities.len() + usize::from(known.is_none());
-        if entities > with_more(ENTITIES_MAX) || bytes > with_more(GRAPH_BYTES_MAX) {
+        if entities > with_reserve(ENTITIES_MAX) || bytes > with_reserve(GRAPH_BYTES_MAX) {
             self.left += 1;
             return;
         }
@@ -227,8 +227,8 @@ impl Graph {
         self.entities.insert(key, Arc::new(entity));
     }
 
-    /// The same relation again changes nothing.
-    fn relate(&mut self, body: RelationBody, event: &Event) {
+    /// Adds a relation; one that exists or was removed is ignored.
+    fn add_relation(&mut self, body: RelationBody, event: &Event) {
         let id: Box<str> = event.id.as_str().into();
         if self.relations.contains_key(&id) || self.removed.contains_key(&id) {
             return;
@@ -243,7 +243,9 @@ impl Graph {
             position: Some(event.position),
         };
         let bytes = self.bytes + relation.weight();
-        if self.relations.len() >= with_more(RELATIONS_MAX) || bytes > with_more(GRAPH_BYTES_MAX) {
+        if self.relations.len() >= with_reserve(RELATIONS_MAX)
+            || bytes > with_reserve(GRAPH_BYTES_MAX)
+        {
             self.left += 1;
             return;
         }
@@ -256,16 +258,16 @@ impl Graph {
     }
 }
 
-/// The name of an entity that was removed: no id of a relation has such a character.
+/// Returns the key of a removed entity; no id of a relation has that character.
 fn removed_as(kind: &str, id: &str) -> Box<str> {
     format!("{kind}\u{1}{id}").into()
 }
 
-fn with_more(most: usize) -> usize {
+fn with_reserve(most: usize) -> usize {
     most + most / ON_THE_WAY
 }
 
-/// The text of an object.
+/// Encodes an object as JSON text.
 fn text(properties: &Map<String, Value>) -> Box<str> {
     serde_json::to_string(properties).unwrap_or_default().into()
 }
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_is_what_its_patches_make_of_it() {
+    fn merge_patches_of_an_entity_are_applied_in_order() {
         let graph = folded(&[
             entity("file_reference", "a", json!({"path": "/a", "hash": "1", "in": {"x": 1}})),
             entity("context_item", "a", json!({})),
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_entity_is_gone_until_it_is_written_again() {
+    fn a_removed_entity_is_absent_until_it_is_written_again() {
         let relation = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});
         let mut events = vec![
             entity("task", "a", json!({"n": 1})),
@@ -356,9 +358,9 @@ mod tests {
     }
 
     #[test]
-    fn events_beyond_the_bound_are_counted_and_not_kept() {
+    fn entities_beyond_the_bound_are_counted_but_dropped() {
         let mut graph = Graph::default();
-        let kept = with_more(ENTITIES_MAX);
+        let kept = with_reserve(ENTITIES_MAX);
         let upsert = |graph: &mut Graph, n: usize| {
             let (kind, body) = entity("t", &n.to_string(), json!({}));
             fold(graph, n as u64, kind, &body);
@@ -368,31 +370,31 @@ mod tests {
         (ENTITIES_MAX - 1..kept + 2).for_each(|n| upsert(&mut graph, n));
         assert!(graph.is_full());
         assert_eq!((graph.entities.len(), graph.left()), (kept, 2));
-        // One that is known still changes.
+        // An existing entity is still changed.
         let (kind, body) = entity("t", "7", json!({"n": 1}));
         fold(&mut graph, 900_000, kind, &body);
         assert_eq!(&*graph.entity("t", "7").expect("it is there").properties, r#"{"n":1}"#);
-        // Large ones are bounded by their bytes.
+        // Large entities are bounded by their bytes.
         let large = json!({"text": "x".repeat(4 << 20)});
         let many: Vec<_> = (0..40).map(|n| entity("t", &n.to_string(), large.clone())).collect();
         let graph = folded(&many);
-        assert!(graph.is_full() && graph.bytes <= with_more(GRAPH_BYTES_MAX), "{}", graph.bytes);
+        assert!(graph.is_full() && graph.bytes <= with_reserve(GRAPH_BYTES_MAX), "{}", graph.bytes);
         assert!(graph.left() > 0 && graph.entities.len() + graph.left() as usize == 40);
     }
 
     #[test]
-    fn relations_beyond_the_bytes_of_a_graph_are_counted_and_not_kept() {
+    fn relations_beyond_the_byte_bound_are_counted_but_dropped() {
         let text = "x".repeat(4 << 20);
         let properties = json!({"text": text});
         let body = json!({"relation_type": "A", "from_id": "a", "to_id": "b",
             "properties": properties});
         let graph = folded(&vec![(kinds::GRAPH_RELATIONSHIP_CREATED, body); 40]);
-        assert!(graph.is_full_of_relations() && graph.bytes <= with_more(GRAPH_BYTES_MAX));
+        assert!(graph.is_full_of_relations() && graph.bytes <= with_reserve(GRAPH_BYTES_MAX));
         assert!(graph.left() > 0 && graph.relations.len() + graph.left() as usize == 40);
     }
 
     #[test]
-    fn a_relation_is_kept_once_by_its_id() {
+    fn a_repeated_relation_is_stored_once() {
         let mut graph = Graph::default();
         let body = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});
         for _ in 0..2 {

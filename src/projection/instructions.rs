@@ -1,6 +1,5 @@
-//! The requests of a session's persons, in their own words: the newest whole, and those that were
-//! marked important; earlier ones in a line each. It must not decide which words are a person's;
-//! `person` does.
+//! Requests of a session's user, verbatim: the newest and those marked important in full, earlier
+//! ones in one line each. It must not decide which text the user typed; `person` does.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -14,28 +13,28 @@ use crate::event::{
     text::{clip, one_line},
 };
 
-/// Instructions kept whole, and characters of each.
+/// Most instructions kept in full, and most characters of each.
 const WHOLE_MAX: usize = 64;
 const WHOLE_CHARS_MAX: usize = 2_000;
-/// Instructions before those that are kept in a line, and characters of it.
+/// Most earlier instructions kept in one line, and most characters of it.
 const LINES_MAX: usize = 1_000;
 const LINE_CHARS_MAX: usize = 120;
-/// Characters kept of the task.
+/// Most characters kept of the task.
 const TASK_CHARS_MAX: usize = 8_000;
 
-/// A message of a person.
+/// An instruction: a message that the user typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Position where it was said last.
+    /// Position of the latest occurrence.
     pub position: Position,
-    /// The words.
+    /// Text of the message.
     pub text: String,
-    /// Number of times it was said.
+    /// Number of occurrences.
     pub times: u64,
     /// True if it replaces the task.
     pub replaces: bool,
-    /// True if it is known from the answer to a refused call alone, which the program's transcript
-    /// may repeat as a message.
+    /// True if it is only known from the comment on a refused call, which the transcript may repeat
+    /// as a message.
     is_echo: bool,
 }
 
@@ -50,7 +49,7 @@ impl Message for Instruction {
 }
 
 impl Instruction {
-    /// The words, with a count where they were said more than once.
+    /// Returns the text, with a count if it occurred more than once.
     #[must_use]
     pub fn counted(&self) -> Cow<'_, str> {
         match self.times {
@@ -60,12 +59,12 @@ impl Instruction {
     }
 }
 
-/// Requests of persons. Answers that only agree ("ok", "go ahead") are left out, unless the session
-/// begins with one.
+/// Instructions of a session. Answers that only agree ("ok", "go ahead") are omitted, unless the
+/// session begins with one.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     task: Option<Instruction>,
-    /// True if the task is an answer that only agrees: the first real one replaces it.
+    /// True if the task only agrees: the first other instruction replaces it.
     task_is_trivial: bool,
     whole: Messages<Instruction>,
     lines: VecDeque<Instruction>,
@@ -73,62 +72,62 @@ pub struct Instructions {
 }
 
 impl Instructions {
-    /// The newest 64, and those before them that were marked important, oldest first, up to 2 000
+    /// Returns the newest 64, and older ones that were marked important, oldest first, up to 2 000
     /// characters each.
     pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
         self.whole.all().iter()
     }
 
-    /// Up to 1 000 others, oldest first, in one line of up to 120 characters each.
+    /// Returns up to 1 000 others, oldest first, each on one line of up to 120 characters.
     pub fn lines(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
         self.lines.iter()
     }
 
-    /// Number of instructions in all.
+    /// Returns the number of instructions.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Number of instructions dropped for want of room.
+    /// Returns the number of instructions dropped because of the bounds.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.count - (self.whole.all().len() + self.lines.len()) as u64
     }
 
-    /// The newest request: the task, where there is no later one.
+    /// Returns the newest instruction; the task, if no later one exists.
     #[must_use]
     pub fn current(&self) -> Option<&Instruction> {
         self.whole.all().back().or(self.task.as_ref())
     }
 
-    /// The newest request that put something else in the place of the task.
+    /// Returns the newest instruction that replaced the task.
     #[must_use]
     pub fn replacement(&self) -> Option<&Instruction> {
         self.whole.all().iter().rev().find(|word| word.replaces)
     }
 
-    /// The first one, up to 8 000 characters.
+    /// Returns the first instruction, up to 8 000 characters.
     pub(super) fn task(&self) -> Option<&Instruction> {
         self.task.as_ref()
     }
 
-    /// True if one at a position may be kept in a line, or forgotten.
+    /// Returns true if the one at that position may be shortened or dropped.
     pub(super) fn may_lack(&self, position: Position) -> bool {
         self.whole.may_lack(position)
     }
 
-    /// Adds what a person typed.
+    /// Adds a message that the user typed.
     pub(super) fn add(&mut self, position: Position, text: &str, marks: &Marks) {
-        self.add_words(position, text, false, marks);
+        self.add_text(position, text, false, marks);
     }
 
-    /// Adds what a person said to a call that was refused.
+    /// Adds the user's comment on a refused call.
     pub(super) fn refuse(&mut self, position: Position, text: &str, marks: &Marks) {
-        self.add_words(position, text, true, marks);
+        self.add_text(position, text, true, marks);
     }
 
-    fn add_words(&mut self, position: Position, text: &str, is_echo: bool, marks: &Marks) {
+    fn add_text(&mut self, position: Position, text: &str, is_echo: bool, marks: &Marks) {
         let trivial = person::is_trivial(text);
         let says_nothing = text.is_empty() || person::is_bare_command(text);
         if says_nothing || trivial && self.task.is_some() {
@@ -137,7 +136,7 @@ impl Instructions {
         let kept = clip(text, WHOLE_CHARS_MAX);
         let known = self.whole.all().iter().rev().find(|word| word.text == kept);
         if let Some(known) = known.map(|word| word.position) {
-            // The task stays where it was said first.
+            // The task keeps the position of its first occurrence.
             let is_task = self.task.as_ref().is_some_and(|task| task.position == known);
             let Some(word) = self.whole.at_mut(known) else { return };
             let again = u64::from(!word.is_echo && !is_echo);
@@ -146,7 +145,7 @@ impl Instructions {
             if is_task {
                 self.task.iter_mut().for_each(|task| task.times += again);
             } else if let Some(word) = self.whole.take(known) {
-                self.keep(Instruction { position, ..word }, marks);
+                self.keep_bounded(Instruction { position, ..word }, marks);
             }
             return;
         }
@@ -157,10 +156,10 @@ impl Instructions {
             self.task_is_trivial = trivial;
         }
         self.count += 1;
-        self.keep(word(kept), marks);
+        self.keep_bounded(word(kept), marks);
     }
 
-    fn keep(&mut self, word: Instruction, marks: &Marks) {
+    fn keep_bounded(&mut self, word: Instruction, marks: &Marks) {
         for old in self.whole.add(word, (WHOLE_MAX, usize::MAX), marks) {
             if self.lines.len() == LINES_MAX {
                 self.lines.pop_front();

@@ -1,5 +1,5 @@
-//! Marks of persons and models on single events: important, wrong, done. Bounded. It must not
-//! change what a marked event means.
+//! Marks that users and models set on single events: important, wrong, done. Bounded. It must not
+//! change the meaning of a marked event.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -9,55 +9,55 @@ use crate::{
     event::{Event, EventId, Position, kinds, text::clip},
 };
 
-/// Marked events kept; the one that was marked first is forgotten first.
+/// Most marked events kept; the one marked first is dropped first.
 const EVENTS_MAX: usize = 4_096;
-/// Characters kept of a note.
+/// Most characters kept of a note.
 const NOTE_CHARS_MAX: usize = 400;
 
-/// The marks of a session's events.
+/// Marks of a session's events.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
     of: HashMap<EventId, Vec<Mark>>,
-    /// The marked event at a position, where the mark names that.
+    /// Marked event at a position, if the mark contains the position.
     at: HashMap<Position, EventId>,
     order: VecDeque<EventId>,
-    /// Events that a fold before this one found to be marked important, and up to where it knew.
+    /// Positions that an earlier fold found marked important; `known_to` is the end of that fold.
     known: BTreeSet<Position>,
     known_to: Position,
-    /// True if an event was marked that the facts may have forgotten.
+    /// True if an event was marked that the facts may have dropped.
     are_late: bool,
 }
 
 impl Marks {
-    /// The marks of an event, the latest of each kind, oldest first.
+    /// Returns the marks of an event, the latest of each kind, oldest first.
     #[must_use]
     pub fn of_event(&self, id: &EventId) -> &[Mark] {
         self.of.get(id).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The marks of the event at a position, of those that name it.
+    /// Returns the marks of the event at a position, if a mark contains it.
     #[must_use]
     pub fn at(&self, position: Position) -> &[Mark] {
         self.at.get(&position).map(|id| self.of_event(id)).unwrap_or_default()
     }
 
-    /// True if the event at a position is marked important, or will be.
+    /// Returns true if the event at a position is marked important, now or later in the log.
     pub(super) fn is_kept(&self, position: Position) -> bool {
         let is_important = |mark: &Mark| mark.kind == MarkKind::Important;
         self.known.contains(&position) || self.at(position).iter().any(is_important)
     }
 
-    /// Notes that the mark at a position is of an event that may have been forgotten.
+    /// Records that the mark at a position is of an event that may have been dropped.
     pub(super) fn came_late(&mut self, mark: Position) {
         self.are_late |= mark >= self.known_to;
     }
 
-    /// True if facts with all marks would keep more.
+    /// Returns true if a fold that knows all marks would keep more.
     pub(super) fn are_late(&self) -> bool {
         self.are_late
     }
 
-    /// The same before any event, with what is known at a position.
+    /// Returns empty marks for a new fold that knows the important positions.
     pub(super) fn again(&self, known_to: Position) -> Self {
         let marked = self.at.keys().filter(|at| self.is_kept(**at)).copied();
         let mut known: BTreeSet<_> = marked.chain(self.known.iter().copied()).collect();
@@ -67,8 +67,8 @@ impl Marks {
         Self { known, known_to: known_to.max(self.known_to), ..Self::default() }
     }
 
-    /// Folds an event, if it marks another; positions in bodies count from `base`. Returns the
-    /// position of an event that it marks important.
+    /// Folds a mark; positions in bodies count from `base`. Returns the position of an event that
+    /// it marks important.
     pub(super) fn fold(&mut self, event: &Event, base: Position) -> Option<Position> {
         if event.kind.as_str() != kinds::EVENT_MARKED {
             return None;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_mark_of_each_kind_counts_and_the_first_marked_events_are_forgotten() {
+    fn marks_keep_the_latest_of_each_kind_and_drop_the_oldest_events() {
         let mut marks = Marks::default();
         let id = |text: &str| EventId::new(text).expect("an id");
         for (at, body) in (0..).zip([

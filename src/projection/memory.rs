@@ -1,6 +1,5 @@
-//! Memory of a session: its items, with those that were superseded, forgotten or ended, so that a
-//! reader learns the state of each. Bounded; the log has what leaves the fold. It must not judge a
-//! text.
+//! Memory items of a session with their states: current, superseded, forgotten or ended. Bounded;
+//! the log keeps what the fold drops. It must not judge a text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,75 +9,75 @@ use crate::{
     event::{Event, EventId, Position, Range, Timestamp, kinds, text::clip},
 };
 
-/// Items kept, and bytes of their texts and words; the least important and oldest go first.
+/// Most items kept, and most bytes of them; the least important and oldest are dropped first.
 const ITEMS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 8 << 20;
-/// Characters kept of a text, and of a topic, a tag and a name.
+/// Most characters kept of a text; `NAME_CHARS_MAX` is for a topic, a tag and a name.
 const TEXT_CHARS_MAX: usize = 8_000;
 const NAME_CHARS_MAX: usize = 120;
-/// Tags kept of an item.
+/// Most tags kept of an item.
 const TAGS_MAX: usize = 32;
-/// Importance of an item that has none, and the most.
+/// Importance of an item without one, and the highest importance.
 const IMPORTANCE_USUAL: u8 = 5;
 const IMPORTANCE_MAX: u8 = 10;
-/// Items that are named as like another, and the percentage of their words that both have.
+/// Most similar items returned, and the least percentage of shared words.
 const SIMILAR_MAX: usize = 5;
 const SIMILAR_PERCENT: usize = 50;
 
-/// State of an item.
+/// State of a memory item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryState {
-    /// It holds.
+    /// The item is current.
     Current,
-    /// Another item took its place.
+    /// A later item replaced it.
     Superseded(EventId),
-    /// It was to be forgotten, at that position.
+    /// A request at that position removed the item from memory.
     Forgotten(Position),
-    /// It was of the work in hand, and the context was cleared at that position.
+    /// The item was working memory, and the context was cleared at that position.
     Ended(Position),
 }
 
-/// Something to remember.
+/// An item of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryItem {
     /// Id of its event.
     pub id: EventId,
-    /// Its position.
+    /// Position of its event.
     pub position: Position,
-    /// When it was written.
+    /// Time of the write.
     pub at: Timestamp,
-    /// Its kind.
+    /// Kind of the item.
     pub kind: MemoryKind,
-    /// The text, up to 8 000 characters; empty once it is forgotten.
+    /// Text, up to 8 000 characters; empty once it is forgotten.
     pub text: Box<str>,
-    /// Its topic.
+    /// Topic of the item.
     pub topic: Option<Box<str>>,
-    /// Its tags.
+    /// Tags of the item.
     pub tags: Box<[Box<str>]>,
-    /// From 1 to 10, when it was given.
+    /// Importance from 1 to 10, if given.
     pub importance: Option<u8>,
-    /// Its name.
+    /// Name of the item.
     pub name: Option<Box<str>>,
-    /// Place it was written from, when that is another session.
+    /// Session and position from which it was written, if in another session.
     pub from: Option<PlaceBody>,
-    /// The positions of the events that it stands for.
+    /// Positions of the events that it summarizes.
     pub positions: Option<Range>,
     /// State of the item.
     pub state: MemoryState,
-    /// Number of times a model was given it in this session.
+    /// Number of times a model received it in this session.
     pub paged_in: u64,
-    /// Hashes of its different words, sorted.
+    /// Hashes of its distinct words, sorted.
     words: Box<[u32]>,
 }
 
 impl MemoryItem {
-    /// True if it holds.
+    /// Returns true if the item is current.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.state == MemoryState::Current
     }
 
-    /// Order of leaving the fold: first items that do not hold any more, then the least important.
+    /// Returns the drop order: items that are not current first, then the least important.
     fn rank(&self) -> (u8, Position) {
         let importance = self.importance.unwrap_or(IMPORTANCE_USUAL);
         (if self.is_current() { importance } else { 0 }, self.position)
@@ -95,49 +94,49 @@ impl MemoryItem {
     }
 }
 
-/// The items of a session.
+/// Memory items of a session.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryItems {
     items: BTreeMap<Position, MemoryItem>,
     ids: HashMap<EventId, Position>,
-    /// The current item of each name.
+    /// Position of the current item of each name.
     names: HashMap<Box<str>, Position>,
-    /// All of them, the first to leave first.
+    /// Drop order of all items.
     order: BTreeSet<(u8, Position)>,
     bytes: usize,
     left: u64,
 }
 
 impl MemoryItems {
-    /// The items, oldest first, whatever became of them.
+    /// Returns the items in any state, oldest first.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &MemoryItem> {
         self.items.values()
     }
 
-    /// The item of that id.
+    /// Returns the item with that id.
     #[must_use]
     pub fn get(&self, id: &EventId) -> Option<&MemoryItem> {
         self.items.get(self.ids.get(id)?)
     }
 
-    /// The item that holds in the place of that one: the last of those that took it.
+    /// Returns the current successor of an item: itself, or the last that superseded it.
     #[must_use]
     pub fn in_force(&self, id: &EventId) -> Option<&MemoryItem> {
         let mut item = self.get(id)?;
         while let MemoryState::Superseded(by) = &item.state {
-            // An item is superseded by a later one.
+            // Only a later item supersedes one, so the loop ends.
             item = self.get(by).filter(|next| next.position > item.position)?;
         }
         Some(item)
     }
 
-    /// Number of items that left the fold for want of room.
+    /// Returns the number of items dropped because of the bounds.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// The current items that say much the same as a text, the most alike first; at most 5.
+    /// Returns the current items most similar to a text, the most similar first; at most 5.
     #[must_use]
     pub fn similar(&self, text: &str) -> Vec<&MemoryItem> {
         let words = words(text);
@@ -150,7 +149,7 @@ impl MemoryItems {
         alike.into_iter().take(SIMILAR_MAX).map(|(_, item)| item).collect()
     }
 
-    /// Folds an event, if it is of memory.
+    /// Folds the event of memory; ignores others.
     pub(super) fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kinds::MEMORY_ITEM => {
@@ -164,13 +163,13 @@ impl MemoryItems {
                     self.forget(&id, event.position);
                 }
             }
-            kinds::MEMORY_PAGED_IN => self.page_in(event),
+            kinds::MEMORY_PAGED_IN => self.count_paged_in(event),
             kinds::CONTEXT_CLEARED => self.end_working(event.position),
             _ => {}
         }
     }
 
-    fn page_in(&mut self, event: &Event) {
+    fn count_paged_in(&mut self, event: &Event) {
         let Some(body) = body::read::<PagedInBody>(&event.body) else { return };
         for block in body.blocks.into_iter().filter(|block| block.session.is_none()) {
             let id = block.item.and_then(|id| EventId::new(&id).ok());
@@ -188,7 +187,7 @@ impl MemoryItems {
         let explicit = supersedes.and_then(|id| self.in_force(&id)).map(|item| &item.position);
         let replaced: Vec<Position> = named.into_iter().chain(explicit).copied().collect();
         for at in replaced {
-            self.change(at, MemoryState::Superseded(item.id.clone()));
+            self.set_state(at, MemoryState::Superseded(item.id.clone()));
         }
         if let Some(name) = &item.name {
             self.names.insert(name.clone(), item.position);
@@ -205,7 +204,7 @@ impl MemoryItems {
 
     fn forget(&mut self, id: &EventId, at: Position) {
         if let Some(&item) = self.ids.get(id) {
-            self.change(item, MemoryState::Forgotten(at));
+            self.set_state(item, MemoryState::Forgotten(at));
         }
     }
 
@@ -214,12 +213,12 @@ impl MemoryItems {
         let open: Vec<Position> =
             self.items.values().filter(is_open).map(|item| item.position).collect();
         for item in open {
-            self.change(item, MemoryState::Ended(at));
+            self.set_state(item, MemoryState::Ended(at));
         }
     }
 
-    /// Sets what became of an item; one that is forgotten stays forgotten.
-    fn change(&mut self, at: Position, state: MemoryState) {
+    /// Sets the state of an item; a forgotten one stays forgotten.
+    fn set_state(&mut self, at: Position, state: MemoryState) {
         let Some(item) = self.items.get_mut(&at) else { return };
         if matches!(item.state, MemoryState::Forgotten(_)) {
             return;
@@ -237,7 +236,7 @@ impl MemoryItems {
         self.bytes = self.bytes - before + item.weight();
     }
 
-    /// Drops an item for want of room; its place in the order is gone already.
+    /// Drops an item because of the bounds; the caller already removed it from the order.
     fn drop(&mut self, at: Position) {
         let Some(item) = self.items.remove(&at) else { return };
         self.bytes -= item.weight();
@@ -276,7 +275,7 @@ fn item(event: &Event) -> Option<MemoryItem> {
     })
 }
 
-/// Hashes of the different words of a text, sorted.
+/// Returns the hashes of a text's distinct words, sorted.
 fn words(text: &str) -> Box<[u32]> {
     let beginning = text.char_indices().nth(TEXT_CHARS_MAX).map_or(text.len(), |(at, _)| at);
     let text = text.get(..beginning).unwrap_or(text);
@@ -287,13 +286,13 @@ fn words(text: &str) -> Box<[u32]> {
     hashes.into()
 }
 
-/// FNV-1a over the small letters.
+/// Computes FNV-1a over the lower-case letters.
 fn hash(word: &str) -> u32 {
     let letters = word.chars().flat_map(char::to_lowercase);
     letters.fold(0x811c_9dc5, |hash, letter| (hash ^ u32::from(letter)).wrapping_mul(0x0100_0193))
 }
 
-/// Percentage of all words of both texts that both have.
+/// Returns the percentage of shared words among all words of both texts.
 fn percent_shared(one: &[u32], other: &[u32]) -> usize {
     let (mut at, mut shared) = (0, 0);
     for word in one {
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_ends_by_its_name_by_its_id_by_a_wish_or_with_its_context() {
+    fn an_item_is_superseded_by_name_or_id_forgotten_or_ended() {
         let items = fold(&[
             item("port 80", &[("name", json!("port"))]),
             item("port 81", &[("name", json!("port"))]),
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_fit_is_no_item() {
+    fn an_invalid_body_adds_no_memory_item() {
         for body in [
             json!({}),
             json!({"kind": "other", "text": "x"}),
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_and_oldest_leave_first() {
+    fn the_least_important_and_oldest_items_are_dropped_first() {
         let mut events: Vec<(&str, Value)> = (0..ITEMS_MAX)
             .map(|n| {
                 item(&format!("fact {n}"), &[("importance", json!(if n == 3 { 1 } else { 5 }))])
@@ -414,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_counts_how_often_a_model_was_given_it() {
+    fn an_item_counts_each_time_a_model_received_it() {
         let paged = |blocks: Value| {
             (kinds::MEMORY_PAGED_IN, json!({"blocks": blocks, "tokens": 9, "by": "model"}))
         };
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_much_the_same_words_are_named_as_similar() {
+    fn items_with_mostly_the_same_words_are_similar() {
         let items = fold(&[
             item("Staging listens on port 8443 behind the proxy", &[]),
             item("The proxy of staging logs to a file", &[]),

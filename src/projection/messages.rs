@@ -1,30 +1,30 @@
-//! Messages of one speaker: the newest whole, and of those before them the ones that were marked
-//! important. Which are the newest does not depend on marks. It must not know who spoke.
+//! Bounded list of one speaker's messages: the newest, and older ones that were marked important.
+//! Marks do not affect which are the newest. It must not know the speaker.
 
 use std::collections::VecDeque;
 
 use super::Marks;
 use crate::event::Position;
 
-/// Marked messages that are kept beside the newest; the oldest is forgotten first.
+/// Most marked messages kept in addition to the newest; the oldest is dropped first.
 const MARKED_MAX: usize = 64;
 
-/// A message that is kept.
+/// A message that can be kept.
 pub(super) trait Message {
-    /// Position where it was said.
+    /// Returns the position of the message.
     fn position(&self) -> Position;
 
-    /// Its words.
+    /// Returns the text of the message.
     fn text(&self) -> &str;
 }
 
-/// Messages, oldest first.
+/// Kept messages, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Messages<T> {
-    /// The marked ones, then the newest.
+    /// Marked messages, then the newest.
     all: VecDeque<T>,
     marked: usize,
-    /// The last one that left the newest.
+    /// Position of the last message that left the newest.
     left: Option<Position>,
 }
 
@@ -35,25 +35,25 @@ impl<T> Default for Messages<T> {
 }
 
 impl<T: Message> Messages<T> {
-    /// Every message that is kept.
+    /// Returns every kept message.
     pub(super) fn all(&self) -> &VecDeque<T> {
         &self.all
     }
 
-    /// The message at a position.
+    /// Returns the message at a position.
     pub(super) fn at_mut(&mut self, position: Position) -> Option<&mut T> {
         let at = self.all.binary_search_by_key(&position, T::position).ok()?;
         self.all.get_mut(at)
     }
 
-    /// Takes a message out.
+    /// Removes and returns the message at a position.
     pub(super) fn take(&mut self, position: Position) -> Option<T> {
         let at = self.all.binary_search_by_key(&position, T::position).ok()?;
         self.marked -= usize::from(at < self.marked);
         self.all.remove(at)
     }
 
-    /// Adds the latest message; returns those that are not kept any more.
+    /// Adds the latest message; returns the messages that were dropped.
     pub(super) fn add(
         &mut self,
         message: T,
@@ -84,7 +84,7 @@ impl<T: Message> Messages<T> {
         gone
     }
 
-    /// True if a message at a position may have been forgotten.
+    /// Returns true if a message at that position may have been dropped.
     pub(super) fn may_lack(&self, position: Position) -> bool {
         let is_kept = || self.all.binary_search_by_key(&position, T::position).is_ok();
         self.left.is_some_and(|left| position <= left) && !is_kept()

@@ -1,6 +1,6 @@
-//! FACTS: what a session's events mean, as pure folds. Each event takes constant time; no I/O, no
-//! clock, no failure: an unknown type and a body that does not fit fold to nothing. It must not
-//! depend on views, budgets or clients.
+//! FACTS: pure folds of a session's events. Each event takes constant time; no I/O, no clock, no
+//! failure: an unknown type and a body that does not parse fold to nothing. It must not depend on
+//! views, budgets or clients.
 
 pub mod body;
 mod changes;
@@ -63,75 +63,74 @@ use crate::{
     traces::Calls,
 };
 
-/// Steps that folding an event is at least, and bytes of its body that are read within one.
+/// Least steps that folding an event counts as, and bytes of its body per further step.
 const FOLD_STEPS: usize = 4;
 const BYTES_OF_A_STEP: usize = 128;
 
-/// All facts of a session up to a position.
+/// Facts of a session up to a position.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The first position that is not folded in yet.
+    /// First position that is not folded yet.
     pub position: Position,
-    /// When the first and the latest event came, by the store's clock.
+    /// Times of the first and the latest event, by the store's clock.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// The research in it.
+    /// Research steps, gaps and sources.
     pub research: Research,
-    /// The best sentences of its steps and messages.
+    /// Best sentences of steps and messages.
     pub findings: Findings,
-    /// Outcomes of its tools.
+    /// Outcomes of tool calls.
     pub outcomes: Outcomes,
-    /// Everything else in it.
+    /// Messages, and counts of events.
     pub conversation: Conversation,
-    /// Progress of its work.
+    /// Progress of the work: task, plan, attempts, results.
     pub progress: WorkProgress,
-    /// Its work: files, commands, changes.
+    /// Files, commands and changes.
     pub work: WorkFacts,
-    /// The phases of the work.
+    /// Phases of the work.
     pub phases: Phases,
-    /// Events that its client's compactions took out of the context.
+    /// Events that the client's compactions removed from its context.
     pub compactions: Compactions,
-    /// Tokens used by the requests of its model.
+    /// Tokens that the model's requests used.
     pub usage: ReportedUsage,
-    /// Answers of its tools.
+    /// Results of tools that may be reused.
     pub remembered: RememberedResults,
-    /// Items it was asked to remember.
+    /// Items of memory.
     pub memory: MemoryItems,
     /// Marks on single events.
     pub marks: Marks,
-    /// Its entities and relations.
+    /// Entities and relations.
     pub graph: Graph,
-    /// Items it was saved with.
+    /// Items saved by the client.
     pub saved: Saved,
-    /// The sessions that these facts are of, where they are of several that continue one another:
-    /// where the events of each begin.
+    /// Sessions of a chain that these facts cover, each with the position where its events begin.
     line: Vec<(Position, Box<str>)>,
-    /// Parts that left the conversation, for each session of the line.
+    /// Ranges removed from the conversation, for each session of the chain.
     routes: Vec<route::LeftOutRanges>,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: Calls,
-    /// The latest statements of the agent.
+    /// Latest statements of the agent.
     claims: claims::Claims,
 }
 
 impl Facts {
-    /// The facts of a session of a workspace.
+    /// Creates empty facts for a session of a workspace.
     #[must_use]
     pub fn from_workspace(workspace: Option<&str>) -> Self {
         Self { calls: Calls::with_workspace(workspace), ..Self::default() }
     }
 
-    /// The workspace below which they name files.
+    /// Returns the workspace to which file paths are relative.
     #[must_use]
     pub fn workspace(&self) -> Option<&str> {
         self.calls.workspace()
     }
 
-    /// Begins a session that continues the one before it: its events follow, with positions from 0
-    /// on. What was said before stands until they take it back.
+    /// Begins the next session of the chain: its events follow, with positions from 0. Earlier
+    /// statements hold until its events withdraw them.
     pub fn begin(&mut self, session: &str) {
         let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
-        // Those of earlier sessions were left when the one after theirs began.
+        // The calls of earlier sessions were marked when the next session began.
         let base = self.line.last().map_or(Position::ZERO, |(base, _)| *base);
         let is_left = |at: &Position| *at >= base && open.contains(at);
         let left = self.calls.open().filter(|call| is_left(&call.position));
@@ -141,7 +140,7 @@ impl Facts {
         self.route();
     }
 
-    /// The route of the session that is being folded.
+    /// Returns the left-out ranges of the session that is being folded.
     fn route(&mut self) -> &mut route::LeftOutRanges {
         let place = self.line.len().saturating_sub(1);
         if self.routes.len() <= place {
@@ -150,9 +149,9 @@ impl Facts {
         self.routes.get_mut(place).expect("there are as many as sessions")
     }
 
-    /// Empty facts that leave out what these found to be no part of the conversation any more,
-    /// where these have it, or keep messages that were marked once these had forgotten them: then
-    /// all has to be folded anew.
+    /// Returns empty facts for a new fold, if the session must be folded again: these facts include
+    /// events that a rewind withdrew later, or dropped messages that were marked important later.
+    /// `None` if they are up to date.
     #[must_use]
     pub fn again(&self) -> Option<Self> {
         let folded = self.line.len().max(1);
@@ -168,8 +167,8 @@ impl Facts {
         })
     }
 
-    /// Begins the facts of a single session [again](Self::again), where that is needed; whether it
-    /// was.
+    /// Resets the facts of a single session for [a new fold](Self::again), if needed; returns true
+    /// if it did.
     pub fn restarted(&mut self) -> bool {
         let again = self.again().filter(|_| self.line.len() <= 1);
         let Some(again) = again else { return false };
@@ -177,26 +176,26 @@ impl Facts {
         true
     }
 
-    /// True if nothing is known of what they leave out.
+    /// Returns true if no ranges to leave out are known yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Parts that left the conversation of the session that was folded last.
+    /// Returns the ranges removed from the conversation of the session folded last.
     #[must_use]
     pub fn withdrawn(&self) -> Withdrawn {
         self.routes.last().map(route::LeftOutRanges::withdrawn).unwrap_or_default()
     }
 
-    /// Names the session that these facts are of, before another one begins.
+    /// Sets the session of these facts, before another one begins.
     pub fn belong_to(&mut self, session: &str) {
         if self.line.is_empty() {
             self.line.push((Position(0), session.into()));
         }
     }
 
-    /// The first position of the session being folded that is not folded in yet.
+    /// Returns the first position of the current session that is not folded yet.
     #[must_use]
     pub fn reached(&self) -> Position {
         Position(self.position.0 - self.base().0)
@@ -206,16 +205,16 @@ impl Facts {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
-    /// The calls without a result whose turn has not ended, the oldest first: each tool, and its
-    /// input in a line.
+    /// Returns the calls without a result whose turn has not ended, oldest first: each tool, and
+    /// its input on one line.
     pub fn begun(&self) -> impl Iterator<Item = (&str, &str)> {
         let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
         let calls = self.calls.open().filter(move |call| open.contains(&call.position));
         calls.map(|call| (&*call.tool, &*call.input))
     }
 
-    /// Place of a position of the facts: the number of its session in the line, from 1, unless it
-    /// is the last one, and the position there.
+    /// Converts a position of the facts: the 1-based number of its session in the chain, `None` for
+    /// the last session, and the position in that session.
     #[must_use]
     pub fn place(&self, at: Position) -> (Option<usize>, Position) {
         let number = self.line.partition_point(|(base, _)| *base <= at);
@@ -224,14 +223,14 @@ impl Facts {
         ((number < self.line.len()).then_some(number), Position(at.0 - base.0))
     }
 
-    /// The sessions of the line before the last one, with their numbers, the last of them first.
+    /// Returns the sessions of the chain before the last one with their numbers, latest first.
     pub fn earlier(&self) -> impl Iterator<Item = (usize, &str)> {
         let before = self.line.len().saturating_sub(1);
         let named = self.line.iter().take(before).enumerate();
         named.map(|(place, (_, session))| (place + 1, &**session)).rev()
     }
 
-    /// Folds one event. Events of a session come in ascending order of position.
+    /// Folds one event. Events of a session must come in ascending order of position.
     pub fn fold(&mut self, event: &Event) {
         let (event, base) = (&*event.paired(), self.base());
         if base > Position(0) {
@@ -255,12 +254,12 @@ impl Facts {
             self.marks.came_late(event.position);
         }
         if self.route().fold(event, base) {
-            // What a request took is spent, whatever became of its answer.
+            // The tokens of a withdrawn request are still used.
             return self.usage.fold(event);
         }
         let context = self.saved.context().map(|said| said.position);
         if let Some(words) = self.saved.fold(event, self.calls.workspace()) {
-            // The client's words of an earlier save are not its words any more.
+            // The text of an earlier save is no longer current.
             context.into_iter().for_each(|before| self.findings.forget_text(before));
             self.findings.fold_text(event.position, &words);
         }
@@ -295,7 +294,7 @@ impl Facts {
         self.fold_phase(event, made);
     }
 
-    /// Takes back what a person's words at a position, or a call that was refused there, refute.
+    /// Withdraws the statements that a user message or a refused call at a position refutes.
     fn fold_refutations(&mut self, position: Position, is_refused: bool) {
         let word = self.progress.instructions().whole().next_back();
         let word = word.filter(|word| word.position == position).map(|word| word.text.clone());
@@ -312,7 +311,7 @@ impl Facts {
         }
     }
 
-    /// Folds into the phases what the event meant to the other folds.
+    /// Folds into the phases the meaning that other folds found in the event.
     fn fold_phase(&mut self, event: &Event, made: Option<phases::ToolEffect>) {
         let at = event.position;
         let is_step = event.kind.as_str() == kinds::RESEARCH_STEP;
@@ -343,7 +342,7 @@ impl Facts {
         self.phases.fold(at, event.processed_at, mark);
     }
 
-    /// Approximate bytes of memory of the facts.
+    /// Returns the approximate memory use of the facts in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>()

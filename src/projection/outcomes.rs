@@ -1,6 +1,6 @@
-//! The outcomes of a session's tool calls: the latest ones, each with the tool, the error and its
-//! place. Without them a reader that lost its context would retry what has failed three times
-//! already. It must not call a text an error that the tool did not report as one.
+//! Latest outcomes of a session's tool calls, each with the tool, the error and the URL. Without
+//! them a reader that lost its context would retry failed calls. It must not call a text an error
+//! that the tool did not report as one.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -17,32 +17,32 @@ use crate::{
     traces::{ToolBody, Trouble, Unrun, answered_call, tools, words},
 };
 
-/// Latest outcomes kept.
+/// Most outcomes kept.
 const OUTCOMES_MAX: usize = 200;
-/// Most calls that wait for their result.
+/// Most calls without a result that are kept.
 const CALLS_MAX: usize = 256;
-/// Characters kept of a name and of a URL.
+/// Most characters kept of a name, and of a URL.
 const NAME_CHARS_MAX: usize = 80;
 const URL_CHARS_MAX: usize = 200;
-/// Bytes of a result without a status that may say that its call was refused.
+/// Most bytes of a result without a status that is checked for a refusal.
 const UNRUN_BYTES_MAX: usize = 4 << 10;
 
 /// Outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The tool, with its server when it has one.
+    /// Name of the tool, with its server if it has one.
     pub provider: Arc<str>,
-    /// The kind of its failure; `None` on success.
+    /// Kind of the failure; `None` on success.
     pub trouble: Option<Trouble>,
-    /// The requested URL, if there is one.
+    /// Requested URL, if any.
     pub url: Option<Box<str>>,
-    /// When the result came.
+    /// Time of the result.
     pub at: Timestamp,
-    /// True if it was a command, whose failure says nothing about the tool that runs it.
+    /// True for a command, whose failure does not mean that the tool failed.
     pub is_command: bool,
 }
 
-/// Latest outcomes of the tools of a session.
+/// Latest outcomes of a session's tools.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
     latest: VecDeque<Outcome>,
@@ -52,7 +52,7 @@ pub struct Outcomes {
 #[derive(Clone, Debug)]
 struct OpenToolCall {
     id: Box<str>,
-    /// The tool's name without its server.
+    /// Name of the tool without its server.
     tool: Box<str>,
     position: Position,
     provider: Arc<str>,
@@ -70,12 +70,12 @@ struct AddressInput {
 }
 
 impl Outcomes {
-    /// The latest outcomes, oldest first.
+    /// Returns the latest outcomes, oldest first.
     pub fn latest(&self) -> impl DoubleEndedIterator<Item = &Outcome> {
         self.latest.iter()
     }
 
-    /// The calls without results so far whose turn has not ended, the oldest first.
+    /// Returns the calls without a result whose turn has not ended, oldest first.
     #[must_use]
     pub fn open(&self) -> Vec<OpenCall> {
         let open = self.calls.iter().filter(|call| !call.is_over).map(|call| OpenCall {
@@ -86,7 +86,7 @@ impl Outcomes {
         open.collect()
     }
 
-    /// Folds an event, if it is of a tool.
+    /// Folds a tool event or the end of a turn; ignores others.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kind if kinds::is_call(kind) => {
@@ -141,7 +141,7 @@ impl Outcomes {
         let is_unrun =
             result.refused.is_some() || text.as_deref().and_then(Unrun::from_text).is_some();
         if is_unrun || result.cached.is_some() {
-            // The tool did not return, or was not asked: that says nothing of it.
+            // The tool did not run, so this is not an outcome of it.
             return Some(());
         }
         let trouble = failed.then(|| Trouble::from_text(&text.unwrap_or_default()));

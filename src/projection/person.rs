@@ -1,6 +1,6 @@
-//! Words of a message that a person typed. Programs of agents put text of their own into the same
-//! messages: reminders, output of local commands, summaries of compactions, rules of a directory.
-//! This is the one place that separates them; it must not keep anything.
+//! Separates the text that a user typed from the text that agents' programs add to the same
+//! messages: reminders, command output, compaction summaries, directory rules. Only this file does
+//! so; it must not keep anything.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::{
     traces::texts_of,
 };
 
-/// Elements (`<name …>…</name>`) that programs write into messages.
+/// XML-like elements (`<name …>…</name>`) that programs write into messages.
 const ELEMENTS: [&str; 39] = word_list(
     "system-reminder local-command-stdout local-command-stderr local-command-caveat command-name \
      command-message command-args command-contents bash-input bash-stdout bash-stderr \
@@ -23,14 +23,14 @@ const ELEMENTS: [&str; 39] = word_list(
      permissions_instructions sessionlog",
 );
 
-/// Those of them that are no words of anyone: a search finds nothing in them. Ours is what a model
-/// was given of the log, which has it already.
+/// Elements that a search ignores. Ours contains passages that a model received from the log, which
+/// already has them.
 const UNSAID: [&str; 7] = word_list(
     "sessionlog system-reminder command-name command-message local-command-stdout \
      local-command-stderr local-command-caveat",
 );
 
-/// First words of texts that a program wrote.
+/// Prefixes of texts that a program wrote.
 const BEGINNINGS: [&str; 12] = phrase_list(
     "[left out:|This session is being continued from a previous conversation|\
      Another language model started to solve this problem|\
@@ -41,10 +41,10 @@ const BEGINNINGS: [&str; 12] = phrase_list(
      sessionlog kept |(in this log already)",
 );
 
-/// Markers around a text typed in an editor: the beginning, and the heading of the request.
+/// Markers of a text typed in an editor: the prefix, and the heading of the request.
 const EDITOR: (&str, &str) = ("# Context from my IDE setup:", "## My request for Codex:");
 
-/// Words that agree or are polite, and add nothing.
+/// Words that only agree or are polite.
 const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls thanks thank you thx ty \
     great good nice cool perfect fine right correct exactly alright agreed lgtm approved confirmed \
     hi hello hey so now then and just too very much day today bye goodbye \
@@ -54,7 +54,7 @@ const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls than
     sim obrigado obrigada claro bedankt dank je da да ок хорошо спасибо ага tak dzięki evet tamam \
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";
 
-/// Phrases that an answer may consist of that only agrees.
+/// Phrases that only agree or are polite.
 const EMPTY_PHRASES: [&str; 88] = phrase_list(
     "a lot|thanks again|thank you again|thx again|for everything|for that|for this|\
      i appreciate it|i appreciate your help|many thanks|much appreciated|that helps|that s all|\
@@ -68,17 +68,17 @@ const EMPTY_PHRASES: [&str; 88] = phrase_list(
      d accord|allez|allez y|sigue|continua|continúa|adelante|por favor|avanti|va bene|vai|\
      pode continuar|prossiga|ga door|ga verder|продолжай|дальше|давай|继续|続けて",
 );
-/// Most words of an empty answer; a longer one has content.
+/// Most words of an answer that can be trivial; a longer one has content.
 const EMPTY_WORDS_MAX: usize = 8;
 
-/// Text of a content that a person typed; empty when there is none.
+/// Returns the text of a content that the user typed; empty if none.
 pub fn typed(content: &RawValue) -> String {
     let texts = texts_of(content);
-    let typed: Vec<String> = texts.iter().filter_map(|text| typed_in(text)).collect();
+    let typed: Vec<String> = texts.iter().filter_map(|text| typed_part(text)).collect();
     typed.join("\n")
 }
 
-/// A text without what a program wrote into it.
+/// Removes the parts that a program wrote into a text.
 pub fn said(text: &str) -> Cow<'_, str> {
     let has = |name: &&str| text.contains(&format!("<{name}"));
     match UNSAID.iter().any(has) {
@@ -87,13 +87,13 @@ pub fn said(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Commands of agents' programs that set something: no request, whatever follows them.
+/// Commands of agents' programs that change a setting: never a request, regardless of arguments.
 const SETTINGS: [&str; 30] = word_list(
     "add-dir agents approvals clear config cost effort exit fast help hooks ide login logout mcp \
      memory mode model output-style permissions plugin quit resume rewind status statusline \
      terminal-setup theme usage vim",
 );
-/// First words of a request that replaces the task, in small letters.
+/// Prefixes of a request that replaces the task, in lower case.
 const REPLACES: [&str; 22] = phrase_list(
     "actually, let's|actually let's|actually, forget|change of plan|different task|drop that|\
      drop the|drop this|forget about|forget that|forget the|forget it|ignore that|\
@@ -101,14 +101,14 @@ const REPLACES: [&str; 22] = phrase_list(
      scrap that|stop working on|stop, ",
 );
 
-/// True if a request replaces the task.
+/// Returns true if a request replaces the task.
 pub(super) fn replaces(text: &str) -> bool {
     let head: String = text.trim_start().chars().take(40).collect();
     let head = head.replace('\u{2019}', "'").to_lowercase();
     REPLACES.iter().any(|begin| head.starts_with(begin))
 }
 
-/// True if a text is a command of the agent's program that asks for nothing: `/clear`, `/mode`.
+/// Returns true for a command of the agent's program that requests nothing: `/clear`, `/mode`.
 pub(super) fn is_bare_command(text: &str) -> bool {
     let Some(rest) = text.trim().strip_prefix('/') else { return false };
     let (name, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -116,7 +116,7 @@ pub(super) fn is_bare_command(text: &str) -> bool {
     is_name && name.contains(char::is_alphabetic) && (words.is_empty() || SETTINGS.contains(&name))
 }
 
-/// True if an answer only agrees, like "go ahead".
+/// Returns true if an answer only agrees, for example "go ahead".
 pub(super) fn is_trivial(text: &str) -> bool {
     let lower: String = text.chars().take(120).collect::<String>().to_lowercase();
     let words: Vec<&str> =
@@ -129,7 +129,7 @@ pub(super) fn is_trivial(text: &str) -> bool {
         return true;
     }
     let is_empty = |word: &str| EMPTY_WORDS.contains(&format!(" {word} "));
-    // How far words and phrases that say nothing reach, one behind the other.
+    // Word indexes that a sequence of trivial words and phrases can reach.
     let mut reached = vec![true];
     reached.resize(words.len() + 1, false);
     for from in 0..words.len() {
@@ -145,8 +145,8 @@ pub(super) fn is_trivial(text: &str) -> bool {
     reached.last() == Some(&true)
 }
 
-/// Part of one text that a person typed.
-fn typed_in(text: &str) -> Option<String> {
+/// Returns the part of one text that the user typed.
+fn typed_part(text: &str) -> Option<String> {
     let text = match text.trim_start().strip_prefix(EDITOR.0) {
         Some(rest) => rest.split_once(EDITOR.1)?.1,
         None => text,
@@ -163,7 +163,7 @@ fn typed_in(text: &str) -> Option<String> {
     (!typed.is_empty() && !foreign).then(|| typed.to_owned())
 }
 
-/// The command that a person typed, where words follow its name; a program splits it into elements.
+/// Rebuilds a command with arguments that the user typed; a program splits it into elements.
 fn command(text: &str) -> Option<String> {
     if !text.trim_start().starts_with("<command-") {
         return None;
@@ -179,42 +179,42 @@ fn command(text: &str) -> Option<String> {
 
 fn without_elements(text: &str, elements: &[&'static str]) -> String {
     let (mut kept, mut rest) = (String::new(), text);
-    // An element without an end is searched once: the time is linear in the text.
+    // An element without an end is searched once, so the time is linear in the text.
     let mut endless: Vec<&str> = Vec::new();
     while let Some(at) = rest.find('<') {
         let (before, tail) = rest.split_at(at);
         kept.push_str(before);
-        let name = elements.iter().copied().find(|name| begins(tail, "<", name));
+        let name = elements.iter().copied().find(|name| begins_with_tag(tail, "<", name));
         match name.filter(|name| !endless.contains(name)) {
-            Some(name) => match end_of(tail, name) {
+            Some(name) => match text_after_element(tail, name) {
                 Some(after) => rest = after,
-                // Cut off: all that follows belongs to it.
+                // The element was cut off: everything after it belongs to it.
                 None if kept.trim().is_empty() || kept.ends_with('\n') => return kept,
                 None => {
                     endless.push(name);
-                    rest = step(tail, &mut kept);
+                    rest = keep_bracket(tail, &mut kept);
                 }
             },
-            None => rest = step(tail, &mut kept),
+            None => rest = keep_bracket(tail, &mut kept),
         }
     }
     kept.push_str(rest);
     kept
 }
 
-/// Keeps the `<` that a text begins with; what follows.
-fn step<'a>(tail: &'a str, kept: &mut String) -> &'a str {
+/// Keeps the `<` that a text begins with; returns the rest.
+fn keep_bracket<'a>(tail: &'a str, kept: &mut String) -> &'a str {
     kept.push('<');
     tail.strip_prefix('<').unwrap_or_default()
 }
 
-fn begins(text: &str, mark: &str, name: &str) -> bool {
+fn begins_with_tag(text: &str, mark: &str, name: &str) -> bool {
     let rest = text.strip_prefix(mark).and_then(|rest| rest.strip_prefix(name));
     rest.is_some_and(|rest| rest.starts_with(|c: char| c == '>' || c == '/' || c.is_whitespace()))
 }
 
-/// Text behind an element.
-fn end_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// Returns the text after an element.
+fn text_after_element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let close = format!("</{name}");
     let (_, after) = text.split_once(&close)?;
     Some(after.split_once('>').map_or("", |(_, rest)| rest))

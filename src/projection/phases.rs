@@ -1,49 +1,48 @@
-//! Stretches of work, of which phases are made: each ends with a finished step of a plan, a
-//! compaction or an hour without events, which also end a phase, or before a request, after a
-//! research step or after some events, where one may end. Each has its requests, its best
-//! sentences, its calls, and its last message. Their number is bounded: neighbours are joined. It
-//! must not format a view.
+//! Stretches of work, from which phases are built. A finished plan step, a compaction or an hour
+//! without events ends a stretch and a phase; a request, a research step or a number of events ends
+//! only a stretch. Each has its requests, best sentences, calls and last message. Their number is
+//! bounded: neighbours are joined. It must not format a view.
 
 use crate::{
     event::{Position, Timestamp, text::one_line},
     traces::{ToolEvent, Touch},
 };
 
-/// Stretches kept; beyond that neighbours are joined.
+/// Most stretches kept; beyond that neighbours are joined.
 const STRETCHES_MAX: usize = 256;
-/// Events of a stretch without another end.
+/// Most events of a stretch without another end.
 const EVENTS_MAX: u64 = 16;
-/// Most characters of a request and of each sentence.
+/// Most characters of a request, and of each sentence.
 const LINE_CHARS_MAX: usize = 200;
-/// Sentences and requests kept of a stretch.
+/// Most sentences of a stretch kept; `REQUESTS_MAX` is for requests.
 const SENTENCES_MAX: usize = 2;
 const REQUESTS_MAX: usize = 3;
-/// Tools and files kept of a stretch.
+/// Most tools, and most files, kept of a stretch.
 const NAMES_MAX: usize = 8;
-/// Quiet after which the next event begins a phase, in microseconds.
+/// Time without events after which a phase ends, in microseconds.
 const QUIET_MICROS: i64 = 3_600_000_000;
 
-/// End of a stretch or a phase.
+/// Reason for the end of a stretch or a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseEnd {
     /// The user made another request.
     Instruction,
     /// A research step was recorded.
     Step,
-    /// It had enough events.
+    /// The stretch reached its number of events.
     Events,
     /// A step of the plan was finished.
     PlanStep,
-    /// The client made its context smaller.
+    /// The client compacted its context.
     Compaction,
-    /// Nothing happened for an hour.
+    /// No event arrived for an hour.
     Quiet,
-    /// Someone made a checkpoint and named it.
+    /// A labelled checkpoint was created.
     Checkpoint,
 }
 
 impl PhaseEnd {
-    /// Its name.
+    /// Returns the name of the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,7 +56,7 @@ impl PhaseEnd {
         }
     }
 
-    /// True if a phase ends there in any case.
+    /// Returns true if it ends a phase, not only a stretch.
     #[must_use]
     pub fn ends_phase(self) -> bool {
         !matches!(self, Self::Instruction | Self::Step | Self::Events)
@@ -67,29 +66,29 @@ impl PhaseEnd {
 /// A stretch of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// Its first position.
+    /// First position of the stretch.
     pub from: Position,
-    /// The position after it.
+    /// Position after the last one.
     pub to: Position,
-    /// When it began and when its last event came, by the store's clock.
+    /// Times of its first and last event, by the store's clock.
     pub times: (Timestamp, Timestamp),
-    /// Its end; `None` for the current one.
+    /// Reason for its end; `None` for the current one.
     pub ended: Option<PhaseEnd>,
-    /// Research steps recorded in it.
+    /// Number of research steps recorded in it.
     pub steps: u64,
-    /// The user's first requests in it, and how many there were.
+    /// First requests of the user in it.
     pub asked: Vec<Box<str>>,
     /// Number of requests.
     pub requests: u64,
-    /// The step of the plan that was finished with it.
+    /// Step of the plan that was finished at its end.
     pub finished: Option<Box<str>>,
-    /// The best sentences of its steps and messages, with their scores.
+    /// Best sentences of its steps and messages, with their scores.
     pub found: Vec<(usize, Box<str>)>,
-    /// Number of calls of tools.
+    /// Number of tool calls.
     pub calls: u64,
-    /// The tools that were called first, and how often.
+    /// First tools that were called, with the number of calls.
     pub tools: Vec<(Box<str>, u64)>,
-    /// The files that were changed first.
+    /// First files that were changed.
     pub files: Vec<Box<str>>,
     /// Beginning of its last step or message.
     pub last: Option<Box<str>>,
@@ -114,7 +113,7 @@ impl Phase {
         }
     }
 
-    /// Adds the stretch after it; the best of both stays.
+    /// Merges the next stretch into this one, keeping the best of both.
     pub fn join(&mut self, next: Self) {
         self.to = next.to;
         self.times.1 = next.times.1;
@@ -185,53 +184,53 @@ impl ToolEffect {
     }
 }
 
-/// The meaning of one event for the phases.
+/// Meaning of one event for the phases.
 #[derive(Debug, Default)]
 pub(super) struct EventMeaning<'a> {
-    /// True if it is a research step.
+    /// True for a research step.
     pub(super) is_step: bool,
-    /// A user's request.
+    /// Request of the user.
     pub(super) asked: Option<&'a str>,
-    /// The step of the plan that it finishes.
+    /// Step of the plan that it finishes.
     pub(super) finished: Option<&'a str>,
-    /// True if it is a compaction.
+    /// True for a compaction.
     pub(super) is_compaction: bool,
-    /// Its best sentence, with its score.
+    /// Best sentence of the event, with its score.
     pub(super) found: Option<(usize, &'a str)>,
-    /// Call or change that it made.
+    /// Call or file change in the event.
     pub(super) made: Option<ToolEffect>,
-    /// Its text.
+    /// Text of the event.
     pub(super) said: Option<&'a str>,
 }
 
-/// The stretches of a session, oldest first.
+/// Stretches of a session, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Phases {
     all: Vec<Phase>,
     joined: u64,
-    /// Steps of the plan that were done when it was last recorded.
+    /// Number of finished plan steps when the plan was last recorded.
     done: usize,
 }
 
 impl Phases {
-    /// The stretches, oldest first; the last one is under way.
+    /// Returns the stretches, oldest first; the last one is in progress.
     #[must_use]
     pub fn all(&self) -> &[Phase] {
         &self.all
     }
 
-    /// Number of phases joined to the first.
+    /// Returns the number of stretches merged into the oldest one.
     #[must_use]
     pub fn joined(&self) -> u64 {
         self.joined
     }
 
-    /// True if a plan with `done` finished steps finishes one more than the one before.
+    /// Returns true if a plan has more finished steps than the previous one.
     pub(super) fn finishes(&mut self, done: usize) -> bool {
         done > std::mem::replace(&mut self.done, done)
     }
 
-    /// Folds one event in.
+    /// Folds one event.
     pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: EventMeaning<'_>) {
         if let Some(last) = self.all.last_mut() {
             let is_quiet = at.0 - last.times.1.0 >= QUIET_MICROS;
@@ -291,8 +290,8 @@ impl Phases {
         };
     }
 
-    /// Makes room: neighbours between which no phase ends are joined in pairs; without any, the two
-    /// oldest are.
+    /// Makes space: joins neighbours in pairs if no phase ends between them; if none exist, joins
+    /// the two oldest.
     fn join_neighbours(&mut self) {
         let before = self.all.len();
         let mut kept: Vec<Phase> = Vec::with_capacity(before);
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_steps_plans_compactions_and_quiet_end_a_stretch() {
+    fn requests_steps_plans_compactions_and_idle_hours_end_a_stretch() {
         let asked = |text| EventMeaning { asked: Some(text), ..EventMeaning::default() };
         let tool = |tool: &str| EventMeaning {
             made: Some(ToolEffect::Call(tool.into())),
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_stretches_is_bounded_and_nothing_of_the_range_is_lost() {
+    fn joined_stretches_stay_bounded_and_cover_every_position() {
         let texts: Vec<String> = (0..600).map(|n| format!("ask {n}")).collect();
         for is_plan in [false, true] {
             let mark = |text| EventMeaning {

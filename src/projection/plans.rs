@@ -1,6 +1,6 @@
-//! The plan of a session: as harnesses record it (`plan.updated`) and as agents keep it with tools
-//! (`TodoWrite`, `TaskCreate` and `TaskUpdate`, `update_plan`). It must not change the text of a
-//! step except shortening it.
+//! Plan of a session: as harnesses record it (`plan.updated`), and as agents keep it with tools
+//! (`TodoWrite`, `TaskCreate`, `TaskUpdate`, `update_plan`). It must not change the text of a step
+//! except to shorten it.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -12,37 +12,37 @@ use crate::{
     traces::tools,
 };
 
-/// Steps of a plan that are kept.
+/// Most steps of a plan kept.
 const PLAN_MAX: usize = 200;
-/// Characters kept of a step.
+/// Most characters kept of a step.
 const LINE_CHARS_MAX: usize = 400;
-/// Members that hold the steps, under each of their names.
+/// Names of the member that contains the steps.
 const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "items", "tasks"];
 
-/// True if nothing is left to do of a step.
+/// Returns true if a step is finished.
 #[must_use]
 pub fn is_done(step: &PlanStepOut) -> bool {
     matches!(&*step.state, "done" | "completed" | "complete" | "finished" | "success")
 }
 
-/// True if a step is in progress.
+/// Returns true if a step is in progress.
 #[must_use]
 pub fn is_under_way(step: &PlanStepOut) -> bool {
     matches!(&*step.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
 }
 
-/// A plan.
+/// Plan of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentPlan {
-    /// Position where it was recorded last.
+    /// Position of the last update.
     pub position: Position,
-    /// Its steps.
+    /// Steps in order.
     pub steps: Vec<PlanStepOut>,
-    /// The one that is under way, as the harness names it.
+    /// Step in progress, as the harness names it.
     pub current: Option<String>,
 }
 
-/// The latest plan, and the ids of its steps where they have some.
+/// Latest plan, and the ids of its steps if they have any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plans {
     plan: Option<AgentPlan>,
@@ -56,7 +56,7 @@ struct PlanBody {
     current: Option<Value>,
 }
 
-/// The input of `TaskCreate` and `TaskUpdate`.
+/// Input of `TaskCreate` and `TaskUpdate`.
 #[derive(Deserialize)]
 struct TaskInput {
     #[serde(rename = "taskId", alias = "task_id", alias = "id")]
@@ -70,7 +70,7 @@ impl Plans {
         self.plan.as_ref()
     }
 
-    /// Folds a recorded plan.
+    /// Folds a plan that a harness recorded.
     pub(super) fn fold(&mut self, event: &Event) -> Option<()> {
         let plan: PlanBody = body::read_tree(&event.body)?;
         let current = plan.current.as_ref().and_then(name_of);
@@ -106,11 +106,11 @@ impl Plans {
         Some(())
     }
 
-    /// Folds the result of `TaskCreate`, which has the id.
+    /// Folds the result of `TaskCreate`, which contains the id.
     pub(super) fn created(&mut self, position: Position, input: &str, answer: &str) -> Option<()> {
         let task: TaskInput = serde_json::from_str(json::tree(input)?).ok()?;
         let text = one_line(&task.subject?, LINE_CHARS_MAX);
-        // `Task #3 created successfully: …`, or `{"task":{"id":"3",…}}`.
+        // Formats: `Task #3 created successfully: …`, or `{"task":{"id":"3",…}}`.
         let after = answer.split_once('#').or_else(|| answer.split_once("\"id\":"));
         let id = after.map(|(_, rest)| rest.trim_start_matches(['"', ' ']));
         let id = id.map(|id| id.chars().take_while(char::is_ascii_digit).collect::<String>());
@@ -118,7 +118,7 @@ impl Plans {
         let next = || last.unwrap_or(0).saturating_add(1).to_string();
         let id = id.filter(|id| !id.is_empty()).unwrap_or_else(next);
         if self.ids.iter().all(String::is_empty) {
-            // The current list is of another kind.
+            // The current plan was not made with `TaskCreate`.
             self.plan = None;
             self.ids.clear();
         }
@@ -147,10 +147,10 @@ impl Plans {
         Some(())
     }
 
-    /// Puts a step in its place by its id, or at the end.
+    /// Replaces the step with that id, or appends it.
     fn put_step(&mut self, id: &str, step: PlanStepOut) {
         let plan = self.plan.get_or_insert_default();
-        // The current steps have no ids so far.
+        // Steps without ids get empty ones.
         self.ids.resize(plan.steps.len(), String::new());
         let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
         if let Some(known) = at.and_then(|at| plan.steps.get_mut(at)) {
@@ -188,7 +188,7 @@ impl Plans {
     }
 }
 
-/// A text or a number as a name.
+/// Returns a string or a number as a name.
 fn name_of(value: &Value) -> Option<String> {
     match value {
         Value::String(name) => Some(one_line(name, LINE_CHARS_MAX)),
@@ -197,7 +197,7 @@ fn name_of(value: &Value) -> Option<String> {
     }
 }
 
-/// A step as harnesses write it: a text, or an object with a text and a state.
+/// Parses a step as harnesses write it: a string, or an object with a text and a state.
 fn plan_step(step: &Value) -> Option<PlanStepOut> {
     let member = |names: &[&str]| {
         names.iter().find_map(|name| step.get(*name).and_then(Value::as_str)).map(str::to_owned)

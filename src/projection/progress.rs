@@ -1,5 +1,5 @@
-//! The progress of a session's work besides its research: the task, the plan, attempts with their
-//! outcome, next steps, and the latest results of tools. It must not format anything.
+//! Progress of a session's work other than its research: task, plan, attempts with their outcomes,
+//! next steps, and the latest tool results. It must not format anything.
 
 use std::collections::VecDeque;
 
@@ -24,42 +24,42 @@ use crate::{
     },
 };
 
-/// Latest results kept, their bytes together, and characters of each.
+/// Most results kept, most bytes of them together, and most characters of each.
 const RESULTS_MAX: usize = 64;
 const RESULTS_BYTES_MAX: usize = 48 << 10;
 const RESULT_CHARS_MAX: usize = 4_000;
-/// Lines kept of a list, newest, and characters of a line.
+/// Most lines kept of a list, and most characters of a line.
 const LINES_MAX: usize = 50;
 const LINE_CHARS_MAX: usize = 400;
 
-/// Output of a call of a tool.
+/// Result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// Position of the result.
     pub position: Position,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its input, in a line.
+    /// Input on one line.
     pub input: String,
-    /// Its text, shortened; of data in JSON, without the marks that a reader does not need.
+    /// Text, shortened; JSON data without the marks that only a parser needs.
     pub text: String,
-    /// End of the call, in a word, where it did not succeed: failed, refused or interrupted; else
+    /// How the call ended, in one word, if it did not succeed: failed, refused or interrupted; else
     /// empty.
     pub ended: &'static str,
-    /// The files that it shows, relative to the session's directory when below it.
+    /// Files that it shows, relative to the session's directory if they are below it.
     pub reads: Box<[Box<str>]>,
-    /// True if it is of a subagent's call.
+    /// True if a subagent made the call.
     pub is_aside: bool,
-    /// The simple commands that it is of, as runs of them are compared.
+    /// Keys of the simple commands that were run, by which runs are compared.
     pub(super) commands: Box<[u64]>,
 }
 
-/// Progress of the work.
+/// Progress of a session's work.
 #[derive(Clone, Debug, Default)]
 pub struct WorkProgress {
     instructions: Instructions,
-    /// True once a client that is no model recorded a message of a person: from then on a model
-    /// does not speak for its user.
+    /// True once a client recorded a user message itself: from then on user messages from a model,
+    /// a tool or a web page are ignored.
     has_heard: bool,
     plans: Plans,
     outputs: VecDeque<Output>,
@@ -67,7 +67,7 @@ pub struct WorkProgress {
     worked: VecDeque<String>,
     failed: VecDeque<String>,
     next: VecDeque<String>,
-    /// Lines of attempts, of what worked and of what failed that found no room.
+    /// Numbers of dropped lines: attempts, successes and failures.
     forgotten: [u64; 3],
 }
 
@@ -78,7 +78,7 @@ struct SaidBody<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// A subagent that stopped.
+/// Body of a subagent's end.
 #[derive(Deserialize)]
 struct EndedBody<'a> {
     agent_name: Option<String>,
@@ -95,51 +95,51 @@ struct LooseOutcome {
 }
 
 impl WorkProgress {
-    /// The requests of persons.
+    /// Returns the instructions of the user.
     #[must_use]
     pub fn instructions(&self) -> &Instructions {
         &self.instructions
     }
 
-    /// The first instruction.
+    /// Returns the first instruction.
     #[must_use]
     pub fn task(&self) -> Option<&Instruction> {
         self.instructions.task()
     }
 
-    /// The current plan.
+    /// Returns the current plan.
     #[must_use]
     pub fn plan(&self) -> Option<&AgentPlan> {
         self.plans.plan()
     }
 
-    /// The latest results of tools, oldest first.
+    /// Returns the latest tool results, oldest first.
     pub fn outputs(&self) -> impl DoubleEndedIterator<Item = &Output> {
         self.outputs.iter()
     }
 
-    /// Attempts, oldest first.
+    /// Returns the attempts, oldest first.
     pub fn tried(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.tried.iter()
     }
 
-    /// Things that worked, oldest first.
+    /// Returns the successes, oldest first.
     pub fn worked(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.worked.iter()
     }
 
-    /// Things that failed, oldest first.
+    /// Returns the failures, oldest first.
     pub fn failed(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.failed.iter()
     }
 
-    /// Numbers of attempts, things that worked and things that failed beyond these lists.
+    /// Returns the numbers of attempts, successes and failures dropped because of the bound.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 3] {
         self.forgotten
     }
 
-    /// Next steps, by the latest outcome.
+    /// Returns the next steps, from the latest recorded outcome.
     pub fn next(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.next.iter()
     }
@@ -150,7 +150,7 @@ impl WorkProgress {
         tool_event: Option<&ToolEvent<'_>>,
         marks: &Marks,
     ) {
-        // A body that does not fit is ignored.
+        // A body that does not parse is ignored.
         let _ = match (event.kind.as_str(), tool_event) {
             (kinds::USER_MESSAGE, _) => self.fold_word(event, marks),
             (kinds::PLAN_UPDATED, _) => self.plans.fold(event),
@@ -185,7 +185,7 @@ impl WorkProgress {
                     let input = call.plan.as_ref().filter(|_| created)?;
                     self.plans.created(answer.position, input, &answer.text)
                 }
-                // A file that was changed is among the files: its echo tells nothing more.
+                // A changed file is listed with the files; its echo adds nothing.
                 Does::Edits if !answer.failed => None,
                 Does::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
@@ -206,8 +206,8 @@ impl WorkProgress {
         }
     }
 
-    /// Counts the last answer of a subagent as work done. A subagent without a name is the
-    /// program's own: it wrote the summary of a compaction.
+    /// Records the last message of a subagent as a success. A subagent with an empty name is the
+    /// program's own, which wrote a compaction summary.
     fn fold_subagent(&mut self, event: &Event) -> Option<()> {
         let ended: EndedBody<'_> = body::read(&event.body)?;
         if ended.agent_name.as_deref() == Some("") {
@@ -228,10 +228,10 @@ impl WorkProgress {
         if answer.is_placeholder() && !answer.failed {
             return None;
         }
-        // Of a refusal that quotes its reason, the reason is what tells.
+        // Of a refusal, only the quoted reason is kept.
         let reason = answer.unrun.and_then(|_| refused(&answer.text)?.reason);
         let text = reason.as_deref().unwrap_or(&answer.text);
-        // A file, and what a command printed, are quoted as they are.
+        // Files and command output are quoted verbatim.
         let is_data = call.reads.is_empty() && call.does != Does::Runs;
         let text = if is_data { unquoted(text) } else { text.into() };
         self.outputs.push_back(Output {
@@ -260,12 +260,12 @@ impl WorkProgress {
             (&mut self.worked, outcome.worked, worked),
             (&mut self.failed, outcome.failed, failed),
         ] {
-            for line in said.iter().flat_map(lines_of) {
+            for line in said.iter().flat_map(parse_lines) {
                 add(lines, line, forgotten);
             }
         }
         if let Some(next) = outcome.next {
-            self.next = lines_of(&next).into_iter().take(LINES_MAX).collect();
+            self.next = parse_lines(&next).into_iter().take(LINES_MAX).collect();
         }
         Some(())
     }
@@ -279,14 +279,14 @@ impl WorkProgress {
     }
 }
 
-/// Adds a line; a repeated one becomes the latest. Counts what finds no room.
+/// Adds a line, or moves a repeated one to the end; counts a dropped line.
 fn add(lines: &mut VecDeque<String>, line: String, forgotten: &mut u64) {
     lines.retain(|known| *known != line);
     *forgotten += u64::from(push_bounded(lines, line, LINES_MAX));
 }
 
-/// A text, or a list of texts.
-fn lines_of(said: &Value) -> Vec<String> {
+/// Returns the lines of a string or of a list of strings.
+fn parse_lines(said: &Value) -> Vec<String> {
     let line = |value: &Value| value.as_str().map(|text| one_line(text, LINE_CHARS_MAX));
     let lines: Vec<Option<String>> = match said {
         Value::Array(all) => all.iter().map(line).collect(),

@@ -1,10 +1,9 @@
-//! Results of tools in a session, so that the same call need not be made again: the call, the
-//! position of its result, its age, and whether it may answer another call. It must not keep a
-//! result's text: the log does.
+//! Results of tools that may answer the same call again: the position of the call and of its
+//! result, its age, and whether reuse is allowed. It must not keep a result's text: the log does.
 //!
-//! The result of a call that is not read-only (`read_only: false`) is never reused, and earlier
-//! results of its server may be stale from then on. Nor is a result reused that was an error, was
-//! cut, or had secrets removed. `context.cleared` empties it; the log keeps everything.
+//! The result of a call that is not read-only (`read_only: false`) is never reused, and makes
+//! earlier results of its server stale. Errors, truncated results and those with redacted secrets
+//! are not reused either. `context.cleared` empties the list; the log keeps everything.
 
 use std::{
     collections::VecDeque,
@@ -21,26 +20,25 @@ use crate::{
     traces::{ToolBody, words},
 };
 
-/// Answers remembered at most; the oldest go first.
+/// Most results kept; the oldest are dropped first.
 const MEMORIES_MAX: usize = 1_000;
-/// Most calls that wait for their result.
+/// Most calls without a result that are kept.
 const CALLS_MAX: usize = 256;
 
-/// An answer that is remembered.
+/// A result that may be reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedResult {
     /// Position of the call.
     pub call: Position,
     /// Position of its result.
     pub result: Position,
-    /// The time of the result: the store's, or an earlier one in the event, when it was delivered
-    /// late.
+    /// Time of the result: the store's, or an earlier one in the event if it was delivered late.
     pub at: Timestamp,
-    /// Approximate tokens of the call and its result.
+    /// Estimated tokens of the call and its result.
     pub tokens: usize,
     /// True if it may answer the same call.
     pub answers: bool,
-    /// Number of calls it answered.
+    /// Number of calls that it answered.
     pub hits: u64,
     server: Option<Arc<str>>,
     digest: u64,
@@ -57,7 +55,7 @@ struct CacheableCall {
     bytes: usize,
 }
 
-/// Remembered results of a session's tools.
+/// Results of a session's tools that may be reused.
 #[derive(Clone, Debug, Default)]
 pub struct RememberedResults {
     list: VecDeque<RememberedResult>,
@@ -65,15 +63,15 @@ pub struct RememberedResults {
     hits: u64,
 }
 
-/// A call, as in its event.
+/// Body of a call event.
 #[derive(Debug, Deserialize)]
 pub struct CallBody {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its server.
+    /// Name of its server.
     #[serde(alias = "mcp_server_name")]
     pub server: Option<String>,
-    /// Its input.
+    /// Input of the call.
     #[serde(default)]
     pub input: Value,
     call_id: Option<String>,
@@ -82,20 +80,20 @@ pub struct CallBody {
     cached: Option<IgnoredAny>,
 }
 
-/// Bytes of the body of a call or result, as it is given to a reader.
+/// Returns the bytes of a call's or result's body that a reader receives.
 fn given_bytes(event: &Event, body: &ToolBody<'_>) -> usize {
     let bytes = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
     let beside = body.result.filter(|_| has_words(body.content));
     event.body.len() - bytes(body.raw) - bytes(beside)
 }
 
-/// True if a result has words: then a reader needs no other member of it.
+/// Returns true if a result has text, so that a reader needs no other member of it.
 #[must_use]
 pub fn has_words(content: Option<&RawValue>) -> bool {
     content.is_some_and(|said| said.get() != "null" && !words(said).trim().is_empty())
 }
 
-/// True if a result is final: a server may ask for input first, or start a task.
+/// Returns true if a result is final: a server may request input first, or start a task.
 fn is_complete(result: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
     struct ResultKind {
@@ -106,13 +104,13 @@ fn is_complete(result: Option<&RawValue>) -> bool {
     kind.and_then(|kind| kind.kind).is_none_or(|kind| kind == "complete")
 }
 
-/// The source of a reused result.
+/// Source of a reused result.
 #[derive(Deserialize)]
 struct CachedFrom {
     position: u64,
 }
 
-/// Hash of a call: equal for the same tool and an equivalent input.
+/// Hashes a call; the same tool and an equivalent input have equal hashes.
 #[must_use]
 pub fn digest(server: Option<&str>, name: &str, input: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -124,7 +122,7 @@ pub fn digest(server: Option<&str>, name: &str, input: &Value) -> u64 {
 fn mix(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Object(members) => {
-            // Members have no order: their hashes are added.
+            // The order of members does not matter: their hashes are added.
             let all = members.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| {
                 let mut one = DefaultHasher::new();
                 name.hash(&mut one);
@@ -142,9 +140,9 @@ fn mix(value: &Value, hasher: &mut DefaultHasher) {
 }
 
 impl RememberedResults {
-    /// Results that fit a budget of tokens, the newest first, each with the tokens that it is
-    /// given: whole ones as long as they fit, without those that are larger than the budget. Where
-    /// the newest is one of these, it is cut to what the others leave, half of the budget at least.
+    /// Returns the newest results that fit a budget, each with its tokens; larger ones than the
+    /// budget are skipped. If the newest is larger, it is cut to the rest, at least half of the
+    /// budget.
     #[must_use]
     pub fn within(&self, tokens_max: usize) -> Vec<(&RememberedResult, usize)> {
         let cut = self.list.back().filter(|newest| newest.tokens > tokens_max);
@@ -159,31 +157,31 @@ impl RememberedResults {
         cut.map(|newest| (newest, of_cut + left)).into_iter().chain(whole).collect()
     }
 
-    /// Number of results remembered.
+    /// Returns the number of results.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// True if nothing is remembered.
+    /// Returns true if no result is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Number of calls answered from here.
+    /// Returns the number of calls that were answered with a kept result.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits
     }
 
-    /// The newest result of a call, whether or not it may be reused.
+    /// Returns the newest result of a call, regardless of whether it may be reused.
     #[must_use]
     pub fn find(&self, digest: u64) -> Option<&RememberedResult> {
         self.list.iter().rev().find(|memory| memory.digest == digest)
     }
 
-    /// Folds an event, if it is of a tool.
+    /// Folds a tool event or `context.cleared`; ignores others.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kind if kinds::is_call(kind) => {
@@ -258,11 +256,11 @@ impl RememberedResults {
         Some(())
     }
 
-    /// A server's answers may be stale: something was changed there.
+    /// Marks the results of a server as stale after a change there.
     fn mark_stale(&mut self, server: Option<&str>) {
         let its = |memory: &&mut RememberedResult| memory.server.as_deref() == server;
         self.list.iter_mut().filter(its).for_each(|memory| memory.answers = false);
-        // Calls under way may have read the state before.
+        // Calls in progress may have read the state before the change.
         let under_way = self.calls.iter_mut().filter(|call| call.server.as_deref() == server);
         under_way.for_each(|call| call.whole = false);
     }

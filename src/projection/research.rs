@@ -1,6 +1,6 @@
-//! The research in a session: goal, steps, revisions, branches, gaps, rejected approaches, sources
-//! and the caller's summary, each with a place of its own that never changes, so that a page of a
-//! list can be continued while the list grows. It must not decide what a step may be: service does.
+//! Research in a session: goal, steps, revisions, branches, gaps, rejected approaches, sources and
+//! the caller's summary, each with a permanent ordinal, so that a page of a list can be continued
+//! while the list grows. It must not decide which steps are valid: service does.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// Characters of a step's one line.
+/// Most characters of a step's line.
 pub const LINE_CHARS_MAX: usize = 120;
-/// Latest steps kept in full.
+/// Most steps kept in full.
 const FULL_MAX: usize = 3;
-/// Characters kept of a goal, a gap, the caller's summary, a rejected approach, a branch's name.
+/// Most characters kept of a goal, gap, summary, rejected approach, and branch name.
 const GOAL_CHARS_MAX: usize = 2_000;
 const GAP_CHARS_MAX: usize = 500;
 const SUMMARY_CHARS_MAX: usize = 8_000;
@@ -33,33 +33,33 @@ const NAME_CHARS_MAX: usize = 64;
 /// Most characters of a goal taken from the first step's description.
 const GOAL_FROM_STEP_CHARS_MAX: usize = 200;
 
-/// A step, in a line.
+/// A step of the research, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResearchStep {
-    /// 1-based number on its line.
+    /// 1-based number on its branch or the main line.
     pub number: u64,
     /// Index of its branch in [`Research::branches`]; `None` on the main line.
     pub branch: Option<usize>,
-    /// Its description in one line.
+    /// Description on one line.
     pub line: Box<str>,
     /// Confidence of the caller.
     pub confidence: Option<Confidence>,
-    /// Number of the latest step that revises it; derived, never stored.
+    /// Number of the latest step that revises it; derived, not stored.
     pub superseded_by: Option<u64>,
-    /// The position of the step event.
+    /// Position of the step event.
     pub position: Position,
-    /// Everything recorded with it in one batch: one slice reads the step and its gaps.
+    /// Range of all events in its batch, so that one slice reads the step and its gaps.
     pub extent: Range,
 }
 
-/// A line of steps that left the main line.
+/// A branch of steps off the main line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// Its name.
+    /// Name of the branch.
     pub id: Arc<str>,
-    /// The step it left from.
+    /// Number of the step from which it starts.
     pub from: Option<u64>,
-    /// Its latest step.
+    /// Number of its latest step.
     pub last: u64,
     /// Number of its steps.
     pub steps: u64,
@@ -68,26 +68,26 @@ pub struct Branch {
 /// A knowledge gap, open or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnowledgeGap {
-    /// Its name.
+    /// Name of the gap.
     pub id: Arc<str>,
-    /// The open question.
+    /// Open question.
     pub description: Box<str>,
-    /// The step that opened it.
+    /// Number of the step that opened it.
     pub opened_by: Option<u64>,
     /// Position where it was closed, and the number of the step that closed it.
     pub closed: Option<(Position, Option<u64>)>,
 }
 
-/// The state of the research, in the caller's words.
+/// Summary of the research that the caller wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerSummary {
-    /// The words.
+    /// Text of the summary.
     pub text: String,
-    /// The latest step at that time.
+    /// Number of the latest step at that time.
     pub step: Option<u64>,
 }
 
-/// Facts of the research in a session.
+/// Research of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Research {
     goal: Option<String>,
@@ -112,20 +112,20 @@ pub struct Research {
     summary: Option<CallerSummary>,
     started_at: Option<Timestamp>,
     completed_at: Option<Timestamp>,
-    /// Events of a batch that came before its step: the step, its branch, and their range.
+    /// Events of a batch before its step: the step's number, its branch, and their range.
     pending: Option<(u64, Option<Box<str>>, Range)>,
     weight: usize,
 }
 
 impl Research {
-    /// Numbers and names of steps and branches begin anew: the next events are another session's.
+    /// Clears the numbers of steps and the names of branches: another session begins.
     pub(super) fn begin(&mut self) {
         self.numbers.clear();
         self.branch_names.clear();
         (self.last_main, self.last_any, self.pending) = (0, 0, None);
     }
 
-    /// Folds an event; `false` when it is not of research.
+    /// Folds an event; returns false if it is not a research event.
     pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {
             kinds::RESEARCH_GOAL => self.fold_goal(event),
@@ -271,7 +271,7 @@ impl Research {
         at
     }
 
-    /// Range of the batch of the step, from the first event of it that came before the step.
+    /// Returns the range of a step's batch, from its first event before the step.
     fn extent_of(&mut self, body: &StepBody, position: Position) -> Range {
         let from = match self.pending.take() {
             Some((step, branch, range))
@@ -291,7 +291,7 @@ impl Research {
             step.map(|step| (step, branch.map(Into::into), Range::new(position, position.plus(1))));
     }
 
-    /// Extends the latest step's extent over what its batch recorded after it.
+    /// Extends the latest step's range over later events of its batch.
     fn after_step(&mut self, number: Option<u64>, branch: Option<&str>, position: Position) {
         let branch = branch.map(|name| self.branch_names.get(name).copied());
         let Some(last) = self.steps.last_mut() else { return };
@@ -314,7 +314,7 @@ impl Research {
         findings.forget_step(at);
     }
 
-    /// Keeps the approaches that the step is the first to rule out; returns these with their
+    /// Stores the approaches that the step is the first to reject; returns them with their
     /// ordinals.
     fn reject<'a>(&mut self, body: &'a StepBody, ordinal: usize) -> Vec<(usize, &'a str)> {
         let mut new = Vec::new();
@@ -332,45 +332,45 @@ impl Research {
     }
 }
 
-/// Questions. Each is answered without walking the steps.
+/// Queries; none of them iterates over the steps.
 impl Research {
-    /// True if no research was ever recorded.
+    /// Returns true if no research was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.started_at.is_none()
     }
 
-    /// The goal: as given, or the beginning of the first step.
+    /// Returns the goal as given, or the beginning of the first step.
     #[must_use]
     pub fn goal(&self) -> Option<&str> {
         self.goal.as_deref().or(self.goal_from_step.as_deref())
     }
 
-    /// Number of steps the caller last expected in all.
+    /// Returns the number of steps that the caller last expected in total.
     #[must_use]
     pub fn estimate(&self) -> Option<u64> {
         self.estimate
     }
 
-    /// Every step in a line, in the order they were recorded.
+    /// Returns every step on one line, in the order of recording.
     #[must_use]
     pub fn steps(&self) -> &[ResearchStep] {
         &self.steps
     }
 
-    /// The latest steps in full, oldest first, each with its ordinal and time.
+    /// Returns the latest steps in full, oldest first, each with its time.
     pub fn full(&self) -> impl DoubleEndedIterator<Item = (&ResearchStep, &StepBody, Timestamp)> {
         self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
     }
 
-    /// Number of superseded steps.
+    /// Returns the number of superseded steps.
     #[must_use]
     pub fn superseded(&self) -> u64 {
         self.superseded
     }
 
-    /// Ordinal of the step of that number: on the branch when one is named; else on the main line,
-    /// or on the only branch that has it.
+    /// Returns the ordinal of a step by its number: on the named branch; without one on the main
+    /// line, or else on the newest branch that has it.
     #[must_use]
     pub fn find(&self, number: u64, branch: Option<&str>) -> Option<usize> {
         if let Some(name) = branch {
@@ -384,7 +384,7 @@ impl Research {
         newest_first.filter_map(|at| self.numbers.get(&(Some(at), number)).copied()).next()
     }
 
-    /// Ordinal of the step of that number on exactly that line.
+    /// Returns the ordinal of a step by its number on exactly that branch or the main line.
     #[must_use]
     pub fn find_on(&self, number: u64, branch: Option<&str>) -> Option<usize> {
         match branch {
@@ -393,50 +393,50 @@ impl Research {
         }
     }
 
-    /// The branch of that name.
+    /// Returns the branch with that name.
     #[must_use]
     pub fn branch(&self, name: &str) -> Option<&Branch> {
         self.branch_names.get(name).and_then(|at| self.branches.get(*at))
     }
 
-    /// The branch a step is on.
+    /// Returns the branch of a step; `None` on the main line.
     #[must_use]
     pub fn branch_of_step(&self, step: &ResearchStep) -> Option<&Branch> {
         step.branch.and_then(|at| self.branches.get(at))
     }
 
-    /// Branches in the order they left.
+    /// Returns the branches, oldest first.
     #[must_use]
     pub fn branches(&self) -> &[Branch] {
         &self.branches
     }
 
-    /// The highest step number on the main line; 0 without steps.
+    /// Returns the highest step number on the main line; 0 without steps.
     #[must_use]
     pub fn last_main(&self) -> u64 {
         self.last_main
     }
 
-    /// The highest step number of all lines; 0 without steps.
+    /// Returns the highest step number of all branches and the main line; 0 without steps.
     #[must_use]
     pub fn last_any(&self) -> u64 {
         self.last_any
     }
 
-    /// Every gap ever opened, in that order.
+    /// Returns every gap, in the order of opening.
     #[must_use]
     pub fn gaps(&self) -> &[KnowledgeGap] {
         &self.gaps
     }
 
-    /// Ordinals of the open gaps.
+    /// Returns the ordinals of the open gaps.
     #[must_use]
     pub fn gaps_open(&self) -> &BTreeSet<usize> {
         &self.gaps_open
     }
 
-    /// Ordinal of the gap of that name, or of the open gap of that description, or of the one
-    /// closed last.
+    /// Returns the ordinal of the gap with that name, or with that description: an open one, else
+    /// the one closed last.
     #[must_use]
     pub fn gap_at(&self, name: &str) -> Option<usize> {
         let text = clip(name.trim(), GAP_CHARS_MAX);
@@ -446,37 +446,37 @@ impl Research {
         named.or_else(open).or_else(closed).copied()
     }
 
-    /// Approaches that were ruled out, once each, with the step that did it.
+    /// Returns the rejected approaches, once each, with the ordinal of the step.
     #[must_use]
     pub fn rejected(&self) -> &[(usize, Arc<str>)] {
         &self.rejected
     }
 
-    /// Sources that were met.
+    /// Returns the sources in the order of discovery.
     #[must_use]
     pub fn sources(&self) -> &[super::ResearchSource] {
         self.sources.list()
     }
 
-    /// True if a source would add something.
+    /// Returns true if recording the source would add something.
     #[must_use]
     pub fn wants_source(&self, found: &super::body::SourceBody) -> bool {
         self.sources.wants(found)
     }
 
-    /// The state of the research, in the caller's words.
+    /// Returns the summary that the caller wrote.
     #[must_use]
     pub fn summary(&self) -> Option<&CallerSummary> {
         self.summary.as_ref()
     }
 
-    /// When the first event of research came.
+    /// Returns the time of the first research event.
     #[must_use]
     pub fn started_at(&self) -> Option<Timestamp> {
         self.started_at
     }
 
-    /// When the latest step was marked as the last one.
+    /// Returns the time of the latest step, if it was marked as the last one.
     #[must_use]
     pub fn completed_at(&self) -> Option<Timestamp> {
         self.completed_at

@@ -1,6 +1,5 @@
-//! Positions that are no part of the conversation any more: a person took the agent back to an
-//! earlier message and continued from there. The latest event that says so before a point holds,
-//! and has all of them. It must not know why.
+//! Ranges removed from a conversation by a rewind of the client to an earlier message. Each such
+//! event lists all of them, so the latest one counts. It must not know the reason.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,15 +7,15 @@ use serde_json::value::RawValue;
 use super::body;
 use crate::event::{Event, Position, Range, kinds};
 
-/// Ranges that are kept of one event at most.
+/// Most ranges kept of one event.
 const RANGES_MAX: usize = 10_000;
 
-/// Ranges in ascending order, none of which touches another.
+/// Withdrawn ranges, ascending, that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withdrawn(Vec<Range>);
 
 impl Withdrawn {
-    /// End of the range that contains a position.
+    /// Returns the end of the range that contains a position.
     #[must_use]
     pub fn end_of(&self, position: Position) -> Option<Position> {
         let after = self.0.partition_point(|range| range.from <= position);
@@ -24,20 +23,20 @@ impl Withdrawn {
         (position < range.to).then_some(range.to)
     }
 
-    /// The ranges.
+    /// Returns the ranges.
     #[must_use]
     pub fn ranges(&self) -> &[Range] {
         &self.0
     }
 
-    /// True if a position is among them.
+    /// Returns true if a range contains the position.
     #[must_use]
     pub fn has(&self, position: Position) -> bool {
         self.end_of(position).is_some()
     }
 }
 
-/// Ranges before an event that it withdraws; `None` of any other event.
+/// Returns the ranges that an event withdraws; `None` for any other event.
 #[must_use]
 pub fn withdrawn(event: &Event) -> Option<Withdrawn> {
     #[derive(Deserialize)]
@@ -63,7 +62,7 @@ pub fn withdrawn(event: &Event) -> Option<Withdrawn> {
     Some(Withdrawn(joined))
 }
 
-/// Ranges of one session that are left out, and those known to be withdrawn.
+/// Ranges that a fold leaves out, and those that the latest event withdraws.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOutRanges {
     left_out: Withdrawn,
@@ -71,8 +70,8 @@ pub(super) struct LeftOutRanges {
 }
 
 impl LeftOutRanges {
-    /// True if an event is left out. Positions in a body are those of its session, which begins at
-    /// `base`.
+    /// Returns true if the fold leaves the event out. Positions in a body are relative to its
+    /// session, which begins at `base`.
     pub(super) fn fold(&mut self, event: &Event, base: Position) -> bool {
         let at = Position(event.position.0 - base.0);
         if event.kind.as_str() == kinds::CONTEXT_REWOUND {
@@ -84,17 +83,17 @@ impl LeftOutRanges {
         self.left_out.has(at)
     }
 
-    /// Ranges withdrawn last.
+    /// Returns the ranges withdrawn last.
     pub(super) fn withdrawn(&self) -> Withdrawn {
         self.latest.clone()
     }
 
-    /// True if the ranges left out differ from those withdrawn last.
+    /// Returns true if the ranges left out differ from those withdrawn last.
     pub(super) fn is_stale(&self) -> bool {
         self.left_out != self.latest
     }
 
-    /// The same before any event, with what is known now.
+    /// Returns the state for a new fold that leaves out the ranges withdrawn last.
     pub(super) fn again(&self) -> Self {
         Self { left_out: self.latest.clone(), latest: Withdrawn::default() }
     }

@@ -1,6 +1,6 @@
-//! Items a session was saved with: the conversation in the client's words, context items, files
-//! that it refers to, the state of its workspace. Bounded; a later item of the same name or content
-//! takes the place of an earlier one. It must not judge an item or look at a file.
+//! Content that a client saved with a session: its summary of the conversation, context items, file
+//! references, workspace state. Bounded; a later item with the same name or content replaces an
+//! earlier one. It must not judge an item or access a file.
 
 use std::collections::VecDeque;
 
@@ -13,67 +13,67 @@ use crate::{
     traces::placed,
 };
 
-/// Items and files kept, and bytes of the contents; the oldest go first.
+/// Most items, files, and bytes of contents kept; the oldest are dropped first.
 const ITEMS_MAX: usize = 1_000;
 const FILES_MAX: usize = 1_000;
 const BYTES_MAX: usize = 4 << 20;
-/// Characters kept of a content, and of the conversation.
+/// Most characters kept of a content, and of the conversation.
 const CONTENT_CHARS_MAX: usize = 64_000;
 const CONTEXT_CHARS_MAX: usize = 200_000;
-/// Bytes of the state of a workspace that are kept.
+/// Most bytes kept of a workspace's state.
 const STATE_BYTES_MAX: usize = 64 << 10;
 
-/// A context item.
+/// A context item that a client saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedItem {
     /// Id of its event.
     pub id: EventId,
-    /// Position where it was saved last.
+    /// Position of the latest save.
     pub position: Position,
-    /// The client's name for it.
+    /// Client's name of the item.
     pub name: Option<Box<str>>,
-    /// Its category.
+    /// Category of the item.
     pub category: Box<str>,
-    /// Its text, to 64 000 characters.
+    /// Text, up to 64 000 characters.
     pub content: Box<str>,
-    /// From 1 to 10, when it was given.
+    /// Importance from 1 to 10, if given.
     pub importance: Option<u8>,
-    /// Number of times it was saved.
+    /// Number of saves.
     pub times: u32,
 }
 
 /// A file that a session refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReference {
-    /// Position where it was named last.
+    /// Position of the latest reference.
     pub position: Position,
-    /// Its path.
+    /// Path of the file.
     pub path: Box<str>,
-    /// Hash of its bytes then.
+    /// Hash of the contents at that time.
     pub hash: Option<Box<str>>,
-    /// When it was changed last, as it was given.
+    /// Time of the last change, as given by the client.
     pub modified_at: Option<Box<str>>,
-    /// Its size then.
+    /// Size in bytes at that time.
     pub bytes: Option<u64>,
 }
 
-/// A text that came with a save.
+/// A text that was part of a save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedText {
-    /// Where.
+    /// Position of the save.
     pub position: Position,
-    /// The text.
+    /// Text that was saved.
     pub text: Box<str>,
 }
 
-/// Items a session was saved with.
+/// Saved items, files, state and conversation of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
     items: VecDeque<SavedItem>,
     files: VecDeque<FileReference>,
     state: Option<SavedText>,
     context: Option<SavedText>,
-    /// Tokens of the conversation at the last save.
+    /// Number of tokens of the conversation at the last save.
     tokens: Option<u64>,
     at: Option<Position>,
     bytes: usize,
@@ -82,49 +82,49 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// The context items, oldest first.
+    /// Returns the context items, oldest first.
     #[must_use]
     pub fn items(&self) -> &VecDeque<SavedItem> {
         &self.items
     }
 
-    /// The files, the one named last at the end.
+    /// Returns the files, the latest reference last.
     #[must_use]
     pub fn files(&self) -> &VecDeque<FileReference> {
         &self.files
     }
 
-    /// The state of the workspace: JSON.
+    /// Returns the state of the workspace as JSON.
     #[must_use]
     pub fn state(&self) -> Option<&SavedText> {
         self.state.as_ref()
     }
 
-    /// The conversation in the client's words, of the last save that had it.
+    /// Returns the conversation in the client's wording, from the last save that contains it.
     #[must_use]
     pub fn context(&self) -> Option<&SavedText> {
         self.context.as_ref()
     }
 
-    /// Tokens of the conversation, as the last save had them.
+    /// Returns the number of tokens of the conversation at the last save that contains it.
     #[must_use]
     pub fn tokens(&self) -> Option<u64> {
         self.tokens
     }
 
-    /// Position of the last save.
+    /// Returns the position of the last save.
     #[must_use]
     pub fn at(&self) -> Option<Position> {
         self.at
     }
 
-    /// Numbers of items and files dropped for want of room.
+    /// Returns the numbers of items and files dropped because of the bounds.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 2] {
         [self.items_left, self.files_left]
     }
 
-    /// Folds an event of a save; returns the conversation that came with it.
+    /// Folds an event of a save; returns the conversation in it.
     pub(super) fn fold(&mut self, event: &Event, workspace: Option<&str>) -> Option<String> {
         match event.kind.as_str() {
             kinds::CONTEXT_ITEM => self.fold_item(event),

@@ -1,25 +1,25 @@
-//! Boundaries of sentences, for every reader of text: findings and search. It must not depend on a
+//! Sentence boundaries for every reader of text: findings and search. It must not depend on a
 //! language beyond the marks that end a sentence and a short table of abbreviations.
 
 use crate::event::lists::word_list;
 
-/// Abbreviations that a name or a number follows, lower case, without the last full stop. Those
-/// that end sentences as often (`etc`, `inc`, `min`) are not among them.
+/// Abbreviations before a name or a number, in lower case, without the final full stop. Those that
+/// often end a sentence (`etc`, `inc`, `min`) are excluded.
 const ABBREVIATIONS: [&str; 34] = word_list(
     "al approx bzw ca cf col dr ed eds eq ex fig figs hr mr mrs ms no nos nr op p pp prof ref \
      refs resp sec sect st tab vgl vol vs",
 );
-/// Characters of the marker of a list's item at most: `12`, `iv`, `(a`.
+/// Most characters of a list item's marker: `12`, `iv`, `(a`.
 const MARKER_CHARS_MAX: usize = 4;
-/// Characters of a word up to which a full stop and a small letter after it are taken for those of
-/// an abbreviation.
+/// Most characters of a word that counts as an abbreviation if a full stop and a lower-case letter
+/// follow.
 const SHORT_CHARS_MAX: usize = 3;
 
-/// The bytes of the first sentence: to the end of its line, or to the mark that ends it with the
-/// quotation marks and brackets that close after it. The whole text if none ends in its first
-/// `bytes_max` bytes: no more are looked at.
+/// Returns the end of the first sentence: the end of its line, or the mark that ends it with
+/// closing quotation marks and brackets. Returns the length of the text if no sentence ends in its
+/// first `bytes_max` bytes; no more are scanned.
 pub(crate) fn end_of_sentence(text: &str, bytes_max: usize) -> usize {
-    // Bytes are compared, not characters: most are not the first byte of a mark.
+    // Bytes are compared, not characters: few bytes can begin a mark.
     for (at, byte) in text.bytes().enumerate().take(bytes_max) {
         let mark = match byte {
             b'\n' => return at + 1,
@@ -36,16 +36,16 @@ pub(crate) fn end_of_sentence(text: &str, bytes_max: usize) -> usize {
         let (before, after) = (text.get(..at), text.get(at + mark..));
         let after = after.unwrap_or_default();
         let rest = after.trim_start_matches(['"', '\'', ')', ']', '”', '’', '»', '*', '_', '`']);
-        if ends_sentence(before.unwrap_or_default(), rest, byte == b'.') {
+        if is_sentence_end(before.unwrap_or_default(), rest, byte == b'.') {
             return text.len() - rest.len();
         }
     }
     text.len()
 }
 
-/// True if a mark between these ends a sentence: not within a number or a name, not after the
-/// marker of a list's item, not after an abbreviation.
-fn ends_sentence(before: &str, after: &str, is_stop: bool) -> bool {
+/// Returns true if a mark between these texts ends a sentence: not within a number or a name, not
+/// after a list item's marker, not after an abbreviation.
+fn is_sentence_end(before: &str, after: &str, is_stop: bool) -> bool {
     if !after.starts_with(char::is_whitespace) {
         return after.is_empty();
     }
@@ -54,14 +54,14 @@ fn ends_sentence(before: &str, after: &str, is_stop: bool) -> bool {
     if small && (word.chars().count() <= SHORT_CHARS_MAX || word.contains('.')) {
         return false;
     }
-    // "No." alone is an answer, unless a number follows.
+    // A lone "No." is an answer, unless a number follows.
     let is_answer = word.eq_ignore_ascii_case("no")
         && before.trim_start() == word
         && !after.trim_start().starts_with(|next: char| next.is_ascii_digit());
     !is_stop || is_answer || !is_marker(before) && !is_abbreviation(word)
 }
 
-/// True if a text is all there is before the full stop of a list's marker.
+/// Returns true if the text before a full stop is only a list item's marker.
 fn is_marker(before: &str) -> bool {
     let marker = before.trim_start().trim_start_matches(['(', '[', '-', '*', ' ']);
     let few = marker.chars().nth(MARKER_CHARS_MAX).is_none();
@@ -69,20 +69,20 @@ fn is_marker(before: &str) -> bool {
     few && (marker.chars().all(|digit| digit.is_ascii_digit() || digit == '.') || is_roman())
 }
 
-/// True if a word that a full stop follows is an abbreviation: known as one, a letter alone, or
-/// letters with full stops between them.
+/// Returns true if a word before a full stop is an abbreviation: a known one, a single letter, or
+/// letters separated by full stops.
 fn is_abbreviation(word: &str) -> bool {
     let word = word.trim_start_matches(|letter: char| !letter.is_alphanumeric());
     let is_letter = |part: &str| {
         let mut letters = part.chars();
         letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none()
     };
-    // "I" ends sentences; another letter alone is an initial.
+    // "I" may end a sentence; any other single letter is an initial.
     word != "I" && word.split('.').all(is_letter)
         || ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// The sentences of a text, one after the other; the end of each is looked for in so many bytes.
+/// Splits a text into sentences; the end of each is searched in `bytes_max` bytes.
 pub(crate) fn sentences(text: &str, bytes_max: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_looked_for_within_its_bytes_alone() {
+    fn a_sentence_end_is_searched_only_within_the_byte_limit() {
         assert_eq!(end_of_sentence("One is here. Two", 12), 12);
         assert_eq!(end_of_sentence("One is here. Two", 11), 16);
     }

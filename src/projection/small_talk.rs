@@ -1,5 +1,5 @@
-//! Sentences by which an agent offers, asks back, is polite, announces a list, or narrates what it
-//! is about to do: they say nothing about the work. It must not drop an offer that has a number,
+//! Recognizes sentences in which an agent makes an offer, is polite, announces a list, or narrates
+//! its next action: they add nothing about the work. It must not match an offer with a number,
 //! which may be what was agreed, nor a sentence that gives a reason.
 
 use crate::event::{
@@ -7,9 +7,9 @@ use crate::event::{
     text::head,
 };
 
-/// Bytes of a sentence of narration at most: a longer one says something besides.
+/// Most bytes of a narrating sentence; a longer one has other content.
 const NARRATION_BYTES: usize = 300;
-/// First words of such sentences, in small letters.
+/// Prefixes of small talk, in lower case.
 const OPENINGS: [&str; 57] = phrase_list(
     "additionally, please|can i help|can you please|certainly!|certainly,|could you please|\
      could you provide|do you have any other|do you want me to|feel free|great!|great,|\
@@ -22,38 +22,38 @@ const OPENINGS: [&str; 57] = phrase_list(
      should i|sure!|sure,|thank you|thanks|this will help me|what would you like|would you like|\
      you're welcome",
 );
-/// Words that a narrating sentence begins with, before what is done.
+/// Words at the beginning of a narrating sentence, before the action.
 const LEADS: [&str; 24] = word_list(
     "now first next then so and ok okay great good perfect excellent right ah oh yes well alright \
      finally also sure actually hmm wait",
 );
-/// Words by which it says who acts.
+/// Phrases that introduce the agent's action.
 const ACTS: [&str; 19] = phrase_list(
     "let me |let's |i'll |i will |i'm going to |i am going to |i'm now |i'm |i am now |i need to |\
      i want to |i have to |i should |i can now |i now have |i have enough |i have everything|\
      i've launched|time to ",
 );
-/// Verbs of the work itself, without the ending `e`, `s` or `ing`.
+/// Stems of verbs for the agent's work, without the ending `e`, `s` or `ing`.
 const WORK: [&str; 52] = word_list(
     "add align analyz apply build check clean commit continu creat delet dispatch do edit examin \
      explor extend find fix format get implement inspect install investigat launch look mak mov \
      open patch proceed push read refactor remov renam replac rerun review revert rewrit run scan \
      search start test trac try updat verify writ",
 );
-/// Words by which a sentence says more than what is done.
+/// Phrases that show that a sentence contains more than the action.
 const REASONS: [&str; 12] = phrase_list(
     " because | instead of | rather than | so that | not |n't | since | is | are | was | were | that ",
 );
-/// Words that applaud.
+/// Words of applause.
 const APPLAUSE: [&str; 26] = phrase_list(
     "perfect|excellent|great|good|interesting|good catch|good question|got it|fair|you're right|\
      you're absolutely right|done|all green|updated|nice|all good|looks good|understood|now|\
      committing|no problem|wait|sounds good|sure|absolutely|you're welcome",
 );
-/// Characters up to which a polite word is a whole sentence.
+/// Most characters at a sentence's beginning that are compared with a polite phrase.
 const EXCLAMATION_CHARS_MAX: usize = 24;
 
-/// True if a sentence of an agent's message is small talk or narration.
+/// Returns true if a sentence of an agent's message is small talk or narration.
 pub(super) fn is_small_talk(sentence: &str) -> bool {
     if is_narrating(sentence) {
         return true;
@@ -61,7 +61,7 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
     if sentence.contains(|character: char| character.is_numeric()) {
         return false;
     }
-    // "Done.", "Recovered."
+    // Single words, for example "Done." or "Recovered."
     if sentence.is_ascii() && sentence.split_whitespace().nth(1).is_none() {
         return true;
     }
@@ -77,7 +77,7 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
         || OPENINGS.iter().any(|opening| is_word(opening))
 }
 
-/// True if a sentence is a courtesy or narration: one that asks or offers something is none.
+/// Returns true if a sentence is a courtesy or narration; a question or an offer is not.
 pub(super) fn is_courtesy(sentence: &str) -> bool {
     const COURTESIES: [&str; 16] = phrase_list(
         "you're welcome|thank|have a |feel free|if you have any|if there's anything|\
@@ -90,8 +90,8 @@ pub(super) fn is_courtesy(sentence: &str) -> bool {
     is_polite && !lower.contains(|c: char| c.is_numeric()) || is_narrating(sentence)
 }
 
-/// True if a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
-/// "Perfect!".
+/// Returns true if a sentence only narrates: "Now let me look at the parser.", "I run the tests
+/// again.", "Perfect!".
 fn is_narrating(sentence: &str) -> bool {
     let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
     let bare = lower.trim_end_matches(['.', '!', ':', ',', ' ']);
@@ -115,7 +115,7 @@ fn is_narrating(sentence: &str) -> bool {
         let rest = verb.strip_prefix(**stem);
         rest.is_some_and(|rest| matches!(rest, "" | "e" | "s" | "es" | "ing" | "ning" | "ting"))
     };
-    // Most sentences end here: the lists are long.
+    // Most sentences return here, before the long lists are searched.
     if act.is_none() && !rest.starts_with("i ") && !is_led && !verb.ends_with("ing") {
         return false;
     }
@@ -126,22 +126,22 @@ fn is_narrating(sentence: &str) -> bool {
             !reasons() || !does.contains(" because ") && !does.contains(" instead ") && works()
         }
         None if rest.starts_with("i ") => works() && !reasons(),
-        // "Running the tests.", "Now update the README."
+        // For example "Running the tests." or "Now update the README."
         None => !does.contains('`') && works() && !reasons(),
     };
     is_act && !rest.contains("let me add that") && !rest.contains("let me note")
 }
 
-/// True if a sentence only says what the agent is about to do, or applauds.
+/// Returns true if a sentence only announces the agent's next action, or applauds.
 #[must_use]
 pub fn is_narration(sentence: &str) -> bool {
     let text = sentence.trim().trim_matches(['*', '_', '-', '\u{2022}', '>', '#', ' ']);
     !text.is_empty() && text.len() <= NARRATION_BYTES && is_narrating(text)
 }
 
-/// True if a sentence reports the progress of its moment, which the next one changes: "nothing is
-/// pushed yet", "the tax is still rounded down", "still to be done". "It still rewrites the row" is
-/// what lasts.
+/// Returns true if a sentence reports momentary progress: "nothing is pushed yet", "the tax is
+/// still rounded down", "still to be done". "It still rewrites the row" is lasting and returns
+/// false.
 #[must_use]
 pub(super) fn is_of_its_moment(sentence: &str) -> bool {
     const PHRASES: [&str; 4] = [" so far ", " for now ", " right now ", " at the moment "];
@@ -162,7 +162,7 @@ pub(super) fn is_of_its_moment(sentence: &str) -> bool {
         || PHRASES.iter().any(|phrase| padded.contains(phrase))
 }
 
-/// True if a sentence asks or guesses: it is nothing that is known.
+/// Returns true if a sentence asks or guesses, and so states nothing.
 #[must_use]
 pub(super) fn is_musing(sentence: &str) -> bool {
     const GUESSES: [&str; 4] = ["maybe ", "perhaps ", "but maybe ", "but perhaps "];
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_or_a_guess_is_a_musing_and_a_statement_is_none() {
+    fn questions_and_guesses_are_musings_and_statements_are_not() {
         for text in ["Is it the **clock?**", "Maybe the index is stale.", "Which one (A or B?)"] {
             assert!(is_musing(text), "{text}");
         }

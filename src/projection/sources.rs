@@ -1,5 +1,5 @@
-//! Sources a session met, once each: pages that differ only in what does not change the page are
-//! one. It must not fetch anything.
+//! Sources of a session, each page once: URLs that differ only in parts that do not select the page
+//! are equal. It must not fetch anything.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,33 +8,33 @@ use url::Url;
 use super::body::SourceBody;
 use crate::event::{Position, text::one_line};
 
-/// Most characters of a URL: a longer one is no usable address.
+/// Most characters of a URL kept.
 const URL_CHARS_MAX: usize = 2_000;
-/// Characters kept of a title.
+/// Most characters kept of a title.
 const TITLE_CHARS_MAX: usize = 200;
-/// Characters kept of a kind.
+/// Most characters kept of a kind, and of a tool.
 const KIND_CHARS_MAX: usize = 40;
 
-/// A source, as first found; later results fill in missing members.
+/// A source, as first found; later results fill missing members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResearchSource {
-    /// The URL as first found.
+    /// URL as first found.
     pub url: Box<str>,
-    /// Its title.
+    /// Title of the page.
     pub title: Option<Box<str>>,
-    /// Its kind.
+    /// Kind of the source.
     pub kind: Option<Box<str>>,
-    /// The step that met it first.
+    /// Number of the step that found it first.
     pub step: Option<u64>,
-    /// True if the server recorded it itself, rather than a model reporting it.
+    /// True if the server recorded it, rather than a model.
     pub by_server: bool,
-    /// The tool whose result contained it.
+    /// Tool whose result contained it.
     pub tool: Option<Box<str>>,
-    /// Position where it was recorded first.
+    /// Position where it was first recorded.
     pub position: Position,
 }
 
-/// Sources in the order they were met. The ordinal of a source does not change.
+/// Sources in the order of discovery; the ordinal of a source does not change.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     list: Vec<ResearchSource>,
@@ -42,13 +42,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// All of them, the first met first.
+    /// Returns all sources, in the order of discovery.
     #[must_use]
     pub fn list(&self) -> &[ResearchSource] {
         &self.list
     }
 
-    /// True if it would add to the log: a new page, or a missing member of a known one.
+    /// Returns true if recording it adds a new page, or a missing member of a known one.
     #[must_use]
     pub fn wants(&self, found: &SourceBody) -> bool {
         let Some(name) = normalised(&found.url) else { return false };
@@ -66,7 +66,7 @@ impl Sources {
         }
     }
 
-    /// Folds a source in; returns its ordinal and title when the title is new.
+    /// Folds a source; returns its ordinal and title if the title is new.
     pub(super) fn fold(
         &mut self,
         found: SourceBody,
@@ -99,9 +99,9 @@ impl Sources {
     }
 }
 
-/// The normalised URL: without fragment, tracking parameters, default port and a slash at the end;
-/// scheme and host in lower case, `http` as `https`, and no letter, digit or mark escaped that need
-/// not be. `None` for an empty text.
+/// Normalizes a URL: removes the fragment, tracking parameters, default port and trailing slashes;
+/// scheme and host in lower case, `http` as `https`, needless escapes decoded. `None` for an empty
+/// text.
 #[must_use]
 pub fn normalised(text: &str) -> Option<String> {
     let text = text.trim();
@@ -122,7 +122,7 @@ pub fn normalised(text: &str) -> Option<String> {
     } else {
         url.query_pairs_mut().clear().extend_pairs(kept);
     }
-    let mut name = unescaped(url.as_str());
+    let mut name = decode_unreserved(url.as_str());
     if let Some(rest) = name.strip_prefix("http:") {
         name = format!("https:{rest}");
     }
@@ -131,8 +131,8 @@ pub fn normalised(text: &str) -> Option<String> {
     Some(one_line(&name, URL_CHARS_MAX))
 }
 
-/// An address whose unreserved characters are themselves, and whose other escapes are in capitals.
-fn unescaped(url: &str) -> String {
+/// Decodes the escapes of unreserved characters and writes the others in upper case.
+fn decode_unreserved(url: &str) -> String {
     let mut made = String::with_capacity(url.len());
     let mut rest = url;
     while let Some((before, after)) = rest.split_once('%') {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_wanted_until_it_says_nothing_new() {
+    fn a_source_is_wanted_only_if_it_adds_a_page_or_member() {
         let found = |url: &str, title: Option<&str>, by: &str| SourceBody {
             url: url.to_owned(),
             title: title.map(str::to_owned),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_page_under_many_urls_is_one_source() {
+    fn equivalent_urls_of_a_page_normalise_to_one() {
         let page = normalised("https://example.org/p2");
         for same in [
             "https://example.org/p2#frag",

@@ -1,5 +1,5 @@
-//! Ends of turns of an agent. A call that has no result by then gets none: it was refused, or
-//! interrupted. It must not count a message that an agent's client queues: the turn continues.
+//! Ends of an agent's turns. A call without a result at the end of its turn was refused or
+//! interrupted. It must not count a message that the client queues while the turn continues.
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use crate::event::{Event, kinds};
 /// Scope of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// The turn of the session's agent, and of none of its subagents.
+    /// The turn of the session's agent, but not of its subagents.
     Turn,
     /// All work of the session.
     All,
@@ -26,7 +26,7 @@ struct TurnBody<'a> {
     raw: Option<&'a RawValue>,
 }
 
-/// Scope of the end that an event marks.
+/// Returns the scope of the end that an event marks; `None` if it marks none.
 pub(super) fn ends(event: &Event) -> Option<Ends> {
     #[derive(Deserialize)]
     struct Raw {
@@ -45,7 +45,7 @@ pub(super) fn ends(event: &Event) -> Option<Ends> {
     }
     let said: TurnBody<'_> = body::read(&event.body)?;
     let is_turn = match kind {
-        // A session that waits for what its client does has its calls open.
+        // A session that waits for an action of its client keeps its calls open.
         kinds::SESSION_STATUS_IDLE => {
             let stop = said.stop_reason.and_then(|stop| serde_json::from_str(stop.get()).ok());
             stop.is_none_or(|stop: Stop| stop.r#type != "requires_action")

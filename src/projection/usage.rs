@@ -1,22 +1,22 @@
-//! A harness's reports of its model's requests: how full the context was at the last one, and the
-//! level that the token monitor recorded last. It must not depend on a limit: the monitor does.
+//! Reports of a harness on its model's requests: tokens in the context after the last one, and the
+//! level that the token monitor recorded last. It must not know a limit: the monitor does.
 
 use serde::Deserialize;
 
 use super::body::{self, ThresholdBody};
 use crate::event::{Event, Position, Timestamp, kinds};
 
-/// Level of a context window.
+/// Level of a full context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// It should be made smaller.
+    /// The window should be compacted.
     Threshold,
-    /// Nothing more fits.
+    /// The window is full.
     Limit,
 }
 
 impl Level {
-    /// Its name.
+    /// Returns the name of the level.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,32 +31,32 @@ impl Level {
 pub struct RequestTokens {
     /// Position of the report.
     pub position: Position,
-    /// When.
+    /// Time of the report.
     pub at: Timestamp,
-    /// Tokens in the context after it.
+    /// Number of tokens in the context after the request.
     pub tokens: u64,
 }
 
-/// Tokens of the requests of a session.
+/// Token usage of a session's requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
-    /// Requests that were reported.
+    /// Number of reported requests.
     pub requests: u64,
-    /// Input tokens, in total.
+    /// Number of input tokens, in total.
     pub input_tokens: u64,
-    /// Tokens of these that a cache had.
+    /// Number of input tokens read from a cache.
     pub cached_tokens: u64,
-    /// Tokens that came out, all together.
+    /// Number of output tokens, in total.
     pub output_tokens: u64,
-    /// The latest report.
+    /// Latest report.
     pub latest: Option<RequestTokens>,
-    /// The level recorded last.
+    /// Level recorded last, and its position.
     pub recorded: Option<(Level, Position)>,
-    /// The least that was reported since then.
+    /// Lowest number of tokens reported since then.
     pub least_since: Option<u64>,
 }
 
-/// The members of a report, under the names of model APIs.
+/// Members of a report, under the names of model APIs.
 #[derive(Deserialize)]
 struct ReportBody {
     #[serde(alias = "usage")]
@@ -83,7 +83,7 @@ struct Details {
 
 impl ReportedUsage {
     pub(super) fn fold(&mut self, event: &Event) {
-        // A body that does not fit is ignored.
+        // A body that does not parse is ignored.
         let _ = match event.kind.as_str() {
             kinds::SPAN_MODEL_REQUEST_END => self.fold_report(event),
             kinds::CONTEXT_THRESHOLD => self.fold_threshold(event),

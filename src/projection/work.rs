@@ -1,5 +1,5 @@
-//! The work of a session, besides its messages: files changed, commands and tests that failed with
-//! their current state, and calls that changed something else. Bounded; it must not keep an output.
+//! Work of a session, apart from its messages: changed files, failed commands and tests with their
+//! current state, and calls that changed something else. Bounded; it must not keep an output.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Files and refused calls kept, and characters of the words of a refusal.
+/// Most files, refused calls, and characters of a refusal's comment kept.
 const FILES_MAX: usize = 256;
 const REFUSALS_MAX: usize = 32;
 const WORDS_CHARS_MAX: usize = 400;
@@ -26,36 +26,36 @@ const WORDS_CHARS_MAX: usize = 400;
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFact {
-    /// Its path, relative to the session's directory when below it.
+    /// Path, relative to the session's directory if it is below it.
     pub path: Box<str>,
     /// Number of changes.
     pub times: u64,
-    /// The result of the latest change, or of what took it back.
+    /// Position of the latest change, or of its reversal.
     pub last: Position,
     /// State of the file.
     pub state: FileState,
-    /// True if a call made it, so that no commit has it.
+    /// True if a call created it, so that no earlier commit has it.
     is_new: bool,
     is_committed: bool,
-    /// True if a call wrote all of it.
+    /// True if a call wrote the whole file.
     is_whole: bool,
 }
 
-/// State of a file that was changed.
+/// State of a changed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// It is changed.
+    /// The file has changes.
     Changed,
-    /// Its changes were taken back.
+    /// The changes were reverted.
     Reverted,
-    /// Its changes were put away.
+    /// The changes were stashed.
     Stashed,
-    /// It was removed.
+    /// The file was removed.
     Deleted,
 }
 
 impl FileState {
-    /// Its name.
+    /// Returns the name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -67,83 +67,83 @@ impl FileState {
     }
 }
 
-/// A call that was refused or rejected: it never ran.
+/// A call that was refused and never ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalFact {
-    /// Position of the answer.
+    /// Position of the result.
     pub position: Position,
-    /// The tool.
+    /// Name of the tool.
     pub tool: Box<str>,
-    /// Its command or input, up to 300 characters in a line.
+    /// Command or input, up to 300 characters on one line.
     pub input: Box<str>,
-    /// Words of the person or the rule about it, up to 400 characters in a line; may be empty.
+    /// Comment of the user or reason of the rule, up to 400 characters on one line; may be empty.
     pub words: Box<str>,
 }
 
-/// The work of a session.
+/// Work of a session.
 #[derive(Clone, Debug, Default)]
 pub struct WorkFacts {
     files: VecDeque<FileFact>,
     failures: Failures,
     changes: Changes,
     refusals: VecDeque<RefusalFact>,
-    /// Files that found no room.
+    /// Number of files dropped because of the bound.
     forgotten: u64,
 }
 
 impl WorkFacts {
-    /// Numbers of files, failing commands and effects beyond those that are kept.
+    /// Returns the numbers of files, failing commands and effects dropped because of the bounds.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 3] {
         [self.forgotten, self.failures.forgotten(), self.changes.forgotten()]
     }
 
-    /// The files that were changed, the least recently changed first; at most 256.
+    /// Returns the changed files, least recently changed first; at most 256.
     pub fn files(&self) -> impl DoubleEndedIterator<Item = &FileFact> {
         self.files.iter()
     }
 
-    /// The commands that failed at least once, the least recently run first; at most 256.
+    /// Returns the commands that failed at least once, least recently run first; at most 256.
     pub fn commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.failures.commands()
     }
 
-    /// The commands whose last run failed, and that were not given up.
+    /// Returns the commands whose last run failed and that were not given up.
     pub fn failing(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands().filter(|command| command.failed)
     }
 
-    /// The commands that failed and succeeded later.
+    /// Returns the commands that failed and succeeded later.
     pub fn mended(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands().filter(|command| !command.failed)
     }
 
-    /// The latest run of tests, as long as no later one failed.
+    /// Returns the latest run of tests, if it succeeded.
     #[must_use]
     pub fn passed(&self) -> Option<&Passed> {
         self.failures.passed()
     }
 
-    /// The latest commit that a command made, as long as it stands.
+    /// Returns the latest commit that a command made, unless it was discarded.
     #[must_use]
     pub fn commit(&self) -> Option<&Commit> {
         self.changes.commit()
     }
 
-    /// The newest calls that were refused, oldest first; at most 32.
+    /// Returns the newest refused calls, oldest first; at most 32.
     pub fn refusals(&self) -> impl DoubleEndedIterator<Item = &RefusalFact> {
         self.refusals.iter()
     }
 
-    /// True if a failed result is of a command that succeeded later.
+    /// Returns true if a failed result is of a command that succeeded later.
     #[must_use]
     pub fn has_mended(&self, output: &Output) -> bool {
         let since = || self.failures.mended_since(&output.commands, output.position);
         !output.ended.is_empty() && since().is_some()
     }
 
-    /// Position of the last success of a command whose failed run an event reports, of the events
-    /// that end with it and contain the call; `None` of any other event.
+    /// Returns the position of a command's last success, if the last of the events is a failed run
+    /// of it; the events must contain the call. `None` for any other event.
     #[must_use]
     pub fn mended_after(&self, events: &[Event]) -> Option<Position> {
         let (last, before) = events.split_last()?;
@@ -159,18 +159,18 @@ impl WorkFacts {
         self.failures.mended_since(&[command.runs.get(failed)?.key], last.position)
     }
 
-    /// The newest 64 calls that changed something outside of files, oldest first.
+    /// Returns the newest 64 calls that changed something other than files, oldest first.
     pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
         self.changes.iter()
     }
 
-    /// The branch that is checked out, as git or a hook reports it, and where that became known.
+    /// Returns the checked-out branch, as git or a hook reports it, and that event's position.
     #[must_use]
     pub fn branch(&self) -> Option<(&str, Position)> {
         self.changes.branch()
     }
 
-    /// Folds a tool event. Sets whether a command failed, from its output where the result has no
+    /// Folds a tool event. Corrects `failed` of a command's result, from its output if it has no
     /// status.
     pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
         match tool_event {
@@ -192,8 +192,7 @@ impl WorkFacts {
         }
     }
 
-    /// Folds that a call was under way when the next session of the line began. One that only looks
-    /// left nothing behind.
+    /// Marks a call as unfinished when the next session of the chain began, unless it only looks.
     pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
         let runs = call.command.iter().flat_map(|command| &command.1.runs);
         if !call.is_aside
@@ -203,8 +202,7 @@ impl WorkFacts {
         }
     }
 
-    /// Folds what an event of no tool says: the end of a turn, the branch that a hook notes, and
-    /// that a person spoke.
+    /// Folds an event that is not of a tool: the end of a turn, a hook's branch, a user message.
     pub(super) fn fold_others(&mut self, event: &Event) {
         self.changes.fold_end(event);
         self.changes.fold_branch(event);
@@ -272,7 +270,7 @@ impl WorkFacts {
         self.forgotten += u64::from(push_bounded(&mut self.files, file, FILES_MAX));
     }
 
-    /// Folds what undoes changes: of a file, of all below a directory, or of all of the repository.
+    /// Folds the reversal of changes: of a file, a directory, or the whole repository.
     fn fold_undone(&mut self, touch: Touch, path: &str, position: Position) {
         if touch == Touch::Deleted {
             self.failures.fold_removed_file(path);
@@ -299,14 +297,14 @@ impl WorkFacts {
 }
 
 impl FileFact {
-    /// True if the session wrote all of it, and no commit has it.
+    /// Returns true if the session wrote the whole file, and no commit has it.
     fn is_written(&self, path: &str) -> bool {
         let is_it = *self.path == *path || self.path.ends_with(path) && path.contains('.');
         is_it && self.is_whole && !self.is_committed
     }
 
     fn touch(&mut self, touch: Touch, all: bool, position: Position) {
-        // Of a whole repository, a file that no commit has is left alone.
+        // A change of the whole repository leaves uncommitted new files alone.
         let is_kept = self.is_committed || all && self.is_new;
         let state = match (touch, self.state) {
             (Touch::Deleted, _) => FileState::Deleted,
@@ -331,7 +329,7 @@ impl FileFact {
     }
 }
 
-/// True if a call changes something besides files.
+/// Returns true if a call changes something other than files.
 fn changes_something(call: &ToolCall) -> bool {
     call.does == Does::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
 }

@@ -1,6 +1,6 @@
-//! The proxy on HTTP, in front of a server on HTTP: requests are forwarded with their headers,
-//! answers too, streams as streams. It must not answer for the server except for its own tools and
-//! reused results.
+//! The proxy on HTTP, in front of a server on HTTP: forwards requests with their headers, answers,
+//! and streams as streams. It must not answer for the server except for its own tools and reused
+//! results.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -37,11 +37,11 @@ use crate::{
     wire::rpc::Outline,
 };
 
-/// Header of a session of the protocol.
+/// Header with the id of an MCP transport session.
 const CONNECTION: &str = "mcp-session-id";
-/// Header in which a client names its session.
+/// Header in which a client names its sessionlog session.
 const SESSION: &str = "sessionlog-session";
-/// Headers that are of one hop.
+/// Hop-by-hop headers.
 const OF_A_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     header::HOST,
@@ -52,7 +52,7 @@ const OF_A_HOP: [HeaderName; 8] = [
     header::TRAILER,
     header::UPGRADE,
 ];
-/// Headers that describe the request and not the caller, besides those that begin with `mcp-`.
+/// Headers that describe the request and not the caller, besides those that start with `mcp-`.
 const OF_A_REQUEST: [&str; 4] = ["accept", "content-type", "last-event-id", SESSION];
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ struct Front {
     http: reqwest::Client,
     url: Url,
     durable: bool,
-    /// Names for requests that belong to no connection.
+    /// Counter that names the channels of requests without an MCP session.
     alone: AtomicU64,
 }
 
@@ -84,7 +84,7 @@ pub async fn in_front_of(
         url: upstream.url.clone(),
         alone: AtomicU64::new(0),
     });
-    let router = Router::new().fallback(pass).with_state(Arc::clone(&front));
+    let router = Router::new().fallback(handle_request).with_state(Arc::clone(&front));
     let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>());
     tokio::select! {
         served = serving.into_future() => served?,
@@ -95,7 +95,7 @@ pub async fn in_front_of(
     Ok(())
 }
 
-/// One connection of a client.
+/// Number of a client's connection.
 #[derive(Clone, Copy)]
 struct Connection(u64);
 
@@ -106,8 +106,8 @@ impl Connected<IncomingStream<'_, TcpListener>> for Connection {
     }
 }
 
-/// The answers that a client's request expects; dropped when the client disconnects, which gives
-/// them up.
+/// The answers that a client's request waits for; when the client disconnects, it is dropped and
+/// they are given up.
 struct Expected {
     front: Arc<Front>,
     keys: Vec<String>,
@@ -119,7 +119,7 @@ impl Drop for Expected {
     }
 }
 
-async fn pass(
+async fn handle_request(
     State(front): State<Arc<Front>>,
     ConnectInfo(connection): ConnectInfo<Connection>,
     request: Request,
@@ -129,7 +129,7 @@ async fn pass(
     let sites = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let is_foreign = is_cross_site(sites, headers.contains_key(header::ORIGIN));
     if is_foreign || !is_local(headers, header::HOST) || !is_local(headers, header::ORIGIN) {
-        // Forwarded, the server would get this proxy's name in place of the foreign host.
+        // The server cannot check this: it would see this proxy's name instead of the foreign host.
         return (StatusCode::FORBIDDEN, "this host or origin may not ask here").into_response();
     }
     let Ok(body) = axum::body::to_bytes(body, LINE_BYTES_MAX).await else {
@@ -158,7 +158,7 @@ async fn pass(
             Decision::Server => {}
         }
     }
-    let response = match front.forward(&parts, body).send().await {
+    let response = match front.forward_request(&parts, body).send().await {
         Ok(response) => response,
         Err(error) => {
             return (StatusCode::BAD_GATEWAY, format!("the server: {error}")).into_response();
@@ -168,14 +168,14 @@ async fn pass(
         front.state.end_channel(&channel);
     }
     if lasts && is_stream(&response) {
-        // Another request of the session may resume it.
+        // Another request of the session may resume the stream.
         expected.keys.clear();
     }
     front.forward_answer(response, channel, expected).await
 }
 
-/// Identifies the caller: a digest of all parts of a request but its content, because an answer may
-/// depend on any of them. Callers without credentials are one.
+/// Returns a digest that identifies the caller: of the headers and the query, because an answer may
+/// depend on them. All callers without credentials are one.
 fn caller(parts: &Parts) -> u64 {
     let of_a_request = |name: &HeaderName| {
         OF_A_HOP.contains(name)
@@ -190,7 +190,7 @@ fn caller(parts: &Parts) -> u64 {
     hasher.finish()
 }
 
-/// True if a header names this machine, or is not there.
+/// Returns true if a header names this machine, or is absent.
 fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
     headers.get_all(name).iter().all(|value| {
         let text = value.to_str().unwrap_or_default();
@@ -200,7 +200,7 @@ fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
 }
 
 impl Front {
-    fn forward(&self, parts: &Parts, body: Bytes) -> reqwest::RequestBuilder {
+    fn forward_request(&self, parts: &Parts, body: Bytes) -> reqwest::RequestBuilder {
         let mut url = self.url.clone();
         if let Some(query) = parts.uri.query() {
             url.set_query(Some(query));
@@ -209,19 +209,19 @@ impl Front {
         OF_A_HOP.iter().for_each(|name| {
             headers.remove(name);
         });
-        // The header names this proxy's address, which means nothing to the server.
+        // The header names this proxy's address, which is meaningless to the server.
         headers.remove(header::ORIGIN);
         self.http.request(parts.method.clone(), url).headers(headers).body(body)
     }
 
-    /// Lists the server's tools, on behalf of the client whose call waits.
+    /// Lists the server's tools, on behalf of the client whose call is pending.
     async fn ask(&self, parts: &Parts, channel: &str, ask: String) {
         let mut parts = parts.clone();
         parts.headers.remove("mcp-name");
         if let Some(method) = parts.headers.get_mut("mcp-method") {
             *method = header::HeaderValue::from_static("tools/list");
         }
-        if let Ok(response) = self.forward(&parts, ask.clone().into()).send().await {
+        if let Ok(response) = self.forward_request(&parts, ask.clone().into()).send().await {
             let (body, _) = read_body(response).await.unwrap_or_default();
             let body = String::from_utf8_lossy(&body).into_owned();
             let mut events = SseEvents::default();
@@ -231,13 +231,13 @@ impl Front {
                 self.state.server_says(channel, answer);
             });
         }
-        // What is not answered yet never will be.
+        // Requests without an answer by now will never get one.
         let keys = message::read(&ask).into_iter().filter_map(|message| message.key());
         let keys: Vec<_> = keys.map(|id| format!("{channel} {id}")).collect();
         self.state.given_up(&keys);
     }
 
-    /// Answer of the server, on its way to the client.
+    /// Forwards an answer of the server to the client.
     async fn forward_answer(
         self: &Arc<Self>,
         response: reqwest::Response,
@@ -264,7 +264,7 @@ impl Front {
         (status, headers, body).into_response()
     }
 
-    /// Inspects a message of the server; returns what is forwarded instead of it.
+    /// Inspects a message of the server; returns the text that replaces it, if any.
     async fn inspect(&self, channel: &str, message: &[u8]) -> Option<String> {
         let back = self.state.server_says(channel, &String::from_utf8_lossy(message));
         for record in back.records.iter().filter(|_| self.durable) {
@@ -274,7 +274,7 @@ impl Front {
     }
 }
 
-/// An answer that is too long to be inspected, from its beginning on, as it comes.
+/// Streams an answer that is too long to be inspected, starting with the part already read.
 fn stream_long_answer(
     begin: Vec<u8>,
     rest: reqwest::Response,
@@ -293,7 +293,7 @@ fn stream_long_answer(
     Body::from_stream(chunks)
 }
 
-/// A stream of the server's, event by event, until the client disconnects.
+/// Streams the server's events, one by one, until the client disconnects.
 fn stream(response: reqwest::Response, channel: String, expected: Expected) -> Body {
     let state = (expected, channel, response.bytes_stream(), SseEvents::default());
     let state = (state, Outline::default());
@@ -304,7 +304,7 @@ fn stream(response: reqwest::Response, channel: String, expected: Expected) -> B
                 let mut out = Vec::new();
                 for event in events.push(&chunk) {
                     if event.data.is_empty() {
-                        // A part of one that is too long to be inspected, or one without data.
+                        // A part of an event too long to be inspected, or an event without data.
                         long.push(&event.raw);
                         if long.is_whole {
                             let whole = std::mem::take(&mut long);
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_may_be_named() {
+    fn only_hosts_and_origins_of_this_machine_are_accepted() {
         for (value, expected) in [
             ("localhost:8080", true),
             ("127.0.0.1", true),

@@ -1,5 +1,5 @@
 //! Lines of a stream, of any length. A line up to a bound is returned whole, a longer one in parts,
-//! so that no peer can fill the memory. It must not interpret a line.
+//! so that no peer can exhaust memory. It must not interpret a line.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 pub(super) const LINE_BYTES_MAX: usize = 32 << 20;
 const READ_BYTES: usize = 64 << 10;
 
-/// A piece of a stream, line end included.
+/// A piece of a stream, including the newline.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A whole line; the last one of a stream may have no line end.
+    /// A whole line; the last one of a stream may have no newline.
     Line(Vec<u8>),
-    /// A part of a line that is too long; `true` for the last.
+    /// A part of a line that is too long; `true` for the last part.
     Part(Vec<u8>, bool),
 }
 
-/// Reads lines.
+/// Reader of lines.
 pub(super) struct Lines<R> {
     from: BufReader<R>,
     within: bool,
@@ -34,7 +34,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { from: BufReader::with_capacity(READ_BYTES, from), within: false, bytes_max }
     }
 
-    /// The next line or part; `None` at the end of the stream.
+    /// Returns the next line or part; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> io::Result<Option<Piece>> {
         let mut line = Vec::new();
         loop {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_and_what_is_too_long_comes_in_parts() {
+    fn lines_are_returned_whole_and_oversized_ones_in_parts() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let long = "x".repeat(200_000);

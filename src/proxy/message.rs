@@ -1,6 +1,6 @@
 //! The parts of a JSON-RPC message that a proxy needs: id, method, and the raw text of the rest
-//! with its range, so that a change is an insertion and every other byte stays. Input that does not
-//! parse is no message. It must not depend on a revision of the protocol.
+//! with its range, so that a change is an insertion and every other byte stays. Invalid input is
+//! not a message. It must not depend on a revision of the protocol.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -35,7 +35,7 @@ pub(super) struct CallParams<'a> {
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(default, rename = "_meta")]
     pub(super) meta: Option<Value>,
-    /// The client asks for a task, not an answer.
+    /// The client requests a task instead of an answer.
     #[serde(default)]
     task: Option<serde::de::IgnoredAny>,
     /// The client's responses to the server's last requests.
@@ -47,7 +47,7 @@ pub(super) struct CallParams<'a> {
 }
 
 impl CallParams<'_> {
-    /// True if it starts a task or continues an earlier call: no earlier result may answer it.
+    /// Returns true if it starts a task or continues a call: no earlier result may answer it.
     pub(super) fn is_more_than_a_call(&self) -> bool {
         self.task.is_some() || self.responses.is_some() || self.state.is_some()
     }
@@ -100,28 +100,28 @@ pub(super) struct Annotations {
 }
 
 impl Message<'_> {
-    /// The method, of a request or a notification.
+    /// Returns the method of a request or a notification.
     pub(super) fn method(&self) -> Option<String> {
         serde_json::from_str(self.method?.get()).ok()
     }
 
-    /// True if it has a method.
+    /// Returns true if it has a method.
     pub(super) fn has_method(&self) -> bool {
         self.method.is_some()
     }
 
-    /// The id, parsed.
+    /// Returns the id, parsed.
     pub(super) fn id(&self) -> Option<Value> {
         serde_json::from_str(json::tree(self.id?.get())?).ok()
     }
 
-    /// The id as a key.
+    /// Returns the id as a key.
     pub(super) fn key(&self) -> Option<String> {
         self.id.map(|id| id.get().to_owned())
     }
 }
 
-/// The messages of a text.
+/// Parses the messages of a text.
 pub(super) fn read(text: &str) -> Vec<Message<'_>> {
     let message = |part| match part {
         Part::Message(text) => serde_json::from_str(text).ok(),
@@ -130,25 +130,25 @@ pub(super) fn read(text: &str) -> Vec<Message<'_>> {
     rpc::parts(text).into_iter().filter_map(message).collect()
 }
 
-/// A member of an object, as text.
+/// Returns the text of an object's member.
 pub(super) fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
     let members = serde_json::from_str(json::list(object.get(), 1)?);
     members.ok().and_then(|members: BTreeMap<Cow<'_, str>, &RawValue>| members.get(name).copied())
 }
 
-/// The value of a string.
+/// Returns the value of a string.
 pub(super) fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// Something to be added to a text, and where.
+/// Text to insert, and its byte offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Insertion {
     pub(super) at: usize,
     pub(super) text: String,
 }
 
-/// Insertion that adds elements to an array that is a part of `text`.
+/// Returns the insertion of elements at the end of an array within `text`.
 pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Option<Insertion> {
     let inside = array.get().strip_prefix('[')?.strip_suffix(']')?;
     if elements.is_empty() {
@@ -160,7 +160,7 @@ pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Op
     Some(Insertion { at, text: format!("{comma}{}", elements.join(",")) })
 }
 
-/// The text with everything added.
+/// Returns the text with all insertions applied.
 pub(super) fn apply_insertions(text: &str, mut insertions: Vec<Insertion>) -> String {
     insertions.sort_by_key(|one| one.at);
     let mut out = String::with_capacity(text.len() + 1_024);
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_is_no_message_gives_none_and_a_batch_gives_many() {
+    fn invalid_text_parses_to_no_message_and_a_batch_to_several() {
         for (text, count) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, 1),
             (r#" [{"id":1,"method":"a"},{"id":2,"method":"b"}] "#, 2),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_insertion_leaves_every_other_byte() {
+    fn an_insertion_keeps_every_other_byte() {
         let list = |text: &'static str| {
             let [message] = read(text)[..] else { panic!("one message") };
             let list: ListResult<'_> =

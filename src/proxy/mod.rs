@@ -1,4 +1,4 @@
-//! RECORDING PROXY: between an MCP client and a server, forwards every message unchanged, and
+//! RECORDING PROXY: forwards every message between an MCP client and a server unchanged, and
 //! records calls of tools and their results. It must not depend on a revision of the protocol,
 //! decode more of a message than it needs, or fail the server's calls when the store fails.
 //!
@@ -24,51 +24,51 @@ use serde_json::Value;
 
 use crate::{env::Clock, event::SessionId, secrets::Recogniser};
 
-/// Reports to the person who started the proxy, mostly on standard error.
+/// Reports to the user who started the proxy, mostly on standard error.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// When earlier outputs are sent to a client with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// Nothing.
+    /// Never.
     Off,
-    /// With an answer of `get_research_session`, or where a call's `_meta` asks for it.
+    /// With an answer of `get_research_session`, or if a call's `_meta` requests it.
     Request,
-    /// With the first answer of a connection, too: what other connections of the session got.
+    /// Also with a connection's first answer: outputs that the session's other connections got.
     Append,
 }
 
 /// Rules for answering a call from the log.
 #[derive(Clone, Debug)]
 pub struct Repeats {
-    /// Maximum age of a result that is reused; `None`: no result is.
+    /// Maximum age of a result that is reused; `None` for no reuse.
     pub age_max: Option<Duration>,
-    /// The same for single tools: `None` never. It also applies where a tool does not declare
-    /// whether it only reads, and never where a tool declares that it writes.
+    /// The same for single tools: `None` for no reuse. It replaces the declaration of a closed
+    /// world, but applies only to tools that declare that they only read.
     pub tools: BTreeMap<String, Option<Duration>>,
-    /// Tokens of answers that are remembered.
+    /// Most tokens of a reused answer and of earlier outputs.
     pub tokens_max: usize,
 }
 
 /// Rules of the user for recording calls.
 pub trait Gate: Send + Sync {
-    /// Decides if an event of a session is recorded now; with the error that reports a gap before
-    /// it.
+    /// Decides if an event of a session is recorded now: `None` if not; else the error event that
+    /// reports a gap before it, if any.
     fn admits(&self, session: &SessionId) -> Option<Option<Value>>;
-    /// True if a call with that input, or with one that is too much for a tree, is recorded without
-    /// its input and its result.
+    /// Returns true if a call with that input (`None`: too large to parse) is recorded without its
+    /// input and its result.
     fn withholds(&self, input: Option<&Value>) -> bool;
 }
 
 /// Options of a proxy.
 #[derive(Clone)]
 pub struct Options {
-    /// The session to record into where a message does not name one; else a temporary one.
+    /// The session of messages that do not name one; without it, a temporary one.
     pub session: Option<SessionId>,
-    /// Names of the processes that it is a tool of, whose agent may have moved to another session;
-    /// none where the session was chosen.
+    /// Names of the parent processes, whose agent may have moved to another session; none if the
+    /// user chose the session.
     pub process: Vec<String>,
-    /// Random text: what makes this proxy's names differ from every other's.
+    /// Random text that makes this proxy's ids differ from every other's.
     pub name: String,
     /// Name of the wrapped server in the log.
     pub server: String,
@@ -76,7 +76,7 @@ pub struct Options {
     pub directory: Option<String>,
     /// Rules for answering a call from the log.
     pub repeats: Repeats,
-    /// Time for which a call waits for the log before it goes to the server.
+    /// Time for which a call waits for the log before it is sent to the server.
     pub patience: Duration,
     /// When earlier outputs are sent to the client.
     pub context: Context,
@@ -86,8 +86,8 @@ pub struct Options {
     pub secrets: Arc<Recogniser>,
     /// Rules for recording.
     pub gate: Arc<dyn Gate>,
-    /// Receives reports of trouble.
+    /// Receives reports of problems.
     pub notify: Notify,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }

@@ -1,4 +1,4 @@
-//! The two tools that a proxy adds to its server's: names that no tool of the server has,
+//! The two tools that a proxy adds to its server's: names distinct from the server's tools,
 //! descriptions, and results. It must not interpret a session: the owner answers.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::{
     wire::{quote, tools::NOTICE},
 };
 
-/// A tool of ours.
+/// A tool of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Own {
     Clear,
@@ -20,7 +20,7 @@ pub(super) enum Own {
 impl Own {
     const ALL: [Self; 2] = [Self::Clear, Self::Recover];
 
-    /// Its name in this program's MCP interface.
+    /// Returns its name in this program's MCP interface.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Clear => "clear_session",
@@ -28,7 +28,7 @@ impl Own {
         }
     }
 
-    /// Its name, distinct from the server's tools.
+    /// Returns its name, made distinct from the server's tools.
     fn distinct_name<T>(self, theirs: &BTreeMap<String, T>) -> String {
         let mut name = self.name().to_owned();
         while theirs.contains_key(&name) {
@@ -37,18 +37,18 @@ impl Own {
         name
     }
 
-    /// The tool of a name, given the server's tools.
+    /// Returns the proxy's tool of a name, given the server's tools.
     pub(super) fn called<T>(name: &str, theirs: &BTreeMap<String, T>) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.distinct_name(theirs) == name)
     }
 
-    /// True if a name could be one, whatever the server's tools are.
+    /// Returns true if a name could be one, for any set of server's tools.
     pub(super) fn may_be_own(name: &str) -> bool {
         Self::ALL.into_iter().any(|own| name.trim_start_matches("sessionlog_") == own.name())
     }
 }
 
-/// Both, as elements of a list of tools.
+/// Returns both tools, as elements of a list of tools.
 pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
     let described = |own: Own| {
         let tool = tools::tool(own.name())?;
@@ -72,7 +72,7 @@ pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
     Own::ALL.into_iter().filter_map(described).collect()
 }
 
-/// A result: the answer as JSON and as text, and an addition.
+/// Builds a result: the answer as JSON and as text, and an addition.
 pub(super) fn result(answer: &Value, more: Option<&str>, is_error: bool, modern: bool) -> Value {
     let text = match answer {
         Value::String(text) => text.clone(),
@@ -92,7 +92,7 @@ pub(super) fn result(answer: &Value, more: Option<&str>, is_error: bool, modern:
     result
 }
 
-/// Earlier outputs as text for a model; `None` when there are none.
+/// Formats earlier outputs as text for a model; `None` without any.
 pub(super) fn context(outputs: &[(String, String, String)]) -> Option<String> {
     if outputs.is_empty() {
         return None;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_tools_never_take_a_name_of_the_servers() {
+    fn own_tools_get_names_distinct_from_the_servers_tools() {
         let servers = |names: &[&str]| -> BTreeMap<String, ()> {
             names.iter().map(|name| ((*name).to_owned(), ())).collect()
         };

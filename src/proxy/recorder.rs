@@ -1,7 +1,7 @@
-//! Events on their way into the log: queued at once, cleaned of secrets, sent in batches by a task,
-//! so that no call waits for them. Each session has its own queue: one that is refused does not
-//! block the others. It must not block its callers, nor grow without bound: events that the store
-//! refuses for too long are dropped, counted and reported, and the wrapped server continues.
+//! Queue of events for the log: a task removes secrets and sends batches, so that no call waits for
+//! it. Each session has a separate queue: one that the store refuses does not block the others. It
+//! must not block its callers, nor grow without bound: events that the store refuses for too long
+//! are dropped, counted and reported, and the wrapped server continues.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,29 +26,29 @@ use crate::{
     secrets::{Recogniser, Report},
 };
 
-/// Bytes that may wait in all, and for one session.
+/// Most queued bytes in all, and for one session.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 const LANE_BYTES_MAX: usize = 32 << 20;
-/// Events and bytes of one batch.
+/// Most events and bytes of one batch.
 const BATCH_EVENTS: usize = 200;
 const BATCH_BYTES: usize = 4 << 20;
-/// Batches on their way at once.
+/// Most batches sent concurrently.
 const SENT_MAX: usize = 8;
-/// Most sessions whose existence or losses are kept.
+/// Most sessions whose existence or losses are remembered.
 const SESSIONS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 /// Most bytes of one part of a body; a longer one is not stored.
 const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
 /// Pauses before a batch is sent again: the first, and the longest.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(10);
-/// Time for which a session without a given id is kept after its last use.
+/// Seconds for which a session without a given id is kept after its last use.
 pub(super) const TEMPORARY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The session something is recorded in.
+/// The session that a record belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Home {
     pub(super) session: SessionId,
-    /// Its id was not given by a client: it expires.
+    /// True if the client gave no id: the session expires.
     pub(super) temporary: bool,
 }
 
@@ -58,15 +58,15 @@ pub(super) struct NewRecord {
     pub(super) home: Home,
     pub(super) kind: &'static str,
     pub(super) id: String,
-    /// When it happened.
+    /// The time of the event.
     pub(super) at: Timestamp,
     /// Members, each JSON text, which may hold secrets.
     pub(super) members: Vec<(&'static str, String)>,
 }
 
 impl NewRecord {
-    /// Puts a note of its size in the place of each part that is too long to be stored.
-    fn cut(&mut self) {
+    /// Replaces each part that is too long to be stored with a note of its size.
+    fn cut_long_parts(&mut self) {
         let mut truncated = false;
         for (_, json) in self.members.iter_mut().filter(|(_, json)| json.len() > PART_BYTES_MAX) {
             *json = too_long(json.len() as u64);
@@ -82,7 +82,7 @@ impl NewRecord {
     }
 }
 
-/// Content that says how long the one was that is not recorded.
+/// Returns a content with the size of one that is too long to be recorded.
 pub(super) fn too_long(bytes: u64) -> String {
     let said = format!("[{bytes} bytes, too long to be recorded]");
     json!([{ "type": "text", "text": said }]).to_string()
@@ -97,7 +97,7 @@ pub(super) struct QueuedRecord {
     pub(super) is_kept: bool,
 }
 
-/// Queue of one session; an entry stays until the store has it, or will not have it.
+/// Queue of one session; an event stays until the store accepts or finally rejects it.
 #[derive(Default)]
 struct Lane {
     queue: VecDeque<(u64, NewRecord)>,
@@ -105,14 +105,14 @@ struct Lane {
 }
 
 struct Lanes {
-    /// Each has a task, which removes it when it is empty.
+    /// Each has a task, which removes it once it is empty.
     waiting: HashMap<SessionId, Lane>,
     bytes: usize,
     pushed: u64,
     closed: bool,
-    /// Sessions that are there.
+    /// Sessions known to exist.
     made: LruCache<SessionId, ()>,
-    /// Dropped events that are not reported yet.
+    /// Numbers of dropped events that are not reported yet.
     lost: LruCache<SessionId, u64>,
     tasks: JoinSet<()>,
 }
@@ -122,11 +122,11 @@ struct Shared {
     options: Options,
     lanes: Mutex<Lanes>,
     sent: Semaphore,
-    /// Changes whenever a lane gets shorter.
+    /// Signalled whenever a lane gets shorter.
     shorter: watch::Sender<()>,
 }
 
-/// Records in the background.
+/// Recorder of events in the background.
 pub(super) struct Recorder {
     shared: Arc<Shared>,
 }
@@ -147,7 +147,7 @@ impl Recorder {
         Self { shared: Arc::new(Shared { client, options, lanes, sent, shorter }) }
     }
 
-    /// Queues an event that may be recorded, and before it what tells of those that were not.
+    /// Queues an event if it may be recorded, after an event that reports the gap before it.
     pub(super) fn push(&self, entry: NewRecord) -> QueuedRecord {
         match self.shared.options.gate.admits(&entry.home.session) {
             Some(Some(error)) => {
@@ -169,7 +169,7 @@ impl Recorder {
 
     /// Queues an event, without parts that are too long.
     fn queue(&self, mut entry: NewRecord) -> QueuedRecord {
-        entry.cut();
+        entry.cut_long_parts();
         let (home, bytes) = (entry.home.clone(), entry.bytes());
         let mut lanes = self.shared.lanes();
         lanes.pushed += 1;
@@ -179,13 +179,13 @@ impl Recorder {
         let fits = lanes.bytes + bytes <= QUEUE_BYTES_MAX
             && ahead.map_or(0, |lane| lane.bytes) + bytes <= LANE_BYTES_MAX;
         if lanes.closed || !fits {
-            lanes.lose(&home.session, 1);
+            lanes.count_lost(&home.session, 1);
             return record;
         }
         if ahead.is_none() {
             while lanes.tasks.try_join_next().is_some() {}
             let shared = Arc::clone(&self.shared);
-            lanes.tasks.spawn(async move { shared.empty(&home).await });
+            lanes.tasks.spawn(async move { shared.deliver_lane(&home).await });
         }
         lanes.bytes += bytes;
         let lane = lanes.waiting.entry(record.session.clone()).or_default();
@@ -194,8 +194,8 @@ impl Recorder {
         record
     }
 
-    /// Waits until an event is durable, or for the time limit; true if it is durable, and false if
-    /// it was lost.
+    /// Waits until an event is durable or the time limit is over; returns true if it left the
+    /// queue, stored or dropped.
     pub(super) async fn durable(&self, record: &QueuedRecord, patience: Duration) -> bool {
         let QueuedRecord { session, number, .. } = record;
         self.wait_until(patience, |lanes| {
@@ -205,7 +205,7 @@ impl Recorder {
         .await
     }
 
-    /// Waits until everything of a session is, for as long as that.
+    /// Waits until all events of a session left the queue, or the time limit is over.
     pub(super) async fn settled(&self, session: &SessionId, patience: Duration) {
         let all = QueuedRecord { session: session.clone(), number: u64::MAX, is_kept: true };
         self.durable(&all, patience).await;
@@ -215,14 +215,14 @@ impl Recorder {
         let mut shorter = self.shared.shorter.subscribe();
         let wait = async {
             while !until(&self.shared.lanes()) {
-                // We hold the sender.
+                // The sender is held here, so this cannot fail.
                 let _ = shorter.changed().await;
             }
         };
         tokio::time::timeout(patience, wait).await.is_ok()
     }
 
-    /// Closes the queue, and waits until it is durable, or for the time limit.
+    /// Closes the queue, and waits until it is empty or the time limit is over.
     pub(super) async fn close(&self, patience: Duration) {
         self.shared.lanes().closed = true;
         self.wait_until(patience, |lanes| lanes.waiting.is_empty()).await;
@@ -245,8 +245,8 @@ impl Drop for Recorder {
 }
 
 impl Lanes {
-    /// Counts events that were not recorded; whether they are the first of their session.
-    fn lose(&mut self, session: &SessionId, count: u64) -> bool {
+    /// Counts events that were not recorded; returns true for the first of their session.
+    fn count_lost(&mut self, session: &SessionId, count: u64) -> bool {
         let before = self.lost.pop(session).unwrap_or_default();
         self.lost.put(session.clone(), before + count);
         before == 0
@@ -255,12 +255,12 @@ impl Lanes {
 
 impl Shared {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        // Every change leaves the tables whole.
+        // Every change leaves the tables consistent.
         self.lanes.lock()
     }
 
-    /// Delivers what waits for a session until nothing does.
-    async fn empty(&self, home: &Home) {
+    /// Delivers a session's queue until it is empty.
+    async fn deliver_lane(&self, home: &Home) {
         while let Some(events) = self.batch(home) {
             let count = events.len();
             self.deliver(home, &events).await;
@@ -268,7 +268,7 @@ impl Shared {
         }
     }
 
-    /// The next batch; `None` when there is none, and the lane is removed.
+    /// Returns the next batch; if the lane is empty, removes it and returns `None`.
     fn batch(&self, home: &Home) -> Option<Vec<String>> {
         let mut lanes = self.lanes();
         let lane = lanes.waiting.get(&home.session).filter(|lane| !lane.queue.is_empty());
@@ -300,13 +300,13 @@ impl Shared {
         self.shorter.send_replace(());
     }
 
-    /// Sends events until the store has them, or will not have them.
+    /// Sends events until the store accepts or finally rejects each.
     async fn deliver(&self, home: &Home, events: &[String]) {
         let notify = &self.options.notify;
         let (mut parts, mut pause) = (BatchParts::new(events, String::len), AGAIN);
         while let Some(part) = parts.next() {
             let Err(error) = self.try_deliver(home, part).await else {
-                self.recovered(home, pause > AGAIN).await;
+                self.report_losses(home, pause > AGAIN).await;
                 continue;
             };
             match error.obstacle() {
@@ -318,10 +318,10 @@ impl Shared {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(AGAIN_MAX);
                 }
-                // The others need not go with the one that is refused.
+                // The other events are sent without the rejected one.
                 Obstacle::Event | Obstacle::Caller if parts.divide(part) => {}
                 _ => {
-                    if self.lanes().lose(&home.session, part.len() as u64) {
+                    if self.lanes().count_lost(&home.session, part.len() as u64) {
                         let session = &home.session;
                         notify(&format!("an event of {session} was not recorded: {error}"));
                     }
@@ -348,8 +348,8 @@ impl Shared {
         writer.append(events, None, None).await.map(drop)
     }
 
-    /// Reports, to the user and in the log, how many events were lost.
-    async fn recovered(&self, home: &Home, troubled: bool) {
+    /// Reports the number of lost events, to the user and in the log.
+    async fn report_losses(&self, home: &Home, troubled: bool) {
         let lost = self.lanes().lost.pop(&home.session).unwrap_or_default();
         let notify = &self.options.notify;
         if lost == 0 {
@@ -363,12 +363,12 @@ impl Shared {
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
         let event = json!({ "type": kinds::SESSION_ERROR, "error": error }).to_string();
         if self.try_deliver(home, &[event]).await.is_err() {
-            self.lanes().lose(&home.session, lost);
+            self.lanes().count_lost(&home.session, lost);
         }
     }
 }
 
-/// The event as recorded: all of it is judged, and what was removed is counted.
+/// Formats the event: all of it is masked, and removed secrets are counted.
 fn event_text(entry: &NewRecord, secrets: &Recogniser) -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     let at = text(&entry.at.to_string());
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_recorded_without_secrets_and_says_so() {
+    fn a_recorded_event_has_its_secrets_removed_and_counted() {
         let home = Home { session: SessionId::new("s").expect("an id"), temporary: false };
         let content = format!(r#"[{{"type":"text","text":"ghp_{}"}}]"#, "a1B2".repeat(9));
         let members = vec![
@@ -404,7 +404,7 @@ mod tests {
         assert!(event_text(&entry, &Recogniser::of_private_spans()).contains("hunter2"));
         let mut long =
             NewRecord { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
-        long.cut();
+        long.cut_long_parts();
         let text = event_text(&long, &Recogniser::default());
         assert!(text.contains(r#""truncated":true"#) && text.len() < 300);
     }

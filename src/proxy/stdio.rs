@@ -1,6 +1,6 @@
 //! The proxy on a pair of streams, in front of a program or of another pair. Lines are forwarded in
-//! order; an answer of the proxy goes between two lines of the server's. It must not delay a line
-//! except to decide who answers it, nor leave a call unanswered because its client closed its side.
+//! order; an answer of the proxy is written between two lines of the server's. It must not delay a
+//! line except to decide how it is answered, nor drop a call when the client closes its side.
 
 use std::{ffi::OsString, io, process::Stdio, sync::Arc, time::Duration};
 
@@ -28,17 +28,17 @@ const GRACE: Duration = Duration::from_secs(3);
 const END: Duration = Duration::from_secs(1);
 /// Time limit for recorded events to become durable at the end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Longest time for which an answer waits for its record, where answers wait.
+/// Longest time for which an answer waits for its durable record, if `durable` is set.
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
-/// All there is on a pair of streams.
+/// Name of the only channel of a pair of streams.
 const CHANNEL: &str = "stdio";
 
-/// End of a wrapped program.
+/// Cause of the end of a wrapped program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its client left first.
+    /// The client left first.
     ByClient,
-    /// By itself, with this exit code; `None`: by a signal.
+    /// The program exited, with this exit code; `None` for a signal.
     ByItself(Option<i32>),
 }
 
@@ -83,10 +83,10 @@ async fn end(child: &mut Child) -> io::Result<Option<i32>> {
 }
 
 /// Forwards between two pairs of streams until one side closes, or `stop` completes because the
-/// client left; `true` when the client was first.
+/// client left; returns true if the client left first.
 ///
 /// # Errors
-/// A stream of the client breaks in another way than by being closed.
+/// A stream of the client breaks other than by being closed.
 pub async fn over_streams<R, W, S, T>(
     client_side: (R, W),
     server_side: (S, T),
@@ -109,7 +109,7 @@ where
     let mut stop = std::pin::pin!(stop.fuse());
     let mut downward = std::pin::pin!(relay.forward_from_server(Lines::new(server_side.0)));
     let mut deciding = JoinSet::new();
-    // Whatever breaks, earlier messages are recorded.
+    // After any error, earlier messages are still recorded.
     let (left, read) = tokio::select! {
         read = relay.forward_from_client(Lines::new(client_side.0), &mut deciding) => (true, read),
         read = &mut downward => (false, read),
@@ -120,7 +120,7 @@ where
             let decided = async { while deciding.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(GRACE, decided).await;
             deciding.shutdown().await;
-            // The server sees the end of its input, and sends what remains.
+            // The server reads the end of its input, and sends the rest of its output.
             relay.to_server.lock().await.take();
             tokio::time::sleep(GRACE).await;
         };
@@ -149,8 +149,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
     T: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Forwards the client's lines until it closes its side; calls still in `deciding` then
-    /// continue.
+    /// Forwards the client's lines until it closes its side; calls in `deciding` continue.
     async fn forward_from_client<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
         mut lines: Lines<R>,
@@ -168,7 +167,7 @@ where
                             deciding
                                 .spawn(async move { relay.answer_or_forward(call, &line).await });
                         }
-                        None => self.tell_server(&line).await,
+                        None => self.send_to_server(&line).await,
                     }
                 }
                 Piece::Part(part, last) => {
@@ -177,7 +176,8 @@ where
                         // A write error is ignored: the loss of the server ends the read of its
                         // output.
                         let _ =
-                            pass(server, part, last, &mut lines, &mut Outline::default()).await?;
+                            forward_parts(server, part, last, &mut lines, &mut Outline::default())
+                                .await?;
                     }
                 }
             }
@@ -188,21 +188,24 @@ where
     /// Answers a call, or forwards it to the server.
     async fn answer_or_forward(&self, call: Box<ProxyCall>, line: &[u8]) {
         let ask =
-            |ask: String| async move { self.tell_server(format!("{ask}\n").as_bytes()).await };
+            |ask: String| async move { self.send_to_server(format!("{ask}\n").as_bytes()).await };
         match self.state.decide(call, ask).await {
             Decision::Answer(answer) => {
                 // A write error is ignored: the loss of the client ends the read of its input.
-                let _ = write(&mut *self.to_client.lock().await, format!("{answer}\n").as_bytes())
-                    .await;
+                let _ = write_and_flush(
+                    &mut *self.to_client.lock().await,
+                    format!("{answer}\n").as_bytes(),
+                )
+                .await;
             }
-            Decision::Server => self.tell_server(line).await,
+            Decision::Server => self.send_to_server(line).await,
             Decision::Nobody => {}
         }
     }
 
-    async fn tell_server(&self, line: &[u8]) {
+    async fn send_to_server(&self, line: &[u8]) {
         if let Some(server) = &mut *self.to_server.lock().await {
-            let _ = write(server, line).await;
+            let _ = write_and_flush(server, line).await;
         }
     }
 
@@ -221,13 +224,13 @@ where
                     if !back.ours {
                         let changed = back.changed.as_deref().map(str::as_bytes);
                         let mut client = self.to_client.lock().await;
-                        write(&mut *client, changed.unwrap_or(&line)).await?;
+                        write_and_flush(&mut *client, changed.unwrap_or(&line)).await?;
                     }
                 }
                 Piece::Part(part, last) => {
                     let mut outline = Outline::default();
                     let mut client = self.to_client.lock().await;
-                    pass(&mut *client, part, last, &mut lines, &mut outline).await??;
+                    forward_parts(&mut *client, part, last, &mut lines, &mut outline).await??;
                     self.state.server_passed(CHANNEL, &outline);
                 }
             }
@@ -236,9 +239,9 @@ where
     }
 }
 
-/// Forwards a line that is too long to be inspected, and outlines it; returns whether it could be
-/// read, and whether it could be written.
-async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+/// Forwards a line that is too long to be inspected, and outlines it; returns the read error
+/// outside and the write error inside.
+async fn forward_parts<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     to: &mut W,
     mut part: Vec<u8>,
     mut last: bool,
@@ -256,7 +259,7 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     Ok(written.and(to.flush().await))
 }
 
-async fn write<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8]) -> io::Result<()> {
+async fn write_and_flush<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes).await?;
     to.flush().await
 }

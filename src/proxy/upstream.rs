@@ -1,6 +1,6 @@
 //! A server reached by HTTP, for a proxy whose client is on streams: each message becomes a POST,
-//! the response (JSON, or a stream of server-sent events) becomes lines again. It must not look at
-//! a message beyond what the transport needs.
+//! and the response (JSON, or a stream of server-sent events) becomes lines again. It must not
+//! parse a message beyond what the transport needs.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -37,33 +37,33 @@ const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const STREAM: &str = "text/event-stream";
 /// The default wait before a stream that ended is opened again.
 const RETRY: Duration = Duration::from_secs(1);
-/// The shortest and the longest wait that a server may ask for.
+/// The shortest and the longest wait that a server may set.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Most times a stream is opened again without a new event.
 const RETRIES_MAX: u32 = 5;
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Time limit of calls under way after the client has left, and then of the last request to the
+/// Time limit of pending calls after the client has left, and then of the last request to the
 /// server.
 const GRACE: Duration = Duration::from_secs(3);
-/// Longest time for which a message that must not be overtaken holds up the next.
+/// Longest time for which a message that must not be overtaken delays the next.
 const ORDER: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A server by HTTP.
+/// Address of a server by HTTP.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     /// Its address.
     pub url: Url,
-    /// Headers for every request, such as credentials.
+    /// Headers of every request, such as credentials.
     pub headers: Vec<(String, String)>,
 }
 
 impl Upstream {
-    /// The headers.
+    /// Returns the headers.
     ///
     /// # Errors
-    /// One that cannot be sent.
+    /// A header that cannot be sent.
     pub(super) fn header_map(&self) -> io::Result<HeaderMap> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -112,7 +112,7 @@ where
     let mut under_way = JoinSet::new();
     let listening = tokio::spawn({
         let link = Arc::clone(&link);
-        async move { link.listen().await }
+        async move { link.read_server_stream().await }
     });
     let read = tokio::select! {
         read = link.forward_from_client(Lines::new(streams.0), &mut under_way) => read,
@@ -132,14 +132,14 @@ where
     read
 }
 
-/// A message on its way to the server, with what the transport needs of it.
+/// A message on its way to the server, with the parts that the transport needs.
 #[derive(Default)]
 struct Exchange {
     method: Option<String>,
     id: Option<Value>,
     name: Option<String>,
     revision: Option<String>,
-    /// When this is dropped the next message may be sent.
+    /// Dropped to let the next message be sent.
     gate: Option<oneshot::Sender<()>>,
 }
 
@@ -164,28 +164,28 @@ impl Exchange {
         Self::parse("")
     }
 
-    /// True if it opens a connection: later messages must name that connection.
+    /// Returns true if it opens a connection: later messages must name that connection.
     fn opens(&self) -> bool {
         self.method.as_deref() == Some("initialize")
     }
 
-    /// True if the server is to answer it.
+    /// Returns true if the server must answer it.
     fn is_answered(&self) -> bool {
         self.id.is_some() && self.method.is_some()
     }
 
-    /// True if later messages must wait for it.
+    /// Returns true if later messages must wait for it.
     fn waits(&self) -> bool {
         self.opens() || !self.is_answered()
     }
 
     /// Lets the next message be sent.
-    fn is_through(&mut self) {
+    fn release_next(&mut self) {
         self.gate.take();
     }
 }
 
-/// The session and revision agreed with the server.
+/// The session and the protocol revision agreed with the server.
 #[derive(Clone, Default)]
 struct Known {
     session: Option<String>,
@@ -200,7 +200,7 @@ struct Link<W> {
     durable: bool,
     notify: super::Notify,
     known: Mutex<Known>,
-    /// Signalled when there is a connection with a stream to read.
+    /// Signalled once a connection has a stream to read.
     opened: Notify,
 }
 
@@ -220,7 +220,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             let line = match piece {
                 Piece::Line(line) => line,
                 Piece::Part(part, last) => {
-                    self.refuse(part, last, &mut lines).await?;
+                    self.refuse_long_message(part, last, &mut lines).await?;
                     continue;
                 }
             };
@@ -250,8 +250,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         Ok(())
     }
 
-    /// Answers a message that is too long, once all of it was read.
-    async fn refuse<R: AsyncRead + Unpin>(
+    /// Answers a message that is too long with an error, after reading all of it.
+    async fn refuse_long_message<R: AsyncRead + Unpin>(
         &self,
         mut part: Vec<u8>,
         mut last: bool,
@@ -277,15 +277,16 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     /// Sends one message of the client, and handles its response.
     async fn send_message(&self, text: &str, call: Option<Box<ProxyCall>>, mut exchange: Exchange) {
         if let Some(call) = call {
-            let ask =
-                |ask: String| async move { self.post(&ask, &mut Exchange::parse(&ask)).await };
+            let ask = |ask: String| async move {
+                self.post_message(&ask, &mut Exchange::parse(&ask)).await
+            };
             match self.state.decide(call, ask).await {
                 Decision::Answer(answer) => return self.write_line(&answer).await,
                 Decision::Nobody => return,
                 Decision::Server => {}
             }
         }
-        self.post(text, &mut exchange).await;
+        self.post_message(text, &mut exchange).await;
     }
 
     fn request(&self, method: Method, exchange: Option<&Exchange>) -> reqwest::RequestBuilder {
@@ -309,7 +310,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         request
     }
 
-    async fn post(&self, text: &str, exchange: &mut Exchange) {
+    async fn post_message(&self, text: &str, exchange: &mut Exchange) {
         let request = self.request(Method::POST, Some(exchange));
         let request = request
             .header(CONTENT_TYPE, "application/json")
@@ -317,7 +318,9 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             .body(text.to_owned());
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return self.failed(exchange, &format!("the server: {error}")).await,
+            Err(error) => {
+                return self.answer_failure(exchange, &format!("the server: {error}")).await;
+            }
         };
         if exchange.opens()
             && let Some(session) = response.headers().get(SESSION).and_then(|it| it.to_str().ok())
@@ -326,18 +329,18 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             known.session = Some(session.to_owned());
         }
         if !exchange.is_answered() {
-            // The server has received it: the next message need not wait, however long the stream
-            // stays open.
-            exchange.is_through();
+            // The server has received it: the next message need not wait, even if the stream stays
+            // open.
+            exchange.release_next();
         }
         let status = response.status();
         if is_stream(&response) {
-            return self.follow(response, exchange).await;
+            return self.follow_stream(response, exchange).await;
         }
         let (body, rest) = read_body(response).await.unwrap_or_default();
         if rest.is_some() {
             let said = format!("the server's answer is longer than {LINE_BYTES_MAX} bytes");
-            return self.failed(exchange, &said).await;
+            return self.answer_failure(exchange, &said).await;
         }
         let body = String::from_utf8_lossy(&body);
         let says = |one: &Message<'_>| one.result.is_some() || one.error.is_some();
@@ -346,12 +349,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             self.forward_message(&body, exchange).await;
         } else if exchange.is_answered() || !status.is_success() {
             let said = format!("the server answered with HTTP status {status}");
-            self.failed(exchange, &said).await;
+            self.answer_failure(exchange, &said).await;
         }
     }
 
-    /// Reads a stream of the server until the answer; one that breaks off is opened again.
-    async fn follow(&self, response: Response, exchange: &mut Exchange) {
+    /// Reads a stream of the server until the answer; reopens one that breaks off.
+    async fn follow_stream(&self, response: Response, exchange: &mut Exchange) {
         let mut events = SseEvents::default();
         let mut answered = self.read(response, &mut events, exchange).await;
         for _ in 0..RETRIES_MAX {
@@ -359,7 +362,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             else {
                 break;
             };
-            tokio::time::sleep(pause(events.retry)).await;
+            tokio::time::sleep(reopen_wait(events.retry)).await;
             let again = self.request(Method::GET, None).header(ACCEPT, STREAM);
             match again.header(LAST_EVENT, last).send().await {
                 Ok(response) if is_stream(&response) => {
@@ -369,11 +372,11 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             }
         }
         if !answered {
-            self.failed(exchange, "the server's stream ended without an answer").await;
+            self.answer_failure(exchange, "the server's stream ended without an answer").await;
         }
     }
 
-    /// Reads a stream; whether the answer was in it.
+    /// Reads a stream; returns true if it contained the answer.
     async fn read(
         &self,
         response: Response,
@@ -392,8 +395,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         answered
     }
 
-    /// Reads the server's own stream; a server without one says so at once.
-    async fn listen(&self) {
+    /// Reads the server's own stream; ends at once if the server has none.
+    async fn read_server_stream(&self) {
         self.opened.notified().await;
         let mut events = SseEvents::default();
         loop {
@@ -407,11 +410,11 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
                 }
                 _ => return,
             }
-            tokio::time::sleep(pause(events.retry)).await;
+            tokio::time::sleep(reopen_wait(events.retry)).await;
         }
     }
 
-    /// Forwards a message of the server; whether it answers the request.
+    /// Forwards a message of the server; returns true if it answers the request.
     async fn forward_message(&self, text: &str, exchange: &mut Exchange) -> bool {
         let text = text.replace(['\n', '\r'], " ");
         let is_answer = |one: &Message<'_>| !one.has_method() && one.id() == exchange.id;
@@ -429,7 +432,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             self.write_line(back.changed.as_deref().unwrap_or(&text)).await;
         }
         if answers {
-            exchange.is_through();
+            exchange.release_next();
             if exchange.opens() && self.known().session.is_some() {
                 // The server's own messages are forwarded after its answer.
                 self.opened.notify_one();
@@ -438,7 +441,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         answers || text.trim_start().starts_with('[')
     }
 
-    async fn failed(&self, exchange: &mut Exchange, reason: &str) {
+    async fn answer_failure(&self, exchange: &mut Exchange, reason: &str) {
         let Some(id) = exchange.id.clone().filter(|_| exchange.is_answered()) else { return };
         let error = json!({ "code": -32000, "message": reason });
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
@@ -460,13 +463,13 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 }
 
-/// Wait before a stream is opened again, where the server asked for a wait or not.
-fn pause(asked: Option<Duration>) -> Duration {
+/// Returns the wait before a stream is opened again, from the server's request if it has one.
+fn reopen_wait(asked: Option<Duration>) -> Duration {
     asked.unwrap_or(RETRY).clamp(RETRY_MIN, RETRY_MAX)
 }
 
-/// The body of an answer; of one that is longer than a message may be its beginning, and the answer
-/// to read the rest from.
+/// Reads the body of an answer; above the size limit of a message, returns its beginning and the
+/// response with the rest.
 pub(super) async fn read_body(
     mut response: Response,
 ) -> reqwest::Result<(Vec<u8>, Option<Response>)> {
@@ -485,7 +488,7 @@ pub(super) fn is_stream(response: &Response) -> bool {
     response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(STREAM))
 }
 
-/// A name as a header value: as it is, or encoded as the protocol says.
+/// Returns a name as a header value: unchanged, or in the encoding of the protocol.
 fn header_text(name: &str) -> String {
     use base64::Engine as _;
     let plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
@@ -502,7 +505,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_asks_neither_for_no_wait_nor_for_one_without_end() {
+    fn the_reopen_wait_of_a_server_is_clamped() {
         let millis = Duration::from_millis;
         for (asked, waits) in [
             (None, RETRY),
@@ -511,7 +514,7 @@ mod tests {
             (Some(millis(2_500)), millis(2_500)),
             (Some(millis(u64::MAX)), RETRY_MAX),
         ] {
-            assert_eq!(pause(asked), waits, "{asked:?}");
+            assert_eq!(reopen_wait(asked), waits, "{asked:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The first of all candidates of an answer, and what each is ordered by. It must not read a part.
+//! The best hits of a search, and the key by which they are ordered. It must not read a part.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -8,37 +8,37 @@ use crate::api::search::Why;
 /// Order of the hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HitOrder {
-    /// Best fit first.
+    /// Highest score first.
     #[default]
     Score,
     /// Newest first.
     Time,
 }
 
-/// The score of a hit: the sum of what it is made of.
+/// Returns the score of a hit: the sum of its components.
 #[must_use]
 pub fn score(why: &Why) -> f32 {
     let words = why.words + why.near + why.session + why.who + why.whole;
     words + why.row + why.meaning
 }
 
-/// A passage that may be a hit.
+/// A candidate passage for a hit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HitCandidate {
-    /// More is earlier in the answer.
+    /// Sort key; higher comes first.
     key: [i64; 4],
     pub(super) part: usize,
     pub(super) passage: usize,
     pub(super) session: usize,
     pub(super) position: u64,
     pub(super) why: Why,
-    /// Words of the query that it has.
+    /// Number of words of the query in the passage.
     pub(super) held: usize,
 }
 
 impl HitCandidate {
-    /// By the indexes of its part, of the passage in it, and of its session, with how many of the
-    /// words of the query it has.
+    /// Creates a candidate from the indexes of its part, of its passage and of its session, and the
+    /// number of words of the query in it.
     pub(super) fn new(
         order: HitOrder,
         [part, passage, session]: [usize; 3],
@@ -56,7 +56,7 @@ impl HitCandidate {
     }
 }
 
-/// Bits of floats that are not negative are in the order of the numbers.
+/// Maps a non-negative float to its bits, which sort like the number.
 fn bits(score: f32) -> i64 {
     i64::from(score.to_bits())
 }
@@ -81,12 +81,12 @@ impl Ord for HitCandidate {
     }
 }
 
-/// The first candidates of an answer.
+/// The best candidates so far.
 pub(super) struct Best {
     order: HitOrder,
     limit: usize,
     heap: BinaryHeap<Reverse<HitCandidate>>,
-    /// A candidate that begins with less is none of the first.
+    /// Lower bound of the first component of the key of a candidate that can still be included.
     least: i64,
 }
 
@@ -95,7 +95,7 @@ impl Best {
         Self { order, limit, heap: BinaryHeap::new(), least: i64::MIN }
     }
 
-    /// True if a score of at most `most` cannot be among the first.
+    /// Returns true if a candidate with a score of at most `most` cannot be among the best.
     pub(super) fn is_beyond(&self, most: f32) -> bool {
         self.order == HitOrder::Score && bits(most) < self.least
     }
@@ -111,7 +111,7 @@ impl Best {
         }
     }
 
-    /// The first first.
+    /// Returns the candidates, the best first.
     pub(super) fn into_sorted(self) -> impl Iterator<Item = HitCandidate> {
         self.heap.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate)
     }

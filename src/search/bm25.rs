@@ -1,15 +1,15 @@
-//! BM25, the weight of a word in a text: one place for both rankings. It must not know what a text
-//! is.
+//! BM25, the weight of a word in a text, shared by both rankings. It must not depend on the kind of
+//! text.
 
-/// Saturation of repeated words, and penalty for long passages.
+/// Saturation of repeated words (`k1`), and length normalisation (`b`).
 pub(super) const K1: f64 = 0.9;
 pub(super) const B: f64 = 0.4;
-/// Bonus of a passage that has every word of the query, the best of all passages being 1.
+/// Bonus of a passage that has every word of the query, relative to the best score of 1.
 pub(super) const WHOLE: f64 = 0.5;
-/// From this many passages on, a word that more than half of them contain has no weight.
+/// Number of passages from which on a word in more than half of them has no weight.
 const COMMON_FROM: u64 = 8;
 
-/// Weight of a word that `holding` of `all` texts have: more for a rarer one.
+/// Returns the weight of a word in `holding` of `all` texts: higher for a rarer one.
 pub(super) fn worth(all: u64, holding: u64) -> f64 {
     if holding == 0 {
         return 0.0;
@@ -18,13 +18,13 @@ pub(super) fn worth(all: u64, holding: u64) -> f64 {
     ((all - holding + 0.5).max(0.0) / (holding + 0.5)).ln_1p()
 }
 
-/// True if a word is too common to tell passages apart.
+/// Returns true if a word is too common to distinguish passages.
 pub(super) fn is_common(all: u64, holding: u64) -> bool {
     all >= COMMON_FROM && holding > all / 2
 }
 
-/// Share of a word's weight for a text that has it `often` times, its length being `longer` times
-/// the mean.
+/// Returns the share of a word's weight for a text that has it `often` times and is `longer` times
+/// as long as the mean.
 pub(super) fn share(often: f64, longer: f64, k1: f64, b: f64) -> f64 {
     often * (k1 + 1.0) / (often + k1 * (1.0 - b + b * longer))
 }

@@ -1,5 +1,5 @@
-//! Parts are made: of events, and of other parts. The same events give the same bytes, whether they
-//! were added at once or in parts that were merged. It must not rank.
+//! Building of index parts, from events and from other parts. The same events give the same bytes,
+//! whether they were added at once or in parts that were merged. It must not rank.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,7 +27,7 @@ use crate::{
 /// Postings that are merged within a step.
 const POSTINGS_OF_A_STEP: usize = 64;
 
-/// Texts with their numbers, in the order in which they came.
+/// Texts with their numbers, in insertion order.
 #[derive(Debug, Default)]
 struct Numbering {
     numbers: HashMap<Box<str>, u32, RandomState>,
@@ -45,7 +45,7 @@ impl Numbering {
         number
     }
 
-    /// By number: the place in the order of the texts.
+    /// Returns for each number its rank in the sorted order of the texts.
     fn order(&self) -> Vec<u16> {
         let mut sorted: Vec<usize> = (0..self.texts.len()).collect();
         sorted.sort_unstable_by_key(|number| self.texts.get(*number));
@@ -64,56 +64,55 @@ impl Numbering {
 struct OpenSession {
     hash: SessionHash,
     id: String,
-    /// Ascending and apart.
+    /// Ascending and disjoint.
     ranges: Vec<Range>,
-    /// From here on no event says something of earlier ones.
+    /// Position from which on no event refers to earlier ones.
     settled_from: Position,
 }
 
-/// A part in the making.
+/// An index part under construction.
 #[derive(Debug, Default)]
 pub struct PartBuilder {
     numbers: HashMap<SessionHash, u32>,
     sessions: Vec<OpenSession>,
     kinds: Numbering,
     speakers: Numbering,
-    /// Passages, each with its session.
+    /// Passages, each with the number of its session.
     rows: Vec<(u32, PassageRow)>,
-    /// Words as they were written, each with the number of its term; `None` for a stop word.
+    /// Words as written, each with the number of its term; `None` for a stop word.
     words: HashMap<Box<str>, Option<u32>, RandomState>,
     terms: Numbering,
-    /// Term, passage, how often: in the order in which the passages came.
+    /// Term, passage and frequency, in the order in which the passages were added.
     postings: Vec<[u32; 3]>,
     bytes: usize,
 }
 
 impl PartBuilder {
-    /// Nothing yet.
+    /// Creates an empty builder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of its passages.
+    /// Returns the number of its passages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// True if it has no passage.
+    /// Returns true if it has no passage.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Bytes of the events that were added.
+    /// Returns the bytes of the events that were added.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Says that a range was looked at and that what it has was added: for positions without an
-    /// event that can be read.
+    /// Marks a range as indexed, including positions without a readable event.
     pub fn cover(&mut self, session: SessionRef<'_>, range: Range) {
         let number = self.session(session);
         if let Some(held) = self.sessions.get_mut(number as usize) {
@@ -121,8 +120,8 @@ impl PartBuilder {
         }
     }
 
-    /// Adds an event and covers its position. Events of one session come in any order; one at a
-    /// position that is covered is not added again.
+    /// Adds an event and marks its position as indexed. Events of one session come in any order;
+    /// one at an indexed position is not added again.
     pub fn add_event(&mut self, session: SessionRef<'_>, event: &Event) {
         let number = self.session(session);
         let Some(held) = self.sessions.get_mut(number as usize) else { return };
@@ -169,7 +168,7 @@ impl PartBuilder {
                 found.push(number);
                 words = words.saturating_add(u16::from(!term.whole));
             }
-            // A character of a pair may be a word alone; it is in two pairs, and counts once.
+            // A character of a pair may be a word by itself; it is in two pairs, and counts once.
             for (at, one) in single_characters(term) {
                 if at >= alone {
                     found.push(self.terms.number(one));
@@ -181,7 +180,7 @@ impl PartBuilder {
         self.add(number, PassageRow { piece, words, ..row }, &mut found);
     }
 
-    /// The part. The same bytes whatever the order in which events of different sessions came.
+    /// Returns the bytes of the part, independent of the order of events of different sessions.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         let mut order: Vec<u32> = (0..self.sessions.len() as u32).collect();
@@ -222,9 +221,9 @@ impl PartBuilder {
         writer.sections.into_bytes()
     }
 
-    /// Writes the terms in order, each with its passages by their places.
+    /// Writes the terms in order, each with its passages by their final indexes.
     fn write_terms(&self, passages: &[u32], writer: &mut PartWriter) {
-        // The first bytes tell nearly all terms apart without another look into memory.
+        // The first bytes distinguish nearly all terms without another memory access.
         let head = |term: &str| {
             let mut head = [0; 8];
             head.iter_mut().zip(term.bytes()).for_each(|(byte, of)| *byte = of);
@@ -234,7 +233,7 @@ impl PartBuilder {
         let mut terms: Vec<(u64, &str, usize)> =
             texts.map(|(term, number)| (head(term), &**term, number)).collect();
         terms.sort_unstable();
-        // Of each term, where its postings end among all.
+        // For each term, the end of its postings.
         let mut ends = vec![0_usize; self.terms.texts.len()];
         for [term, ..] in &self.postings {
             ends.get_mut(*term as usize).into_iter().for_each(|end| *end += 1);
@@ -252,7 +251,7 @@ impl PartBuilder {
             postings.get_mut(*end).into_iter().for_each(|place| *place = (passage, *count));
         }
         for (_, term, number) in terms {
-            // Each end is a start by now.
+            // Each end was decremented to a start by now.
             let (start, end) = (ends.get(number), ends.get(number + 1).copied());
             let range = start.map(|start| *start..end.unwrap_or(postings.len()));
             if let Some(postings) = range.and_then(|range| postings.get_mut(range)) {
@@ -277,7 +276,7 @@ impl PartBuilder {
         number
     }
 
-    /// The number of a word's term; `None` for a stop word.
+    /// Returns the number of a word's term; `None` for a stop word.
     fn term_of(&mut self, word: &str) -> Option<u32> {
         if let Some(number) = self.words.get(word) {
             return *number;
@@ -287,7 +286,7 @@ impl PartBuilder {
         number
     }
 
-    /// Adds a passage with its terms, which it takes.
+    /// Adds a passage with its terms, and drains them.
     fn add(&mut self, session: u32, row: PassageRow, terms: &mut Vec<u32>) {
         let passage = self.rows.len() as u32;
         self.rows.push((session, row));
@@ -300,8 +299,8 @@ impl PartBuilder {
     }
 }
 
-/// Names in an event beside its words, each with its byte offset, ascending: days, files,
-/// addresses. A time of the event itself is with its first piece.
+/// Returns entities of an event in addition to its words, each with its byte offset, ascending:
+/// days, files, addresses. The time of the event itself is with its first piece.
 fn names_in(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
     let mut named = Vec::new();
     if let Some(day) = dates::day_of(at) {
@@ -321,7 +320,7 @@ fn names_in(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
     named
 }
 
-/// Number of an origin in a part.
+/// Returns the number of an origin in a part.
 pub(super) fn number_of(origin: Origin) -> u8 {
     match origin {
         Origin::User => 1,
@@ -339,7 +338,7 @@ fn sorted(names: &Numbering) -> Vec<&str> {
     texts
 }
 
-/// Adds a range to some that are ascending and apart.
+/// Adds a range to ascending, disjoint ranges.
 fn cover(ranges: &mut Vec<Range>, range: Range) {
     if range.is_empty() {
         return;
@@ -352,14 +351,14 @@ fn cover(ranges: &mut Vec<Range>, range: Range) {
     ranges.splice(from..to, [Range::new(first, last)]);
 }
 
-/// One part of all, with what `keep` keeps; what two parts hold is in it once. Sessions of which
-/// nothing is kept are not in it.
+/// Merges parts into one, restricted to what `keep` returns; duplicates are included once. Sessions
+/// without kept positions are omitted.
 #[must_use]
 pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     let all = Runs::new(parts, keep);
     let mut held: BTreeMap<usize, KeptPositions<'_>> = BTreeMap::new();
     let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
-    // Passages, each with its session and the part that it is in.
+    // Passages, each with its session and the index of its part.
     let mut rows: Vec<((u32, PassageRow), usize)> = Vec::new();
     for run in &all.runs {
         let (Some(part), Some(places), Some(of)) =
@@ -402,7 +401,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     writer.sections.into_bytes()
 }
 
-/// The types and the speakers of these passages, ascending.
+/// Returns the types and the speakers of these passages, ascending.
 fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, PassageRow), usize)]) -> [Vec<&'a str>; 2] {
     let of = |name: fn(&Part<'a>, &PassageRow) -> Option<&'a str>| {
         let names = rows.iter().filter_map(|((_, row), part)| name(parts.get(*part)?, row));
@@ -439,15 +438,15 @@ fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut PartWriter)
     }
 }
 
-/// Positions of a session that a part holds.
+/// Positions of a session in a part that are kept.
 struct KeptPositions<'a> {
     session: SessionRef<'a>,
-    /// Ascending and apart.
+    /// Ascending and disjoint.
     ranges: Vec<Range>,
     settled_from: Position,
 }
 
-/// Writes a part: the passages at once, then term by term.
+/// Writer of a part: the passages at once, then term by term.
 struct PartWriter {
     sections: Sections,
     before: Vec<u8>,
@@ -456,8 +455,7 @@ struct PartWriter {
 }
 
 impl PartWriter {
-    /// Sessions ascending by hash, passages in order, each with its session, types and speakers in
-    /// order.
+    /// Starts a part: sessions ascending by hash; passages, types and speakers in order.
     fn new(
         sessions: &[KeptPositions<'_>],
         rows: &[(u32, PassageRow)],
@@ -486,7 +484,7 @@ impl PartWriter {
         Self { sections: out, before: Vec::new(), terms: 0, gaps: Vec::new() }
     }
 
-    /// The next term and its passages, both ascending.
+    /// Writes the next term and its passages, both ascending.
     fn term(&mut self, term: &[u8], postings: &[(u32, u32)]) {
         if postings.is_empty() {
             return;
@@ -520,7 +518,7 @@ impl PartWriter {
     }
 }
 
-/// The characters of a pair in a script without spaces, each with its place in the text.
+/// Returns the characters of a pair in a script without spaces, each with its byte offset.
 fn single_characters<'t>(term: &'t Term<'_>) -> impl Iterator<Item = (usize, &'t str)> {
     let is_pair = !term.whole && term.word.starts_with(is_unspaced) && !is_unspaced_one(term.word);
     let pair = if is_pair { term.word } else { "" };

@@ -1,6 +1,6 @@
-//! Days and months that a text names, so that they are found however they are written: dates, names
-//! of months, and words such as "yesterday", seen from the time of the event or of the question.
-//! English, and UTC. It must not read a clock.
+//! Days and months in a text, matched in every notation: dates, names of months, and words such as
+//! "yesterday", relative to the time of the event or of the query. English, and UTC. It must not
+//! read a clock.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const NUMBERS: [&str; 11] =
     ["a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
-/// Words that name a day, or the unit after them: how many steps from now, and how many words.
+/// Words that denote a day, or the unit after them: steps from now, and number of words.
 const STEPS: [(&str, i64, usize); 9] = [
     ("today", 0, 1),
     ("tonight", 0, 1),
@@ -44,19 +44,19 @@ const STEPS: [(&str, i64, usize); 9] = [
     ("previous", -1, 2),
 ];
 const ORDINALS: [&str; 4] = ["st", "nd", "rd", "th"];
-/// Words before "May" and "March" where they are months.
+/// Words before "May" and "March" that mark them as months.
 const BEFORE_MONTH: [&str; 13] = [
     "in", "of", "on", "since", "until", "by", "from", "during", "early", "late", "last", "next",
     "this",
 ];
-/// The years that four digits may be.
+/// Range of four-digit numbers that are read as years.
 const YEARS: std::ops::RangeInclusive<i16> = 1_900..=2_100;
 
-/// A stretch of days.
+/// A span of days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Span {
     Day(Date),
-    /// From the first to the last.
+    /// First and last day.
     Days(Date, Date),
     Month(i16, i8),
     Year(i16),
@@ -69,12 +69,13 @@ pub(super) enum Span {
 pub(super) struct Found {
     pub(super) bytes: Range<usize>,
     pub(super) span: Span,
-    /// True if its words are a date and nothing else.
+    /// True if its words have no other meaning than the date.
     pub(super) is_whole: bool,
 }
 
 impl Span {
-    /// The terms that a question looks for, the narrowest first; of each level one is enough.
+    /// Returns the terms that a query looks for, the narrowest level first; one of each level
+    /// suffices.
     pub(super) fn levels(self) -> Vec<Vec<String>> {
         match self {
             Self::Day(day) => vec![vec![day_term(day)], vec![month_term(day.year(), day.month())]],
@@ -91,7 +92,7 @@ impl Span {
         }
     }
 
-    /// Calls `visit` with the terms of a text of `near` that names it.
+    /// Calls `visit` with the index terms of the date in a text written at about `near`.
     pub(super) fn terms(self, near: Date, visit: &mut impl FnMut(&str)) {
         match self {
             Self::Day(day) => {
@@ -120,7 +121,7 @@ impl Span {
         }
     }
 
-    /// Its first day, the latest of `now` and before where it has no year.
+    /// Returns its first day; without a year the latest one that is not after `now`.
     fn first(self, now: Date) -> Option<Date> {
         match self {
             Self::Day(day) | Self::Days(day, _) => Some(day),
@@ -133,7 +134,7 @@ impl Span {
         }
     }
 
-    /// Its last day.
+    /// Returns its last day.
     fn last(self, now: Date) -> Option<Date> {
         match self {
             Self::Day(day) | Self::Days(_, day) => Some(day),
@@ -156,7 +157,7 @@ fn days(from: Date, to: Date) -> impl Iterator<Item = Date> {
     from.series(1.day()).take_while(move |day| *day <= to).take(31)
 }
 
-/// The day of an instant.
+/// Returns the day of an instant.
 pub(super) fn day_of(at: Timestamp) -> Option<Date> {
     day_in(at, &TimeZone::UTC)
 }
@@ -166,13 +167,13 @@ fn day_in(at: Timestamp, zone: &TimeZone) -> Option<Date> {
     Some(instant.to_zoned(zone.clone()).date())
 }
 
-/// The term of a year that a word of digits is.
+/// Returns the term of a year for a word of digits.
 pub(super) fn year_of(word: &str) -> Option<String> {
     year(word).map(|year| format!("date:{year:04}"))
 }
 
-/// The instant at which a time, a day, a month, a year, or what a word names begins in a zone. An
-/// instant of RFC 3339 is exact in each.
+/// Returns the start of a time, a day, a month, a year, or a relative day in a time zone. It is
+/// exact if it is an RFC 3339 timestamp.
 #[must_use]
 pub fn start(value: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let today = day_in(now, zone)?;
@@ -201,7 +202,8 @@ pub fn start(value: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> 
     of(first.to_datetime(jiff::civil::Time::midnight()))
 }
 
-/// The time from a day's beginning in a zone to that of the next, or between two times: `FROM/TO`.
+/// Returns the time from the start of a day in a zone to that of the next, or between two times:
+/// `FROM/TO`.
 pub(super) fn stretch(
     value: &str,
     now: Timestamp,
@@ -211,10 +213,10 @@ pub(super) fn stretch(
         return start(from, now, zone).zip(start(to, now, zone)).filter(|(from, to)| from < to);
     }
     let first = day_in(start(value, now, zone)?, zone)?;
-    between(first, first, zone)
+    span_between(first, first, zone)
 }
 
-/// The times that words such as "yesterday" in a text name in a zone.
+/// Returns the times of words such as "yesterday" in a text, in a zone.
 pub(super) fn seen_from(
     text: &str,
     now: Timestamp,
@@ -222,12 +224,12 @@ pub(super) fn seen_from(
 ) -> Vec<(Timestamp, Timestamp)> {
     let Some(today) = day_in(now, zone) else { return Vec::new() };
     let found = find_on(text, today).into_iter().filter(|date| !date.is_whole);
-    let of = |date: Found| between(date.span.first(today)?, date.span.last(today)?, zone);
+    let of = |date: Found| span_between(date.span.first(today)?, date.span.last(today)?, zone);
     found.filter_map(of).collect()
 }
 
-/// From the beginning of a day in a zone to the end of another.
-fn between(first: Date, last: Date, zone: &TimeZone) -> Option<(Timestamp, Timestamp)> {
+/// Returns the time from the start of a day in a zone to the end of another.
+fn span_between(first: Date, last: Date, zone: &TimeZone) -> Option<(Timestamp, Timestamp)> {
     let begin = |day: Date| {
         let midnight = day.to_datetime(jiff::civil::Time::midnight()).to_zoned(zone.clone());
         Some(Timestamp(midnight.ok()?.timestamp().as_microsecond()))
@@ -235,7 +237,7 @@ fn between(first: Date, last: Date, zone: &TimeZone) -> Option<(Timestamp, Times
     Some((begin(first)?, begin(last.tomorrow().ok()?)?))
 }
 
-/// The dates that a text names, in order; words such as "yesterday" are seen from `at`.
+/// Finds the dates in a text, in order; words such as "yesterday" are relative to `at`.
 pub(super) fn find(text: &str, at: Timestamp) -> Vec<Found> {
     day_of(at).map(|day| find_on(text, day)).unwrap_or_default()
 }
@@ -251,7 +253,7 @@ fn find_on(text: &str, now: Date) -> Vec<Found> {
     let (mut found, mut place) = (Vec::new(), 0);
     while place < words.ranges.len() {
         let read = words
-            .digits(place)
+            .parse_numeric(place)
             .or_else(|| words.month(place, now))
             .or_else(|| words.seen_from(place, now));
         let Some((range, span, is_whole)) = read else {
@@ -272,11 +274,11 @@ struct Words<'t> {
     ranges: Vec<Range<usize>>,
 }
 
-/// Range of the words, the span they name, and true if they are nothing else.
+/// Range of the words, their span, and true if they have no other meaning.
 type Read = (Range<usize>, Span, bool);
 
 impl Words<'_> {
-    /// The word at that place; empty where there is none.
+    /// Returns the word at that index; empty if it does not exist.
     fn word(&self, place: usize) -> &str {
         let range = self.ranges.get(place).cloned();
         range.and_then(|range| self.text.get(range)).unwrap_or_default()
@@ -286,15 +288,15 @@ impl Words<'_> {
         place.checked_sub(back).map_or("", |place| self.word(place))
     }
 
-    /// Text between a word and the next.
+    /// Returns the text between a word and the next.
     fn mark(&self, place: usize) -> &str {
         let from = self.ranges.get(place).map(|range| range.end);
         let to = self.ranges.get(place + 1).map(|range| range.start);
         from.zip(to).and_then(|(from, to)| self.text.get(from..to)).unwrap_or_default()
     }
 
-    /// `2024-05-15`, `2024-05`.
-    fn digits(&self, place: usize) -> Option<Read> {
+    /// Parses `2024-05-15`, `2024-05`.
+    fn parse_numeric(&self, place: usize) -> Option<Read> {
         let year = year(self.word(place))?;
         let mark = self.mark(place);
         let two = |place: usize, most: i8| {
@@ -311,7 +313,7 @@ impl Words<'_> {
         Some((place..place + 3, Span::Day(day), true))
     }
 
-    /// `May 2023`, `8 May 2023`, `May 8th, 2023`, `in May`, `last May`.
+    /// Parses `May 2023`, `8 May 2023`, `May 8th, 2023`, `in May`, `last May`.
     fn month(&self, place: usize, now: Date) -> Option<Read> {
         let name = self.word(place);
         let (month, is_sure) = month(name)?;
@@ -324,7 +326,7 @@ impl Words<'_> {
         };
         let mut back = place.checked_sub(1);
         for skipped in [&["of"][..], &ORDINALS] {
-            if back.is_some_and(|at| is_one(self.word(at), skipped)) {
+            if back.is_some_and(|at| is_one_of(self.word(at), skipped)) {
                 back = back.and_then(|at| at.checked_sub(1));
             }
         }
@@ -333,7 +335,7 @@ impl Words<'_> {
             (from, day) = (at, Some(number));
         } else if let Some((_, number)) = day_at(Some(to)) {
             (to, day) = (to + 1, Some(number));
-            to += usize::from(is_one(self.word(to), &ORDINALS));
+            to += usize::from(is_one_of(self.word(to), &ORDINALS));
         }
         let year = year(self.word(to));
         to += usize::from(year.is_some());
@@ -343,7 +345,7 @@ impl Words<'_> {
         let is_month = match (is_sure, name.len()) {
             (true, _) => true,
             (false, ..=3) if !name.eq_ignore_ascii_case("may") => has_number,
-            _ => is_name && (has_number || is_one(before, &BEFORE_MONTH)),
+            _ => is_name && (has_number || is_one_of(before, &BEFORE_MONTH)),
         };
         let span = match (year, day) {
             (Some(year), Some(day)) => Span::Day(Date::new(year, month, day).ok()?),
@@ -360,15 +362,15 @@ impl Words<'_> {
         is_month.then_some((from..to, span, true))
     }
 
-    /// `yesterday`, `last week`, `three days ago`.
+    /// Parses `yesterday`, `last week`, `three days ago`.
     fn seen_from(&self, place: usize, now: Date) -> Option<Read> {
         let word = self.word(place);
         let unit = self.word(place + 1);
-        let (words, span) = match STEPS.iter().find(|(known, ..)| is_one(word, &[known])) {
+        let (words, span) = match STEPS.iter().find(|(known, ..)| is_one_of(word, &[known])) {
             Some((_, step, 1)) => (1, relative_span("day", *step, now)?),
-            Some(_) if is_one(unit, &["day"]) => return None,
+            Some(_) if is_one_of(unit, &["day"]) => return None,
             Some((_, step, words)) => (*words, relative_span(unit, *step, now)?),
-            None if is_one(self.word(place + 2), &["ago"]) => {
+            None if is_one_of(self.word(place + 2), &["ago"]) => {
                 let named = NUMBERS.iter().position(|name| name.eq_ignore_ascii_case(word));
                 let count = named.map(|at| at.max(1) as i64).or(number(word).map(i64::from));
                 let count = count.filter(|count| *count > 0)?;
@@ -380,7 +382,7 @@ impl Words<'_> {
     }
 }
 
-/// The unit so many steps from now; of a weekday the nearest before or after it.
+/// Returns the unit that many steps from now; of a weekday the nearest before or after it.
 fn relative_span(unit: &str, step: i64, now: Date) -> Option<Span> {
     if let Some(place) = WEEKDAYS.iter().position(|name| name.eq_ignore_ascii_case(unit)) {
         let weekday = Weekday::from_monday_zero_offset(i8::try_from(place).ok()?).ok()?;
@@ -389,8 +391,8 @@ fn relative_span(unit: &str, step: i64, now: Date) -> Option<Span> {
     }
     Some(match unit.to_ascii_lowercase().as_str() {
         "day" | "night" => Span::Day(now.checked_add(step.days()).ok()?),
-        "week" => week(now.checked_add(step.weeks()).ok()?)?,
-        "weekend" => match week(now.checked_add(step.weeks()).ok()?)? {
+        "week" => week_of(now.checked_add(step.weeks()).ok()?)?,
+        "weekend" => match week_of(now.checked_add(step.weeks()).ok()?)? {
             Span::Days(_, sunday) => Span::Days(sunday.yesterday().ok()?, sunday),
             other => other,
         },
@@ -403,13 +405,13 @@ fn relative_span(unit: &str, step: i64, now: Date) -> Option<Span> {
     })
 }
 
-/// The week around a day, from Monday.
-fn week(day: Date) -> Option<Span> {
+/// Returns the week of a day, from Monday.
+fn week_of(day: Date) -> Option<Span> {
     let monday = day.checked_sub(i64::from(day.weekday().to_monday_zero_offset()).days()).ok()?;
     Some(Span::Days(monday, monday.checked_add(6.days()).ok()?))
 }
 
-/// The month of that name, and whether the name is nothing else.
+/// Returns the month of that name, and true if the name has no other meaning.
 fn month(name: &str) -> Option<(i8, bool)> {
     if !(3..=9).contains(&name.len()) {
         return None;
@@ -426,7 +428,7 @@ fn month(name: &str) -> Option<(i8, bool)> {
     ))
 }
 
-fn is_one(word: &str, of: &[&str]) -> bool {
+fn is_one_of(word: &str, of: &[&str]) -> bool {
     of.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 

@@ -1,6 +1,6 @@
-//! Things that a text names, by kind, as terms with a prefix: `file:` with the path from its end,
-//! so that the last names of a path find it, `url:` with host and path, `symbol:` from its last
-//! name, and so on. Rules are precise rather than many. It must not look anything up.
+//! Entities in a text, by kind, as terms with a prefix: `file:` with the path reversed, so that its
+//! last components find it, `url:` with host and path, `symbol:` from its last component, and so
+//! on. Rules favour precision over recall. It must not look anything up.
 
 use std::sync::LazyLock;
 
@@ -10,25 +10,25 @@ use super::stop_words::is_stop_word;
 
 /// Bytes of the longest name.
 const NAME_BYTES_MAX: usize = 200;
-/// Bytes of the longest message of an error; a longer one is cut.
+/// Maximum bytes of an error message; a longer one is cut.
 const ERROR_BYTES_MAX: usize = 120;
 
-/// A kind of thing that a text names.
+/// A kind of entity in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntityKind {
-    /// A file, by its path in small letters.
+    /// A file, by its path in lower case.
     File,
     /// An address: host and path.
     Url,
-    /// A function, a type or another name of a program.
+    /// A function, a type or another identifier.
     Symbol,
     /// An error: its message, its code or its type.
     Error,
-    /// A command of a shell: the program, and what it is asked to do.
+    /// A shell command: the program and its subcommand.
     Command,
-    /// A person, by name or address of mail.
+    /// A person, by name or e-mail address.
     Person,
-    /// A package that is installed or imported.
+    /// An installed or imported package.
     Package,
 }
 
@@ -44,7 +44,7 @@ impl EntityKind {
         Self::Package,
     ];
 
-    /// Its name, which is the type of its entities.
+    /// Returns its name, which is the type of its entities.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,18 +58,18 @@ impl EntityKind {
         }
     }
 
-    /// The kind of that name.
+    /// Parses the name of a kind.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Prefix of its terms.
+    /// Returns the prefix of its terms.
     pub(super) fn prefix(self) -> String {
         format!("{}:", self.as_str())
     }
 
-    /// The term of a name.
+    /// Returns the term of a name.
     #[must_use]
     pub fn term(self, name: &str) -> String {
         let name = name.trim();
@@ -97,13 +97,13 @@ impl EntityKind {
         }
     }
 
-    /// A name as it is shown: that of its term.
+    /// Normalises a name to that of its term.
     #[must_use]
     pub fn normal(self, name: &str) -> String {
         self.shown(&self.term(name)).unwrap_or_default()
     }
 
-    /// The name of a term of this kind; `None` where it is too vague to be the name of a thing.
+    /// Returns the name of a term of this kind; `None` if it is too vague for an entity.
     pub(super) fn name(self, term: &str) -> Option<String> {
         self.shown(term).filter(|name| self != Self::File || is_file(name))
     }
@@ -121,7 +121,7 @@ impl EntityKind {
     }
 }
 
-/// The term of a file: the names of its path from the last to the first.
+/// Returns the term of a file: the components of its path from the last to the first.
 pub(super) fn file(path: &str) -> String {
     let path = path.trim_start_matches("file://");
     let is_name = |name: &&str| !name.is_empty() && !matches!(*name, "." | ".." | "~");
@@ -129,8 +129,7 @@ pub(super) fn file(path: &str) -> String {
     format!("file:{}", names.join("/").to_lowercase())
 }
 
-/// The term of an address: host and path, without what comes before and after. Who signs in there
-/// is no part of it.
+/// Returns the term of a URL: host and path, without scheme, credentials, query and fragment.
 pub(super) fn url(address: &str) -> String {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split(['?', '#']).next().unwrap_or_default();
@@ -140,21 +139,21 @@ pub(super) fn url(address: &str) -> String {
     format!("url:{}", address.to_lowercase())
 }
 
-/// The term of the `kind` of a body.
+/// Returns the term of the `kind` of a body.
 pub(super) fn kind(name: &str) -> String {
     format!("kind:{}", name.to_lowercase())
 }
 
-/// Calls `visit` with the term of everything that a text names and the byte where it is.
+/// Calls `visit` with the term and the byte offset of every entity in a text.
 pub(super) fn find(text: &str, visit: &mut dyn FnMut(usize, &str)) {
-    places(text, visit);
-    symbols(text, visit);
-    errors(text, visit);
+    find_paths(text, visit);
+    find_symbols(text, visit);
+    find_errors(text, visit);
     visit_people(text, visit);
-    packages(text, visit);
+    find_packages(text, visit);
 }
 
-/// The lines of a text that begin with a prompt of a shell, each with the byte where it is.
+/// Returns the lines of a text that begin with a shell prompt, each with its byte offset.
 pub(super) fn prompts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
     let lines = text.split_inclusive('\n').map(move |line| {
@@ -165,8 +164,8 @@ pub(super) fn prompts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter_map(|(at, line)| Some((at, line.trim().strip_prefix("$ ")?)))
 }
 
-/// Files and addresses.
-fn places(text: &str, visit: &mut dyn FnMut(usize, &str)) {
+/// Finds files and URLs.
+fn find_paths(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut from = 0;
     let is_mark = |c: char| c.is_whitespace() || "\"'`()<>[]{},;|*=".contains(c);
     for chunk in text.split(is_mark) {
@@ -192,8 +191,7 @@ fn places(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     }
 }
 
-/// True if it looks like a path: it begins like one, ends in a name with an ending, or has three
-/// names.
+/// Returns true if it looks like a path: by its prefix, its file extension, or three components.
 fn is_path(path: &str) -> bool {
     let known = |c: char| c.is_alphanumeric() || "/._-+@~\\".contains(c);
     if !path.chars().all(known) || path.contains("//") {
@@ -212,22 +210,22 @@ fn is_path(path: &str) -> bool {
     has_ending || begins && names > 0 || names > 2
 }
 
-/// Endings of files, those that are also names of methods left out unless a directory is named.
+/// File extensions; those that are also method names count only after a directory.
 const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c h cc cpp hpp cs rb php swift scala \
      sh bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml toml xml ini \
      cfg conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg gif svg ico webp zip \
      tar gz tgz whl jar so dll exe wasm db sqlite patch diff env pem crt tf gradle cmake lua pl \
      dart zig nix adoc tex bib ex exs erl hs ml clj ";
 const ENDINGS_BELOW: &str = " lock map key service bin r jl snap mk ps1 j2 in am ";
-/// Files without such an ending.
+/// File names without such an extension.
 const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme \
      changelog cargo.lock yarn.lock poetry.lock uv.lock flake.lock package-lock.json .gitignore \
      .env .dockerignore .editorconfig go.mod go.sum ";
-/// Products that look like files.
+/// Product names that look like files.
 const PRODUCTS: &str = " node.js next.js vue.js nuxt.js react.js express.js d3.js three.js chart.js \
      socket.io asp.net docs.rs ";
 
-/// True if a path is certainly that of a file.
+/// Returns true if a path is certainly that of a file.
 fn is_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_in = |list: &str, word: &str| !word.is_empty() && list.contains(&format!(" {word} "));
@@ -240,7 +238,7 @@ fn is_file(path: &str) -> bool {
         || path.contains('/') && is_in(ENDINGS_BELOW, ending)
 }
 
-/// True if a name is that of an agent's own transcript, which is no file of the work.
+/// Returns true if a name is that of an agent's own transcript, which is not a project file.
 fn is_transcript(name: &str) -> bool {
     let stem = name.strip_suffix(".jsonl").unwrap_or_default();
     let id = stem.len().checked_sub(36).and_then(|at| stem.get(at..)).unwrap_or_default();
@@ -248,7 +246,7 @@ fn is_transcript(name: &str) -> bool {
         && id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
-/// A pattern that is compiled once.
+/// A regular expression that is compiled once.
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
         static $name: LazyLock<Regex> =
@@ -274,17 +272,17 @@ pattern!(
     )
 );
 
-fn symbols(text: &str, visit: &mut dyn FnMut(usize, &str)) {
+fn find_symbols(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut send = |at: usize, name: &str| {
-        // A name that ends in a long number is one of a thing, not of a program.
+        // A name that ends in a long number is an identifier, not a program.
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         if name.len() <= NAME_BYTES_MAX && digits < 4 {
             visit(at, &EntityKind::Symbol.term(name));
         }
     };
     if text.contains("::") {
-        each(&PATH, text, |at, name| {
-            // `to_*` is a pattern.
+        visit_matches(&PATH, text, |at, name| {
+            // `to_*` is a glob.
             let next = text.get(at + name.len()..).and_then(|rest| rest.chars().next());
             if next != Some('*') {
                 send(at, name);
@@ -292,16 +290,16 @@ fn symbols(text: &str, visit: &mut dyn FnMut(usize, &str)) {
         });
     }
     if text.contains("()") {
-        each(&CALL, text, &mut send);
+        visit_matches(&CALL, text, &mut send);
     }
     if ["fn ", "def ", "class ", "struct ", "enum ", "trait ", "interface ", "function ", "func "]
         .iter()
         .any(|word| text.contains(word))
     {
-        each(&DEFINED, text, &mut send);
+        visit_matches(&DEFINED, text, &mut send);
     }
     if text.contains('`') {
-        each(&QUOTED, text, &mut send);
+        visit_matches(&QUOTED, text, &mut send);
     }
 }
 
@@ -322,23 +320,23 @@ pattern!(
     )
 );
 
-fn errors(text: &str, visit: &mut dyn FnMut(usize, &str)) {
+fn find_errors(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut send = |at: usize, name: &str| {
         let name = name.trim_end();
         let name = name.get(..name.floor_char_boundary(ERROR_BYTES_MAX)).unwrap_or(name);
         visit(at, &EntityKind::Error.term(name));
     };
     if ["rror", "xception: ", "fatal: ", "panic: "].iter().any(|word| text.contains(word)) {
-        each(&MESSAGE, text, &mut send);
+        visit_matches(&MESSAGE, text, &mut send);
     }
     if text.contains("panicked at ") {
-        each(&PANIC, text, |at, name| {
-            // Where in the file is another matter.
+        visit_matches(&PANIC, text, |at, name| {
+            // The line in the file is not part of its name.
             let is_place = |c: char| c == ':' || c.is_ascii_digit();
             send(at, name.trim_end().trim_end_matches(is_place));
         });
     }
-    each(&ERROR_CODE, text, send);
+    visit_matches(&ERROR_CODE, text, send);
 }
 
 pattern!(
@@ -356,15 +354,15 @@ pattern!(
     )
 );
 pattern!(INTRODUCED, r"\b[Nn]ame is (\p{Lu}\p{Ll}+(?: \p{Lu}\p{Ll}+){1,2})\b");
-/// Names before the at sign that no person has, and endings of files.
+/// Local parts of addresses that are not persons, and file extensions.
 const NO_PEOPLE: [&str; 6] = ["git", "noreply", "no-reply", "npm", "root", "postmaster"];
 const NO_HOSTS: [&str; 8] = ["png", "jpg", "svg", "gif", "webp", "js", "ts", "css"];
 
 fn visit_people(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut send = |at: usize, name: &str| visit(at, &EntityKind::Person.term(name));
     if text.contains('@') {
-        each(&NAMED, text, &mut send);
-        each(&MAIL, text, |at, address| {
+        visit_matches(&NAMED, text, &mut send);
+        visit_matches(&MAIL, text, |at, address| {
             let (local, host) = address.split_once('@').unwrap_or_default();
             let ending = host.rsplit('.').next().unwrap_or_default();
             let before = text.get(..at).and_then(|text| text.chars().next_back());
@@ -379,7 +377,7 @@ fn visit_people(text: &str, visit: &mut dyn FnMut(usize, &str)) {
         });
     }
     if text.contains("ame is ") {
-        each(&INTRODUCED, text, send);
+        visit_matches(&INTRODUCED, text, send);
     }
 }
 
@@ -411,13 +409,13 @@ pattern!(
     DEPENDED,
     r#"(?m)^([a-z][A-Za-z0-9_-]*) = (?:"[\^~=]?[0-9]+(?:\.[0-9]+)*"|\{ version = ")"#
 );
-/// Members of manifests that have a version and are no package.
+/// Members of manifests that have a version and are not packages.
 const NO_PACKAGES: [&str; 8] =
     ["version", "edition", "rust-version", "resolver", "python", "node", "format", "schema"];
-/// Flags after which a path follows.
+/// Flags followed by a path.
 const OF_PATHS: [&str; 6] = ["-r", "-e", "-f", "--path", "--file", "--editable"];
 
-fn packages(text: &str, visit: &mut dyn FnMut(usize, &str)) {
+fn find_packages(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut send = |at: usize, name: &str| {
         let name = name.trim_end_matches(['.', ',', '/', '-']);
         if name.len() > 1 && name.len() <= NAME_BYTES_MAX && !is_stop_word(&name.to_lowercase()) {
@@ -446,14 +444,14 @@ fn packages(text: &str, visit: &mut dyn FnMut(usize, &str)) {
         ("@", &VERSIONED),
     ] {
         if text.contains(word) {
-            each(rule, text, &mut send);
+            visit_matches(rule, text, &mut send);
         }
     }
     if text.contains("require(") || text.contains("import ") || text.contains(" from ") {
-        each(&IMPORTED, text, &mut send);
+        visit_matches(&IMPORTED, text, &mut send);
     }
     if text.contains(" = \"") || text.contains(" = { version") {
-        each(&DEPENDED, text, |at, name| {
+        visit_matches(&DEPENDED, text, |at, name| {
             if !NO_PACKAGES.contains(&name) {
                 send(at, name);
             }
@@ -461,8 +459,8 @@ fn packages(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     }
 }
 
-/// Calls `visit` with what the first group of each match has, and the byte where it is.
-fn each(rule: &Regex, text: &str, mut visit: impl FnMut(usize, &str)) {
+/// Calls `visit` with the first group of each match, and its byte offset.
+fn visit_matches(rule: &Regex, text: &str, mut visit: impl FnMut(usize, &str)) {
     for found in rule.captures_iter(text) {
         if let Some(name) = found.get(1) {
             visit(name.start(), name.as_str());
@@ -486,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_names_things_of_each_kind() {
+    fn entities_of_each_kind_are_found_in_a_text() {
         for (text, expected) in [
             (
                 "see src/ab.rs:12:5 and https://www.example.org/x?y#z.",
@@ -542,7 +540,7 @@ mod tests {
             ("Flask==2.0.1 and @types/node@20.1.0", "package:@types/node package:flask"),
         ] {
             let mut found = found(text);
-            // A path that is looked up and not listed is no name of a thing.
+            // A path that is searchable but not listed is not an entity name.
             let is_listed =
                 |term: &str| EntityKind::ALL.iter().any(|kind| kind.name(term).is_some());
             found.retain(|term| is_listed(term));
@@ -552,14 +550,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_is_named_by_its_beginning() {
+    fn a_long_error_entity_is_named_by_its_prefix() {
         let found = found(&format!("error: {}", "é".repeat(90)));
         let [error] = &found[..] else { panic!("one error: {found:?}") };
         assert!((118..=120).contains(&(error.len() - "error:".len())), "{error}");
     }
 
     #[test]
-    fn a_name_is_that_of_its_term() {
+    fn the_name_of_an_entity_equals_its_term() {
         for (kind, name, shown) in [
             (EntityKind::File, "/work/bank/src/Tax.rs", "work/bank/src/tax.rs"),
             (EntityKind::Url, "https://lib.example/a/?q", "lib.example/a"),
@@ -577,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_listed_only_when_it_is_certainly_a_file() {
+    fn a_path_is_listed_only_if_it_is_certainly_a_file() {
         for (path, expected) in [
             ("src/a.rs", true),
             ("Cargo.lock", true),
@@ -595,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_are_lines_that_begin_with_one() {
+    fn a_line_that_begins_with_a_shell_prompt_is_a_prompt() {
         let text = "first\n$ cargo test\n  $ ls é\ncosts $ 5";
         let lines: Vec<(usize, &str)> = prompts(text).collect();
         assert_eq!(lines, [(6, "cargo test"), (19, "ls é")]);

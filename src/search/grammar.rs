@@ -1,6 +1,5 @@
-//! Grammar of a query of a person or a model, one line: words that rank, `"exact text"`, `+must`,
-//! `-must not`, `begin*`, and members such as `type:` and `after:`. It must not know what is
-//! indexed.
+//! Grammar of a query, one line: words that rank, `"exact text"`, `+must`, `-must not`, `prefix*`,
+//! and members such as `type:` and `after:`. It must not know what is indexed.
 
 use std::{collections::BTreeSet, iter};
 
@@ -16,22 +15,22 @@ use super::{
 };
 use crate::event::{Event, Timestamp};
 
-/// English endings that the stemmer cuts off: a word's beginning may have lost one in the index.
+/// English suffixes that the stemmer removes: a prefix may have lost one in the index.
 const ENDINGS: [&str; 14] =
     ["e", "y", "s", "ed", "es", "ing", "ion", "ions", "ional", "ive", "able", "al", "ly", "ment"];
 
-/// The share of a query that stands in a row, from which on it counts.
+/// Minimum share of a query that must occur as consecutive words to count.
 const ROW_MIN: f64 = 0.5;
 
-/// Members of a query that have a value. Only the words of a query have them: what limits an answer
-/// beside these is [`Beside`].
+/// Members of a query that have a value. Only the text of a query has them: filters given
+/// separately are [`Beside`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueryMember {
     /// The type of an event, or its domain: `type:user`.
     Type,
     /// A session, by its id.
     Session,
-    /// A workspace, by the last names of its path: a person need not write it whole.
+    /// A workspace, by the last components of its path, so that the user need not write it whole.
     Workspace,
     /// The speaker.
     Who,
@@ -39,25 +38,25 @@ enum QueryMember {
     Origin,
     /// The `kind` of the body, such as a memory's.
     Kind,
-    /// A file, whole or its last names.
+    /// A file, whole or its last components.
     File,
-    /// An address, or its beginning.
+    /// A URL, or its prefix.
     Url,
-    /// A symbol, whole or its last names.
+    /// A symbol, whole or its last components.
     Symbol,
-    /// An error, or its beginning.
+    /// An error, or its prefix.
     Error,
-    /// A command: its program, or with what it is asked to do.
+    /// A command: its program, or with its subcommand.
     Command,
-    /// A person, by name or address of mail.
+    /// A person, by name or e-mail address.
     Person,
     /// A package, or its scope.
     Package,
-    /// Not before this time.
+    /// At or after this time.
     After,
     /// Before this time.
     Before,
-    /// Rather at this time: a day, or from one time to another, `FROM/TO`.
+    /// Preferably at this time: a day, or a time range, `FROM/TO`.
     Day,
 }
 
@@ -82,12 +81,12 @@ const MEMBERS: [(&str, QueryMember); 16] = [
 
 pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness", "import"];
 
-/// Filters of a caller beside the words of the query; all of them apply.
+/// Filters of a caller in addition to the query text; all of them apply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside<'a> {
     /// Types of events, or their domains.
     pub types: &'a [&'a str],
-    /// A workspace by its whole name. One with a longer name that ends alike is another.
+    /// A workspace by its whole name, not by the last components of a longer path.
     pub workspace: Option<&'a str>,
     /// The speaker.
     pub who: Option<&'a str>,
@@ -95,7 +94,7 @@ pub struct Beside<'a> {
     pub origin: Option<&'a str>,
 }
 
-/// Values of which one must fit, and values of which none may.
+/// Accepted values, one of which must fit, and excluded values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     any: BTreeSet<String>,
@@ -103,13 +102,13 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// True if an item may be shown; `fits` tests a value against it.
+    /// Returns true if an item is admitted; `fits` tests a value against it.
     pub fn admits(&self, fits: impl Fn(&str) -> bool) -> bool {
         (self.any.is_empty() || self.any.iter().any(|value| fits(value)))
             && !self.none.iter().any(|value| fits(value))
     }
 
-    /// The same of something that a few names describe, however many values there are.
+    /// Does the same for an item with several names, regardless of the number of values.
     fn admits_one_of<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> bool {
         let has = |values: &BTreeSet<String>| names.clone().any(|name| values.contains(name));
         (self.any.is_empty() || has(&self.any)) && !has(&self.none)
@@ -120,38 +119,38 @@ impl Choice {
     }
 }
 
-/// Filters of an answer, beside the words.
+/// Filters of a result, in addition to the words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     /// Types of events.
     pub types: Choice,
     /// Sessions by id.
     pub sessions: Choice,
-    /// The one workspace, by its whole name, whatever the words of the query say.
+    /// The only workspace, by its whole name, regardless of the query text.
     workspace: Option<String>,
-    /// Workspaces by the last names of their paths, as a person writes them in a query.
+    /// Workspaces by the last components of their paths, as a user writes them in a query.
     workspace_ends: Choice,
     /// Speakers.
     pub speakers: Choice,
     /// Origins.
     pub origins: Choice,
-    /// The first instant.
+    /// The first instant, inclusive.
     pub after: Option<Timestamp>,
-    /// The first instant that is too late.
+    /// The end, exclusive.
     pub before: Option<Timestamp>,
 }
 
 impl Filters {
-    /// True if events of a session may be shown: the caller knows its workspace.
+    /// Returns true if events of a session are admitted; `workspace` is that of the session.
     #[must_use]
     pub fn admits_session(&self, id: &str, workspace: Option<&str>) -> bool {
         self.sessions.admits(|value| value == id) && self.admits_workspace(workspace)
     }
 
-    /// True if events of sessions of a workspace may be shown.
+    /// Returns true if events of sessions of a workspace are admitted.
     #[must_use]
     pub fn admits_workspace(&self, workspace: Option<&str>) -> bool {
-        // A path is one workspace; a name is the last of a path.
+        // A path denotes one workspace; a name is the last component of a path.
         let ends = |value: &str| {
             let rest = workspace.and_then(|workspace| workspace.strip_suffix(value));
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
@@ -161,14 +160,14 @@ impl Filters {
         !is_other && self.workspace_ends.admits(ends)
     }
 
-    /// True if the words of the query name workspaces, so that several may be meant.
+    /// Returns true if the query text names workspaces, so that several may match.
     #[must_use]
     pub fn names_workspaces(&self) -> bool {
         !self.workspace_ends.any.is_empty()
     }
 
     pub(super) fn admits_kind(&self, kind: &str) -> bool {
-        // A type, and the domains that it is in.
+        // A type, and its domains.
         let domains = iter::successors(Some(kind), |name| Some(name.rsplit_once('.')?.0));
         self.types.admits_one_of(domains)
     }
@@ -186,44 +185,44 @@ impl Filters {
     }
 }
 
-/// Terms of the index, by how they are looked up.
+/// Terms of the index, by the kind of lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// This term.
+    /// This exact term.
     Term(String),
-    /// Those that begin with it.
+    /// Terms with this prefix.
     Begins(String),
-    /// It, and those below it: after a `/`.
+    /// This term, and those below it after a `/`.
     Under(String),
-    /// No term: events from one time to before another.
+    /// No term: events within a time range, its end exclusive.
     Within(Timestamp, Timestamp),
 }
 
-/// A word of a query: a passage has it that has one of its terms.
+/// A word of a query: a passage matches it if it has one of its terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) patterns: Vec<Pattern>,
-    /// True if a passage lacks a word of the query without it.
+    /// True if a passage without it lacks a word of the query.
     pub(super) is_needed: bool,
 }
 
 /// A parsed query.
 #[derive(Clone, Debug)]
 pub struct SearchQuery {
-    /// Filters of the answer; a caller may add to them.
+    /// Filters of the result; a caller may add to them.
     pub filters: Filters,
     pub(super) ranked: Vec<Word>,
     pub(super) must: Vec<Word>,
     pub(super) must_not: Vec<Word>,
-    /// The words as written, for snippets, and the phrases that must be found.
+    /// The query text for snippets, and the required phrases.
     words: Query,
-    /// Phrases that must not be found.
+    /// Excluded phrases.
     excluded: Query,
-    /// Number of its words and members.
+    /// Number of words and members.
     count: usize,
 }
 
-/// A piece of a query between blanks.
+/// A token of a query, delimited by blanks.
 struct Token<'t> {
     place: usize,
     is_must: bool,
@@ -234,10 +233,10 @@ struct Token<'t> {
 }
 
 impl SearchQuery {
-    /// Parses a query; words such as "yesterday" are seen from `now`.
+    /// Parses a query; words such as "yesterday" are relative to `now`.
     ///
     /// # Errors
-    /// [`QueryError`] names the place.
+    /// [`QueryError`] with the byte offset.
     pub fn parse(text: &str, now: Timestamp) -> Result<Self, QueryError> {
         if text.len() > QUERY_BYTES_MAX {
             return Err(Fault::TooLong.at(QUERY_BYTES_MAX));
@@ -269,7 +268,7 @@ impl SearchQuery {
         if asks { Ok(query) } else { Err(Fault::NoWord.at(0)) }
     }
 
-    /// The query that everything answers.
+    /// Returns the query that matches every event.
     #[must_use]
     pub fn everything() -> Self {
         let (words, excluded, filters) = (Query::empty(), Query::empty(), Filters::default());
@@ -277,40 +276,40 @@ impl SearchQuery {
         Self { filters, ranked, must, must_not, words, excluded, count: 0 }
     }
 
-    /// Its words, for [`snippet`](super::snippet).
+    /// Returns its words, for [`snippet`](super::snippet).
     #[must_use]
     pub fn words(&self) -> &Query {
         &self.words
     }
 
-    /// Bonus of a passage whose words stand side by side as in the query, for
-    /// [`Why::row`](crate::api::search::Why::row): 1 for all, nothing for less than half. The
-    /// square of their share, since a few stand so by chance, in a question most of all.
+    /// Returns the bonus of a passage with consecutive words in the order of the query, for
+    /// [`Why::row`](crate::api::search::Why::row): 1 for all, 0 for less than half, else the square
+    /// of their share, since a few words occur so by chance, above all in a question.
     #[must_use]
     pub fn row(&self, passage: &str) -> f32 {
         let share = self.words.run_share(passage);
         if share >= ROW_MIN { share.powi(2) as f32 } else { 0.0 }
     }
 
-    /// True if a passage that lacks that many words of the query may get a bonus for a row.
+    /// Returns true if a passage that lacks that many words of the query may get a bonus for a row.
     pub(super) fn may_have_row(&self, lacking: usize) -> bool {
         self.words.run_share_max(lacking) >= ROW_MIN
     }
 
-    /// True if a hit must be tested with [`fits`](Self::fits): the index has no phrases.
+    /// Returns true if a hit must be tested with [`fits`](Self::fits): the index has no phrases.
     #[must_use]
     pub fn needs_text(&self) -> bool {
         !self.words.phrases().is_empty() || !self.excluded.phrases().is_empty()
     }
 
-    /// True if the text of an event has the phrases it must have, and none that it must not.
+    /// Returns true if the text of an event has every required phrase and no excluded one.
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         self.words.has_phrases(text, false) && !self.excluded.has_phrases(text, true)
     }
 
-    /// True if an event that was not found by its words may be a hit: the filters admit it, and no
-    /// word is needed or excluded.
+    /// Returns true if an event that was not found by its words may be a hit: the filters admit it,
+    /// and no word is required or excluded.
     #[must_use]
     pub fn admits(&self, event: &Event, speaker: Option<&str>) -> bool {
         let at = event.created_at.unwrap_or(event.processed_at);
@@ -324,10 +323,10 @@ impl SearchQuery {
             && filters.before.is_none_or(|before| at < before)
     }
 
-    /// Limits the answer by what is given beside the words.
+    /// Adds the filters given separately from the query text.
     ///
     /// # Errors
-    /// [`Fault::Value`], of the origin.
+    /// [`Fault::Value`] for the origin.
     pub fn limit(&mut self, beside: Beside<'_>, now: Timestamp) -> Result<(), Fault> {
         let Beside { types, workspace, who, origin } = beside;
         self.filters.workspace = workspace.map(str::to_owned);
@@ -338,7 +337,7 @@ impl SearchQuery {
         all.try_for_each(|(member, value)| self.add_filter(member, value, false, now))
     }
 
-    /// Limits the answer by the value of a member; with `is_not` to what it does not describe.
+    /// Adds a filter for the value of a member; with `is_not` one that excludes it.
     fn add_filter(
         &mut self,
         member: QueryMember,
@@ -365,7 +364,7 @@ impl SearchQuery {
             | QueryMember::Command
             | QueryMember::Person
             | QueryMember::Package => {
-                let patterns = vec![entity(member, value)];
+                let patterns = vec![entity_pattern(member, value)];
                 let word = Word { patterns, is_needed: true };
                 if is_not {
                     add_unique(&mut self.must_not, word);
@@ -400,15 +399,15 @@ impl SearchQuery {
         Ok(())
     }
 
-    /// Limits the answer to events whose body names one of these kinds.
+    /// Restricts the result to events whose body has one of these kinds.
     pub fn narrow_to_kinds(&mut self, kinds: &[&str]) {
-        let patterns = kinds.iter().map(|kind| entity(QueryMember::Kind, kind)).collect();
+        let patterns = kinds.iter().map(|kind| entity_pattern(QueryMember::Kind, kind)).collect();
         let word = Word { patterns, is_needed: true };
         self.must.push(word.clone());
         self.ranked.push(word);
     }
 
-    /// Adds words; those that only rank are added to `plain`.
+    /// Adds a token; words that only rank are appended to `plain`.
     fn add(&mut self, token: &Token<'_>, plain: &mut String) -> Result<(), Fault> {
         let begins = token.text.strip_suffix('*').filter(|text| text.ends_with(is_word));
         if let Some(text) = begins.filter(|_| !token.is_quoted) {
@@ -439,7 +438,7 @@ impl SearchQuery {
     }
 
     fn add_beginning(&mut self, token: &Token<'_>, text: &str) {
-        // Of a name of several parts the whole comes last.
+        // For an identifier of several parts the whole comes last.
         let mut begins = None;
         terms(text, |term| begins = Some(term.word.to_owned()));
         let Some(begins) = begins else { return };
@@ -464,8 +463,8 @@ impl SearchQuery {
         add_unique(&mut self.ranked, word);
     }
 
-    /// Ranks by the words of a text, dates among them; where a member says which time is meant, by
-    /// no words such as "yesterday".
+    /// Ranks by the words of a text, including dates; where a member gives the time, words such as
+    /// "yesterday" are ignored.
     fn rank_plain(&mut self, text: &str, now: Timestamp) {
         self.words.add_text(text, false);
         let is_time = |pattern: &Pattern| matches!(pattern, Pattern::Within(..));
@@ -500,14 +499,14 @@ impl SearchQuery {
     }
 }
 
-/// Adds a word that is not there yet: the same word twice would be looked up twice.
+/// Adds a word unless it exists: the same word twice would be looked up twice.
 fn add_unique(words: &mut Vec<Word>, word: Word) {
     if !words.contains(&word) {
         words.push(word);
     }
 }
 
-/// The terms that a passage must have to have the text, and whether stop words are part of it.
+/// Returns the terms that a passage with the text must have, and true if some are stop words.
 fn needed(text: &str) -> (Vec<Word>, bool) {
     let mut found: Vec<(std::ops::Range<usize>, String)> = Vec::new();
     let mut is_common = false;
@@ -525,7 +524,7 @@ fn needed(text: &str) -> (Vec<Word>, bool) {
 }
 
 impl<'t> Token<'t> {
-    /// The token at or after `at`, which moves behind it.
+    /// Returns the token at or after `at`, and advances `at` past it.
     fn next(text: &'t str, at: &mut usize) -> Result<Option<Self>, QueryError> {
         let rest = text.get(*at..).unwrap_or_default();
         let place = *at + rest.len() - rest.trim_start().len();
@@ -558,7 +557,7 @@ impl<'t> Token<'t> {
     }
 }
 
-/// A member and the text from its value on.
+/// Parses a member; returns it and the text from its value on.
 fn member(text: &str) -> Option<(QueryMember, &str)> {
     let (name, rest) = text.split_once(':')?;
     let (_, member) = MEMBERS.iter().find(|(known, _)| *known == name)?;
@@ -566,12 +565,13 @@ fn member(text: &str) -> Option<(QueryMember, &str)> {
     (has_value && !rest.starts_with("//")).then_some((*member, rest))
 }
 
-/// The query with its days as instants of a zone: a query itself knows no other than UTC. Those of
-/// `after:`, `before:` and `day:` are replaced, words such as "yesterday" get a `day:` beside them.
+/// Rewrites a query so that its days are instants of a time zone: a query itself is in UTC. Those
+/// of `after:`, `before:` and `day:` are replaced, words such as "yesterday" get a `day:` in
+/// addition.
 #[must_use]
 pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     let (mut out, mut at, mut done, mut plain) = (String::new(), 0, 0, String::new());
-    // What is no query is refused where it is parsed.
+    // An invalid query is rejected where it is parsed.
     while let Ok(Some(token)) = Token::next(text, &mut at) {
         let time = match token.member {
             Some(QueryMember::After | QueryMember::Before) => {
@@ -599,13 +599,13 @@ pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     out
 }
 
-/// A stretch of time as `day:` takes it.
+/// Formats a time range as the value of `day:`.
 fn day_filter((from, to): (Timestamp, Timestamp)) -> String {
     format!("{from}/{to}")
 }
 
-/// The term of something that has a name.
-fn entity(member: QueryMember, value: &str) -> Pattern {
+/// Returns the lookup of an entity.
+fn entity_pattern(member: QueryMember, value: &str) -> Pattern {
     let under = |kind: EntityKind| Pattern::Under(kind.term(value));
     match member {
         QueryMember::File => under(EntityKind::File),

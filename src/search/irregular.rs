@@ -1,8 +1,8 @@
-//! English words whose other forms no ending tells: a question asks what one *bought*, the log says
-//! *buy*. Forms that are common words of another meaning ("bit", "rose") are not here. It must not
-//! cut an ending.
+//! Irregular English forms that stemming does not resolve: a query has *bought*, the log has *buy*.
+//! Forms that are common words of another meaning ("bit", "rose") are left out. It must not stem a
+//! word.
 
-/// Each form and the word it is of, in the order of bytes of the forms.
+/// Each form and its base word, sorted by the bytes of the forms.
 #[rustfmt::skip]
 const FORMS: [&str; 286] = [
     "ate", "eat", "became", "become", "began", "begin", "begun", "begin", "bent", "bend",
@@ -36,7 +36,7 @@ const FORMS: [&str; 286] = [
     "wore", "wear", "worn", "wear", "written", "write", "wrote", "write",
 ];
 
-/// The word that the folded word is a form of; else the word itself.
+/// Returns the base word of a folded word, or the word itself.
 pub(super) fn base(word: &str) -> &str {
     let (forms, _) = FORMS.as_chunks::<2>();
     let place = forms.binary_search_by_key(&word, |[form, _]| form);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_found_whatever_their_place_in_the_list() {
+    fn every_irregular_form_of_the_list_is_found() {
         let (forms, rest) = FORMS.as_chunks::<2>();
         assert!(rest.is_empty() && forms.is_sorted_by(|[one, _], [next, _]| one < next));
         assert!(forms.iter().all(|[form, word]| base(form) == *word && base(word) == *word));

@@ -1,9 +1,9 @@
-//! Letters as they are compared: lower case, without accents, and which of them make up a word.
-//! It must not know a language.
+//! Folding of letters for comparison: lower case, without accents; and word characters. It must not
+//! depend on a language.
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// True if the character is part of a word.
+/// Returns true if the character is part of a word.
 pub(super) fn is_word(character: char) -> bool {
     match character.is_ascii() {
         true => character.is_ascii_alphanumeric(),
@@ -11,15 +11,15 @@ pub(super) fn is_word(character: char) -> bool {
     }
 }
 
-/// True if the character belongs to a script that writes words without spaces: Thai, Lao, Burmese,
-/// Khmer, kana, Han, and Hangul, whose words are too long to be compared whole.
+/// Returns true if the character belongs to a script without spaces between words: Thai, Lao,
+/// Burmese, Khmer, kana, Han, and Hangul, whose words are too long to be compared whole.
 pub(super) fn is_unspaced(character: char) -> bool {
     matches!(character,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// True if the text is one character of such a script: a word where words are that short.
+/// Returns true if the text is one character of such a script, which can be a word.
 pub(super) fn is_unspaced_one(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(is_unspaced) && characters.next().is_none()
@@ -54,7 +54,7 @@ pub(super) fn fold(character: char, folded: &mut String) {
     }
 }
 
-/// The text in lower case and without accents.
+/// Returns the text in lower case and without accents.
 pub(super) fn lower(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     text.chars().for_each(|character| fold(character, &mut folded));
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_lose_case_and_accents() {
+    fn letters_are_folded_to_lower_case_without_accents() {
         for (text, expected) in [
             ("Ødegård", "odegard"),
             ("Ibáñez", "ibanez"),

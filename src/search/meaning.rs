@@ -1,19 +1,18 @@
-//! Vectors that an embedder made of passages: a byte string with those of some sessions of one
-//! scope, and the passages whose vectors are nearest to one. Signs alone choose a thousand,
-//! products of all numbers their order. It must not make a vector, or hold a text. Numbers are
-//! little-endian.
+//! Embedding vectors of passages: a byte string with those of some sessions of one scope, and a
+//! search for the nearest vectors. The signs alone select a thousand candidates, the cosine orders
+//! them. It must not compute an embedding, or hold a text. Numbers are little-endian.
 //!
 //! ```text
-//! header    magic, format u16, numbers of a vector u16, checksum of what follows u32; bytes of the
+//! header    magic, format u16, dimensions u16, checksum of all following bytes u32; bytes of the
 //!           model's name, sessions, ranges, rows, bytes of the sessions' names: u32 each
-//! model     the name of what made the vectors
+//! model     the name of the embedding model
 //! sessions  hash [32], first row u32, first range u32, first byte of its name u32; ascending by
 //!           hash
-//! ranges    from u64, to u64: positions whose events were looked at
+//! ranges    from u64, to u64: positions whose events were processed
 //! rows      position u64, piece u16; ascending by session, position, piece
 //! names     of the sessions
 //! signs     a bit for each number, set where it is negative; whole bytes for each row
-//! numbers   a byte each: of the largest of the vector 127, the others in proportion
+//! numbers   a byte each, scaled so that the largest of the vector is 127
 //! ```
 
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
@@ -26,16 +25,16 @@ use crate::event::{Position, Range, SessionHash, SessionId, pace};
 
 const MAGIC: [u8; 8] = *b"SLVECTR1";
 const FORMAT: u16 = 1;
-/// Bytes before what the checksum covers.
+/// Bytes before the checksummed part.
 const CHECKED_FROM: usize = 16;
 const SESSION_BYTES: usize = 44;
 const ROW_BYTES: usize = 10;
-/// Numbers of the longest vector.
+/// Maximum dimensions of a vector.
 pub const NUMBERS_MAX: usize = 8_192;
-/// Passages that signs choose.
+/// Number of candidates selected by their signs.
 const CHOSEN_MAX: usize = 1_000;
 
-/// Vectors of one model, ready to be written.
+/// Vectors of one model, to be written.
 #[derive(Debug)]
 pub struct MeaningBuilder {
     model: String,
@@ -50,7 +49,7 @@ struct VectorsOfSession {
     rows: BTreeMap<(u64, u16), Vec<i8>>,
 }
 
-/// A byte string of vectors that are as they were written.
+/// A byte string of vectors that has been validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning<'a> {
     model: &'a [u8],
@@ -63,10 +62,10 @@ pub struct Meaning<'a> {
     bytes: &'a [u8],
 }
 
-/// A passage that is near to a vector.
+/// A passage with a vector near to the requested one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Near {
-    /// One life of its session.
+    /// Hash of its session's incarnation.
     pub hash: SessionHash,
     /// The id of its session.
     pub session: SessionId,
@@ -79,7 +78,7 @@ pub struct Near {
 }
 
 impl MeaningBuilder {
-    /// Of vectors of so many numbers, made by a model of that name.
+    /// Creates a writer for vectors of that many dimensions of one model.
     #[must_use]
     pub fn new(model: &str, numbers: usize) -> Self {
         let numbers = numbers.min(NUMBERS_MAX);
@@ -91,19 +90,19 @@ impl MeaningBuilder {
         self.sessions.entry(session.hash).or_insert_with(new)
     }
 
-    /// Adds the vector of a piece; one of another length is left out.
+    /// Adds the vector of a piece; one of another length is ignored.
     pub fn add(&mut self, session: SessionRef<'_>, at: Position, piece: u16, vector: &[f32]) {
         if vector.len() == self.numbers {
-            self.session(session).rows.insert((at.0, piece), quantized(vector));
+            self.session(session).rows.insert((at.0, piece), quantize(vector));
         }
     }
 
-    /// Notes that the events of a range were looked at.
+    /// Marks a range as processed.
     pub fn cover(&mut self, session: SessionRef<'_>, range: Range) {
         self.session(session).ranges.push(range);
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         let mut made = Sections::default();
@@ -163,7 +162,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).expect("vectors are far smaller than four gigabytes")
 }
 
-/// The same positions in as few ranges as there can be, ascending.
+/// Joins ranges that touch or overlap, ascending.
 fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable_by_key(|range| range.from);
     let mut joined: Vec<Range> = Vec::new();
@@ -176,8 +175,8 @@ fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
     joined
 }
 
-/// The numbers in a byte each, the largest as 127.
-fn quantized(vector: &[f32]) -> Vec<i8> {
+/// Scales the numbers to a byte each, the largest to 127.
+fn quantize(vector: &[f32]) -> Vec<i8> {
     let most = vector.iter().fold(0_f32, |most, number| most.max(number.abs()));
     let scale = if most > 0.0 && most.is_finite() { 127.0 / most } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, reason = "at most 127, and what is none becomes 0")]
@@ -191,8 +190,8 @@ fn signs(numbers: &[i8]) -> impl Iterator<Item = u8> {
     numbers.chunks(8).map(bits)
 }
 
-/// One byte string of several, with what `keep` keeps of each; `None` when their vectors are not of
-/// one model and length.
+/// Merges byte strings, restricted to what `keep` returns; `None` when their vectors differ in
+/// model or length.
 #[must_use]
 pub fn merge_meaning(parts: &[Meaning<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> {
     let model = parts.first().map_or("", Meaning::model);
@@ -222,7 +221,7 @@ pub fn merge_meaning(parts: &[Meaning<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> 
 }
 
 impl<'a> Meaning<'a> {
-    /// Checks the bytes and finds the tables in them.
+    /// Validates the bytes and locates the tables in them.
     ///
     /// # Errors
     /// [`PartError`].
@@ -234,7 +233,7 @@ impl<'a> Meaning<'a> {
         if is_whole { Ok(found) } else { Err(PartError::Damaged) }
     }
 
-    /// Finds the tables in bytes that were checked before, or just made.
+    /// Locates the tables in bytes that were validated before, or just built.
     ///
     /// # Errors
     /// [`PartError`].
@@ -249,10 +248,10 @@ impl<'a> Meaning<'a> {
             return Err(PartError::Version { format, lexicon: 0 });
         }
         take::<4>(&mut head).ok_or(PartError::Damaged)?;
-        Self::of_checked(head, usize::from(numbers)).ok_or(PartError::Damaged)
+        Self::locate_tables(head, usize::from(numbers)).ok_or(PartError::Damaged)
     }
 
-    fn of_checked(mut rest: &'a [u8], numbers: usize) -> Option<Self> {
+    fn locate_tables(mut rest: &'a [u8], numbers: usize) -> Option<Self> {
         let mut count =
             || Some(usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX));
         let (model, sessions, ranges, rows, names) =
@@ -271,31 +270,31 @@ impl<'a> Meaning<'a> {
         rest.is_empty().then_some(found)
     }
 
-    /// The name of what made the vectors.
+    /// Returns the name of the model that computed the vectors.
     #[must_use]
     pub fn model(&self) -> &'a str {
         std::str::from_utf8(self.model).unwrap_or_default()
     }
 
-    /// Length of each vector.
+    /// Returns the dimensions of each vector.
     #[must_use]
     pub fn numbers(&self) -> usize {
         self.numbers
     }
 
-    /// Number of its vectors.
+    /// Returns the number of its vectors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// True if it has none; it may hold ranges all the same.
+    /// Returns true if it has no vector; it may still hold ranges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The positions whose events were looked at: for each session its ranges, ascending.
+    /// Returns the processed positions: for each session its ranges, ascending.
     pub fn holds(&self) -> impl Iterator<Item = (SessionRef<'a>, Vec<Range>)> + use<'a> {
         let part = *self;
         let of = move |index: usize| {
@@ -314,7 +313,7 @@ impl<'a> Meaning<'a> {
         (0..self.sessions.len()).filter_map(of)
     }
 
-    /// First row, first range and first byte of the name of a session.
+    /// Returns first row, first range and first byte of the name of a session.
     fn session(&self, index: usize) -> [usize; 3] {
         let Some(row) = self.sessions.get(index) else {
             return [self.rows.len(), self.ranges.len(), self.names.len()];
@@ -341,7 +340,7 @@ impl<'a> Meaning<'a> {
         bytes.iter().map(|byte| byte.cast_signed())
     }
 
-    /// Numbers of opposite signs in a row and in these signs.
+    /// Counts the numbers whose sign differs between a row and these signs.
     fn hamming_distance(&self, row: usize, signs: &[u8]) -> u32 {
         let from = row * signs.len();
         let own = self.signs.get(from..from + signs.len()).unwrap_or_default();
@@ -349,11 +348,11 @@ impl<'a> Meaning<'a> {
     }
 }
 
-/// The passages of all parts whose vectors are nearest to one, of what `keep` keeps, the nearest
-/// first: at most 1 000. Parts with vectors of another length have none.
+/// Returns the passages of all parts with the nearest vectors, restricted to what `keep` returns,
+/// the nearest first: at most 1 000. Parts with vectors of another length are skipped.
 #[must_use]
 pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
-    let wanted = quantized(vector);
+    let wanted = quantize(vector);
     let signs: Vec<u8> = signs(&wanted).collect();
     let mut chosen: BinaryHeap<(u32, usize, usize, usize)> = BinaryHeap::new();
     let of_length = |part: &&Meaning<'_>| part.numbers == vector.len();
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_found_by_what_is_near_and_kept() {
+    fn the_nearest_vectors_that_pass_the_filter_are_found() {
         let bytes = two();
         let part = Meaning::read(&bytes).expect("whole");
         assert_eq!((part.model(), part.len()), ("model", 3));
@@ -451,7 +450,7 @@ mod tests {
         let expected = [("one", 7, 1), ("one", 7, 0), ("two", 3, 0)];
         assert_eq!(places(&near), expected.map(|(id, at, piece)| (id.to_owned(), at, piece)));
         assert!(near[0].cosine > 0.8 && near[2].cosine < 0.4, "{near:?}");
-        // The same in two parts is found once; another length finds nothing.
+        // A passage in two parts is found once; a vector of another length finds none.
         assert_eq!(nearest(&[part, part], &wanted, &all), near);
         assert_eq!(nearest(&[part], &wanted[..8], &all), []);
         let other = |session: SessionRef<'_>, range: Range| match session.id {
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_changed_or_cut_are_refused_or_give_an_answer() {
+    fn altered_or_truncated_bytes_are_rejected_or_searched_without_panic() {
         let bytes = two();
         for at in 0..bytes.len() {
             assert!(Meaning::read(&bytes[..at]).is_err(), "cut at {at}");
@@ -484,10 +483,10 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_of_nothing_or_of_what_is_no_number_is_near_to_nothing() {
-        assert_eq!(quantized(&[0.0, 0.0]), [0, 0]);
-        assert_eq!(quantized(&[f32::NAN, 1.0]), [0, 127]);
-        assert_eq!(quantized(&[f32::INFINITY, 1.0]), [0, 0]);
+    fn a_zero_or_nan_vector_is_near_to_no_vector() {
+        assert_eq!(quantize(&[0.0, 0.0]), [0, 0]);
+        assert_eq!(quantize(&[f32::NAN, 1.0]), [0, 127]);
+        assert_eq!(quantize(&[f32::INFINITY, 1.0]), [0, 0]);
         assert_eq!(cosine(&[0, 0], [1, 2].into_iter()), 0.0);
     }
 }

@@ -1,7 +1,7 @@
-//! SEARCH: looking up events by words. Events are cut into passages, a query and the passages into
-//! terms, and passages are ranked by BM25: in one session while it is read, or in an index of many.
-//! Pure functions: no I/O, no clock, no failure but a query or bytes that are none. It must not
-//! read a store or depend on where passages come from: a caller passes them in.
+//! SEARCH: looking up events by words. Events are split into passages, a query and the passages
+//! into terms, and passages are ranked by BM25: in one session while it is read, or in an index of
+//! many. Pure functions: no I/O, no clock, no error but an invalid query or invalid bytes. It must
+//! not read a store or depend on where passages come from: a caller passes them in.
 
 mod best;
 mod bm25;

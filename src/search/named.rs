@@ -1,5 +1,5 @@
-//! Names in the passages of an index, counted: files, symbols, errors and the other kinds, each
-//! with its count and times. It must not read a text or judge a name.
+//! Counts of entities in the passages of an index: files, symbols, errors and the other kinds, each
+//! with its count and times. It must not read a text or classify a name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,12 +14,12 @@ use crate::{
     event::{SessionId, Timestamp, pace},
 };
 
-/// Names that are counted at once, and pairs of a name and a session; further ones are left out.
+/// Maximum names, and maximum pairs of a name and a session, that are counted; others are ignored.
 const NAMES_MAX: usize = 100_000;
 const PAIRS_MAX: usize = 2_000_000;
-/// Days of which sessions are counted, the latest.
+/// Number of the latest days of which sessions are counted.
 const DAYS_MAX: usize = 400;
-/// Names that a passage has, about; bytes of what is counted of a name, a pair and a passage.
+/// Estimated names per passage; estimated bytes of a counted name, pair and passage.
 const NAMES_OF_A_PASSAGE: usize = 100;
 const NAME_BYTES: usize = 400;
 const PAIR_BYTES: usize = 12;
@@ -27,59 +27,59 @@ const PASSAGE_BYTES: usize = 4;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Something that events name.
+/// An entity that events name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// Its kind.
     pub kind: EntityKind,
     /// Its name.
     pub name: String,
-    /// Sessions with such events.
+    /// Number of sessions with such events.
     pub sessions: u64,
-    /// Events that name it.
+    /// Number of events that name it.
     pub count: u64,
-    /// The first of them.
+    /// Time of the first of them.
     pub first_at: Timestamp,
-    /// The last of them.
+    /// Time of the last of them.
     pub last_at: Timestamp,
 }
 
-/// Names in events of some sessions.
+/// Entities in events of some sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedIn {
-    /// By kind and name.
+    /// Entities by kind and name.
     pub named: Vec<Named>,
-    /// True if there are more.
+    /// True if some were left out.
     pub limited: bool,
 }
 
-/// Events of a day.
+/// Counts of a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfDay {
-    /// Sessions with such events.
+    /// Number of sessions with such events.
     pub sessions: u64,
-    /// The events.
+    /// Number of events.
     pub events: u64,
-    /// Words of their texts, without the most common ones.
+    /// Number of words in their texts, without the most common ones.
     pub words: u64,
 }
 
 /// Events by day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// By days since 1970, the latest 400 that have some.
+    /// Counts by days since 1970, for the latest 400 days with events.
     pub days: BTreeMap<i64, OfDay>,
-    /// Events and words of the days before.
+    /// Events and words of earlier days.
     pub before: OfDay,
-    /// Sessions of all days.
+    /// Number of sessions on all days.
     pub sessions: u64,
 }
 
-/// The passages that are kept, and of which session each is.
+/// The kept passages, each with its session.
 struct KeptPassages<'a, 'p> {
     parts: &'p [Part<'a>],
     ids: Vec<&'a str>,
-    /// By part and passage: the session, or none.
+    /// Session by part and passage, or none.
     sessions: Vec<Vec<u32>>,
     since: Option<Timestamp>,
 }
@@ -136,7 +136,7 @@ impl KeptPassages<'_, '_> {
                 self.each(number, postings, |session, position, at| {
                     let new = Count { events: 0, before: u64::MAX, last: at };
                     let count = found.entry(session).or_insert(new);
-                    // Pieces of one event follow each other.
+                    // Pieces of one event are adjacent.
                     count.events += u64::from(count.before != position);
                     (count.before, count.last) = (position, at.max(count.last));
                 });
@@ -154,7 +154,7 @@ impl KeptPassages<'_, '_> {
     }
 }
 
-/// Counts of a name.
+/// Counts of an entity.
 struct Tally {
     sessions: HashSet<u32>,
     count: u64,
@@ -162,8 +162,8 @@ struct Tally {
     last: Timestamp,
 }
 
-/// Names of these kinds in the kept passages, since a time. `same` maps a name to the one it is
-/// counted under.
+/// Counts entities of these kinds in the kept passages since a time. `same` maps a name to the one
+/// under which it is counted.
 #[must_use]
 pub fn named(
     parts: &[Part<'_>],
@@ -192,7 +192,7 @@ pub fn named(
                     let new = Tally { sessions: HashSet::new(), count: 0, first: at, last: at };
                     let tally = tally.get_or_insert(new);
                     tally.sessions.insert(session);
-                    // Pieces of one event follow each other.
+                    // Pieces of one event are adjacent.
                     let event = (session, position);
                     tally.count += u64::from(before.replace(event) != Some(event));
                     (tally.first, tally.last) = (tally.first.min(at), tally.last.max(at));
@@ -232,7 +232,7 @@ fn add(found: &mut BTreeMap<(EntityKind, String), Tally>, key: (EntityKind, Stri
     }
 }
 
-/// Bounds of counting in so many passages: the number of names, and their bytes.
+/// Returns bounds for counting in that many passages: the number of names, and their bytes.
 #[must_use]
 pub fn named_weight(passages: usize) -> (usize, usize) {
     let all = passages.saturating_mul(NAMES_OF_A_PASSAGE);
@@ -240,8 +240,8 @@ pub fn named_weight(passages: usize) -> (usize, usize) {
     (names, names * NAME_BYTES + pairs * PAIR_BYTES + passages.saturating_mul(PASSAGE_BYTES))
 }
 
-/// The sessions whose kept passages name each of some things, under any of its names: so many, the
-/// latest first.
+/// Returns, for each entity, the sessions whose kept passages have one of its names: at most
+/// `limit`, the latest first.
 #[must_use]
 pub fn naming(
     parts: &[Part<'_>],
@@ -259,7 +259,7 @@ pub fn naming(
     wanted.iter().map(naming).collect()
 }
 
-/// The kept passages by the day of their time, since a time.
+/// Counts the kept passages by day, since a time.
 #[must_use]
 pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> Counted {
     let kept = KeptPassages::new(parts, keep, since);

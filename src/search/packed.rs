@@ -1,48 +1,48 @@
-//! Passages of a term, and its count in each, in few bits: the distance of each from the one before
-//! in Golomb-Rice code, which is short where distances differ as they do between random places. It
-//! must not know what a passage is. Bytes that were damaged make a wrong list and never a panic.
+//! Compressed postings of a term: each passage as its distance from the previous one in Golomb-Rice
+//! code, which is short for randomly distributed passages, and the frequency of the term. It must
+//! not know what a passage is. Damaged bytes give a wrong list and never a panic.
 //!
 //! ```text
-//! list      L, 5 bits; 1 bit: whether some passage has the term more than once; then of each
-//!           passage how many passages after the one before as a number with L low bits and,
-//!           where some passage has it more than once, how many times more as one with 0
-//! number    how often 2^L goes into it, in ones, at most 15; a zero; the L bits that are left;
+//! list      L, 5 bits; 1 bit, set if some passage has the term more than once; then per passage
+//!           the passages skipped since the previous one as a number with L low bits and, if it is
+//!           set, the frequency of the term minus one as a number with 0 low bits
+//! number    its quotient by 2^L in unary, at most 15 ones; a zero; the L bits of the remainder;
 //!           or 16 ones and all its 32 bits
 //! ```
 //!
-//! Bits are taken from the lowest of a byte up. A list begins with a whole byte.
+//! Bits are stored from the lowest of a byte up. A list starts at a byte boundary.
 
-/// Bits of the head.
+/// Bits of the header.
 const HEAD: u32 = 6;
-/// In the head: some passage has the term more than once.
+/// Header bit: some passage has the term more than once.
 const HAS_COUNTS: u64 = 1 << 5;
-/// Ones in place of which the whole number follows.
+/// Number of one bits after which the whole number follows.
 const ONES: u32 = 16;
 /// Bits of such a number.
 const WHOLE: u32 = ONES + u32::BITS;
 
-/// The passages that have a term.
+/// Postings of a term.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Postings<'a> {
     /// Number of passages.
     pub(super) passages: u32,
-    /// Begins with the list.
+    /// Bytes that start with the list.
     bytes: &'a [u8],
 }
 
 impl<'a> Postings<'a> {
-    /// The list of so many passages that these bytes begin with. What is after it is not used.
+    /// Reads the list of that many passages at the start of the bytes; the rest is ignored.
     pub(super) fn new(passages: u32, bytes: &'a [u8]) -> Self {
         Self { passages, bytes }
     }
 
-    /// Bytes of the list.
+    /// Returns the bytes of the list.
     pub(super) fn bytes(self) -> usize {
         self.each(|_, _| {})
     }
 
-    /// Calls `visit` with each passage and how often it has the term. Returns the bytes of the
-    /// list.
+    /// Calls `visit` with each passage and the frequency of the term in it. Returns the bytes of
+    /// the list.
     pub(super) fn each(self, mut visit: impl FnMut(usize, u32)) -> usize {
         let mut bits = Bits { bytes: self.bytes, at: 0 };
         let head = bits.next();
@@ -74,7 +74,7 @@ impl<'a> Postings<'a> {
     }
 }
 
-/// The number that these bits begin with, and how many bits it takes: 48 at most.
+/// Decodes the number at the start of the bits; returns it and its length in bits, at most 48.
 fn number(bits: u64, low: u32) -> (u64, u32) {
     let ones = bits.trailing_ones();
     if ones < ONES {
@@ -85,14 +85,14 @@ fn number(bits: u64, low: u32) -> (u64, u32) {
     }
 }
 
-/// A place among bits.
+/// A position in a bit string.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl Bits<'_> {
-    /// The bits from there on, at least 57; zeros after the last.
+    /// Returns the bits from there on, at least 57; zeros after the last.
     fn next(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
         let word = match rest.first_chunk() {
@@ -103,8 +103,8 @@ impl Bits<'_> {
     }
 }
 
-/// Appends a list of passages, ascending, each with how often it has the term. `gaps` is used for
-/// what it takes.
+/// Appends a list of passages, ascending, each with the frequency of the term. `gaps` is a scratch
+/// buffer.
 pub(super) fn put_postings(postings: &[(u32, u32)], gaps: &mut Vec<u32>, out: &mut Vec<u8>) {
     let mut next = 0;
     gaps.clear();
@@ -126,7 +126,7 @@ pub(super) fn put_postings(postings: &[(u32, u32)], gaps: &mut Vec<u32>, out: &m
     into.end();
 }
 
-/// With how many low bits these numbers are shortest.
+/// Returns the number of low bits that encodes these numbers shortest.
 fn low_bits(numbers: &[u32]) -> u32 {
     let bits = |number: u32, low: u32| {
         let ones = number >> low;
@@ -137,7 +137,7 @@ fn low_bits(numbers: &[u32]) -> u32 {
     (0..u32::BITS - most.leading_zeros()).min_by_key(|low| all(*low)).unwrap_or_default()
 }
 
-/// Bits on their way into bytes.
+/// Bits that are not written yet.
 struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     bits: u64,
@@ -145,7 +145,7 @@ struct BitWriter<'a> {
 }
 
 impl BitWriter<'_> {
-    /// Appends the lowest bits, all others of which are 0: 48 at most.
+    /// Appends the lowest `count` bits, at most 48; all others must be 0.
     fn put(&mut self, bits: u64, count: u32) {
         self.bits |= bits << self.count;
         self.count += count;
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_gives_what_was_put_into_it_and_ends_where_it_ended() {
+    fn a_packed_list_round_trips_and_ends_at_its_last_byte() {
         let all = u32::MAX - 1;
         let lists: [&[(u32, u32)]; 9] = [
             &[(0, 1)],
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_damaged_ends_with_its_bytes() {
+    fn reading_a_damaged_list_ends_at_its_last_byte() {
         for bytes in [&[][..], &[0xff; 3], &[0xff; 30], &[0; 30], &[0x1f; 12]] {
             let mut passages = 0;
             let end = Postings::new(u32::MAX, bytes).each(|_, count| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_stand_together_take_few_bits_although_one_is_far_off() {
+    fn adjacent_postings_take_few_bits_despite_one_distant_posting() {
         let bytes = |postings: &[(u32, u32)]| {
             let mut bytes = Vec::new();
             put_postings(postings, &mut Vec::new(), &mut bytes);

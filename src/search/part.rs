@@ -1,24 +1,24 @@
-//! A part of an index: a byte string with the passages of some sessions of one scope, and of each
-//! term the passages that have it. It is read where it stands: nothing is copied but what is asked
-//! for. Bytes that were damaged, even after they were checked, make an error or a wrong answer and
-//! never a panic. It must not hold a text, or sessions of two scopes. Numbers are little-endian.
+//! A part of an index: a byte string with the passages of some sessions of one scope, and for each
+//! term its postings. It is read in place: only requested entries are copied. Damaged bytes, even
+//! after they were validated, cause an error or a wrong result and never a panic. It must not hold
+//! a text, or sessions of two scopes. Numbers are little-endian.
 //!
 //! ```text
-//! header    magic, format u16, lexicon u16, checksum of what follows u32, then bytes of each of
-//!           what is below u32, passages, types and speakers u32
+//! header    magic, format u16, lexicon u16, checksum of all following bytes u32, then the bytes of
+//!           each section below u32, numbers of passages, types and speakers u32
 //! sessions  hash [32], first passage u32, first range u32, position u64 from which on no event
-//!           says something of earlier ones; ascending by hash
+//!           refers to earlier ones; ascending by hash
 //! ranges    from u64, to u64: positions whose events were added
-//! columns   of each passage position, milliseconds and 2^63, piece, type, speaker, origin, words,
-//!           column by column: least u64, width u8, then of each how much more it is, in so many
-//!           bytes, of words in at least one; ascending by session, position, piece
-//! names     end u32: where in the text the name ends; types, speakers, sessions
+//! columns   position, milliseconds plus 2^63, piece, type, speaker, origin, words of the passages,
+//!           column by column: least u64, width u8, then per passage the difference from the least
+//!           in `width` bytes (words: at least one); ascending by session, position, piece
+//! names     end u32: byte offset in the text where the name ends; types, speakers, sessions
 //! text      the names
-//! blocks    byte in the terms u32, byte in the postings u32: of every 32nd term
-//! terms     of each: 16 times the bytes shared with the one before (0 at the start of a block)
-//!           plus the bytes of the rest, both up to 15, u8; how many more than 15 of either; the
-//!           rest; passages; from 16 passages on, bytes of postings; numbers as varints
-//! postings  of each term a list: see `packed`
+//! blocks    byte offset in the terms u32, byte offset in the postings u32, of every 32nd term
+//! terms     per term: 16 times the bytes shared with the previous one (0 at the start of a block)
+//!           plus the bytes of the suffix, both up to 15, u8; the excess over 15 of either; the
+//!           suffix; passages; from 16 passages on, bytes of postings; numbers as varints
+//! postings  a list per term: see `packed`
 //! ```
 
 use super::packed::Postings;
@@ -26,24 +26,24 @@ use crate::event::{Position, Range, SessionHash};
 
 const MAGIC: [u8; 8] = *b"SLINDEX1";
 const FORMAT: u16 = 3;
-/// Rises whenever the same event would give other terms or pieces.
+/// Version of the term rules: increased when the same event would give other terms or pieces.
 const LEXICON: u16 = 5;
-/// Bytes before what the checksum covers.
+/// Bytes before the checksummed part.
 const CHECKED_FROM: usize = 16;
 /// Terms between two entries of the table of blocks.
 pub(super) const BLOCK_TERMS: usize = 32;
-/// Passages of a term from which on the bytes of its postings are written; of fewer they are
-/// counted.
+/// Number of passages of a term from which on the size of its postings is stored; for fewer it is
+/// found by decoding.
 pub(super) const SIZED_FROM: usize = 16;
-/// Bytes of a term, shared or not, that are written beside one another.
+/// Maximum length of a term's shared or own bytes that fits the first byte.
 pub(super) const NIBBLE: usize = 15;
-/// In place of a speaker: there is none.
+/// Marks a missing speaker.
 pub(super) const NONE: u16 = u16::MAX;
 
-/// Reason for which bytes are no part.
+/// Reason for which bytes are not a valid part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartError {
-    /// Something else.
+    /// The bytes have another format.
     #[error("this is no part of an index")]
     Foreign,
     /// Another version of this program wrote it.
@@ -51,18 +51,18 @@ pub enum PartError {
     Version {
         /// Version of its layout.
         format: u16,
-        /// By which rules its terms were made.
+        /// Version of the rules of its terms.
         lexicon: u16,
     },
-    /// It was changed or cut.
+    /// The bytes were altered or truncated.
     #[error("the part is damaged")]
     Damaged,
 }
 
-/// A session as a part knows it.
+/// A session in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionRef<'a> {
-    /// One life of the session.
+    /// Hash of the session's incarnation.
     pub hash: SessionHash,
     /// Its name.
     pub id: &'a str,
@@ -81,11 +81,11 @@ pub(super) struct PassageRow {
 }
 
 pub(super) const SESSION_BYTES: usize = 48;
-/// Numbers of a row.
+/// Number of columns of a row.
 const COLUMNS: usize = 7;
-/// The column of words, which has a byte of each passage at least: so many are there.
+/// The column of words, which has at least a byte per passage: it gives their number.
 const WORDS: usize = 6;
-/// Bit that gives signed numbers the order of their bits.
+/// Bit that makes signed numbers sort by their bits.
 const SIGN: u64 = 1 << 63;
 
 impl PassageRow {
@@ -103,7 +103,7 @@ impl PassageRow {
     }
 }
 
-/// A number of each passage: bytes of how much more it is than the least.
+/// A column with one number per passage, stored as its difference from the least.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column<'a> {
     least: u64,
@@ -122,7 +122,7 @@ impl<'a> Column<'a> {
 
     #[inline]
     fn get(&self, passage: usize) -> u64 {
-        // Nearly every number of words.
+        // The usual width of the column of words.
         if self.width == 1 {
             let more = self.bytes.get(passage).copied().unwrap_or_default();
             return self.least.wrapping_add(u64::from(more));
@@ -135,7 +135,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Appends the columns of some rows, each with its session, which is none.
+/// Appends the columns of some rows; the session of a row is not a column.
 pub(super) fn put_columns(rows: &[(u32, PassageRow)], out: &mut Vec<u8>) {
     for column in 0..COLUMNS {
         let numbers = || rows.iter().filter_map(|(_, row)| row.numbers().get(column).copied());
@@ -152,7 +152,7 @@ pub(super) fn put_columns(rows: &[(u32, PassageRow)], out: &mut Vec<u8>) {
     }
 }
 
-/// A part whose bytes are as they were written.
+/// A part whose bytes have been validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     sessions: &'a [[u8; SESSION_BYTES]],
@@ -168,7 +168,7 @@ pub struct Part<'a> {
     speakers: usize,
 }
 
-/// Sections of a part, ready to be written.
+/// Sections of a part, to be written.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
     pub(super) sessions: Vec<u8>,
@@ -185,7 +185,7 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// The part. It holds at most `u32::MAX` bytes of each.
+    /// Returns the bytes of the part. It holds at most `u32::MAX` bytes of each.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let sections = [
             &self.sessions,
@@ -197,7 +197,7 @@ impl Sections {
             &self.terms,
             &self.postings,
         ];
-        // Without room to grow: the part may stay in memory.
+        // Without spare capacity: the part may stay in memory.
         let length: usize = sections.iter().map(|section| section.len()).sum();
         let counts = [self.passages, self.kinds, self.speakers];
         let head = CHECKED_FROM + (sections.len() + counts.len()) * size_of::<u32>();
@@ -220,7 +220,7 @@ impl Sections {
 }
 
 impl<'a> Part<'a> {
-    /// Checks the bytes and finds the tables in them.
+    /// Validates the bytes and locates the tables in them.
     ///
     /// # Errors
     /// [`PartError`].
@@ -232,7 +232,7 @@ impl<'a> Part<'a> {
         if is_whole { Ok(part) } else { Err(PartError::Damaged) }
     }
 
-    /// Finds the tables in bytes that were checked before, or just made: without the checksum.
+    /// Locates the tables in bytes that were validated before, or just built: without the checksum.
     ///
     /// # Errors
     /// [`PartError`].
@@ -247,10 +247,10 @@ impl<'a> Part<'a> {
             return Err(PartError::Version { format, lexicon });
         }
         take::<4>(&mut head).ok_or(PartError::Damaged)?;
-        Self::of_checked(head).ok_or(PartError::Damaged)
+        Self::locate_tables(head).ok_or(PartError::Damaged)
     }
 
-    fn of_checked(mut rest: &'a [u8]) -> Option<Self> {
+    fn locate_tables(mut rest: &'a [u8]) -> Option<Self> {
         let mut count =
             || Some(usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX));
         let (sessions, ranges, columns) = (count()?, count()?, count()?);
@@ -285,25 +285,25 @@ impl<'a> Part<'a> {
         fits.then_some(part)
     }
 
-    /// Number of its passages.
+    /// Returns the number of its passages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.passages
     }
 
-    /// True if it has no passage; it may hold ranges all the same.
+    /// Returns true if it has no passage; it may still hold ranges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.passages == 0
     }
 
-    /// Its sessions, ascending by their hashes.
+    /// Returns its sessions, ascending by their hashes.
     pub fn sessions(&self) -> impl Iterator<Item = SessionRef<'a>> + use<'a> {
         let part = *self;
         (0..part.sessions.len()).filter_map(move |session| part.session(session))
     }
 
-    /// The positions whose events were added, those without words too: for each session its ranges,
+    /// Returns the indexed positions, including those without words: for each session its ranges,
     /// ascending.
     pub fn holds(&self) -> impl Iterator<Item = (SessionRef<'a>, Vec<Range>)> + use<'a> {
         let part = *self;
@@ -317,7 +317,7 @@ impl<'a> Part<'a> {
         Some(SessionRef { hash: SessionHash(*hash), id })
     }
 
-    /// Of each session the position from which on none of its events says something of earlier
+    /// Returns, for each session, the position from which on none of its events refers to earlier
     /// ones.
     pub fn settled(&self) -> impl Iterator<Item = (SessionHash, Position)> + use<'a> {
         let part = *self;
@@ -330,8 +330,8 @@ impl<'a> Part<'a> {
         Position(row.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
     }
 
-    /// First passage and first range of a session.
-    fn starts(&self, session: usize) -> [usize; 2] {
+    /// Returns first passage and first range of a session.
+    fn session_starts(&self, session: usize) -> [usize; 2] {
         let Some(row) = self.sessions.get(session) else {
             return [self.passages, self.ranges.len()];
         };
@@ -340,9 +340,9 @@ impl<'a> Part<'a> {
         [next(), next()]
     }
 
-    /// The positions that were added of a session, ascending.
+    /// Returns the indexed positions of a session, ascending.
     pub(super) fn ranges_of(&self, session: usize) -> impl Iterator<Item = Range> + use<'a> {
-        let ([_, from], [_, to]) = (self.starts(session), self.starts(session + 1));
+        let ([_, from], [_, to]) = (self.session_starts(session), self.session_starts(session + 1));
         self.ranges.get(from..to).unwrap_or_default().iter().map(|row| {
             let mut rest = row.as_slice();
             let mut next = || Position(take(&mut rest).map_or(0, u64::from_le_bytes));
@@ -350,10 +350,10 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// The passages of a session within a range, as indexes.
+    /// Returns the indexes of the passages of a session within a range.
     pub(super) fn passages_in(&self, session: usize, range: Range) -> std::ops::Range<usize> {
-        // Damaged bytes may name passages that are not there.
-        let [from, to] = [self.starts(session), self.starts(session + 1)]
+        // Damaged bytes may give indexes of passages that do not exist.
+        let [from, to] = [self.session_starts(session), self.session_starts(session + 1)]
             .map(|[passage, _]| passage.min(self.len()));
         let [positions, ..] = &self.columns;
         let before = |position: Position| {
@@ -376,20 +376,20 @@ impl<'a> Part<'a> {
             .then(|| PassageRow::from_columns(self.columns.map(|column| column.get(passage))))
     }
 
-    /// Words of a passage.
+    /// Returns the number of words of a passage.
     #[inline]
     pub(super) fn words(&self, passage: usize) -> usize {
         let [.., words] = &self.columns;
         usize::from(words.get(passage) as u16)
     }
 
-    /// The types of its events.
+    /// Returns the types of its events.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let part = *self;
         (0..part.kinds).map(move |kind| part.name(kind))
     }
 
-    /// Speakers in it.
+    /// Returns the speakers in it.
     pub(super) fn speakers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let part = *self;
         (0..part.speakers).map(move |speaker| part.name(part.kinds + speaker))
@@ -405,7 +405,7 @@ impl<'a> Part<'a> {
         (speaker < self.speakers).then(|| self.name(self.kinds + speaker))
     }
 
-    /// An empty name where the bytes are damaged.
+    /// Returns a name; empty where the bytes are damaged.
     fn name(&self, index: usize) -> &'a str {
         let end = |index: usize| self.names.get(index).map(|end| u32::from_le_bytes(*end) as usize);
         let from = index.checked_sub(1).map_or(Some(0), end);
@@ -414,7 +414,7 @@ impl<'a> Part<'a> {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The passages that have the term; `None` where there are none.
+    /// Returns the postings of a term; `None` if it has none.
     pub(super) fn find(&self, term: &[u8]) -> Option<Postings<'a>> {
         let mut terms = self.block_of(term);
         loop {
@@ -425,7 +425,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The terms from the first on that is not before `least`.
+    /// Returns the terms from the first one that is not before `least`.
     pub(super) fn terms_from(&self, least: &[u8]) -> Terms<'a> {
         let mut terms = self.block_of(least);
         let mut before = terms.clone();
@@ -435,7 +435,7 @@ impl<'a> Part<'a> {
         before
     }
 
-    /// The terms of the block in which a term is, if it is anywhere, and of those after it.
+    /// Returns the terms from the start of the block that would contain a term.
     fn block_of(&self, term: &[u8]) -> Terms<'a> {
         let mut first = Vec::new();
         let after = self.blocks.partition_point(|block| {
@@ -450,12 +450,12 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Terms in ascending order.
+/// Iterator over terms in ascending order.
 #[derive(Clone, Debug)]
 pub(super) struct Terms<'a> {
     rest: &'a [u8],
     postings: &'a [u8],
-    /// The one that was read last.
+    /// The last term read.
     pub(super) term: Vec<u8>,
 }
 
@@ -472,15 +472,15 @@ impl<'a> Terms<'a> {
     pub(super) fn next(&mut self) -> Option<Postings<'a>> {
         let [both] = take(&mut self.rest)?;
         let mut count = |of: u8| match usize::from(of) {
-            NIBBLE => Some(NIBBLE + varint(&mut self.rest)? as usize),
+            NIBBLE => Some(NIBBLE + read_varint(&mut self.rest)? as usize),
             few => Some(few),
         };
         let (shared, length) = (count(both >> 4)?, count(both & 0xf)?);
         let rest = section(&mut self.rest, length)?;
-        let passages = varint(&mut self.rest)?;
-        // A short list is read to its end to find that; a long one says it.
+        let passages = read_varint(&mut self.rest)?;
+        // A short list is decoded to find its end; a long one has its size.
         let bytes = match passages as usize {
-            SIZED_FROM.. => varint(&mut self.rest)? as usize,
+            SIZED_FROM.. => read_varint(&mut self.rest)? as usize,
             _ => Postings::new(passages, self.postings).bytes(),
         };
         if shared > self.term.len() {
@@ -492,7 +492,7 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Appends the number in as few bytes as it needs, seven bits each.
+/// Appends a number as a varint, seven bits per byte.
 pub(super) fn put_varint(mut number: u32, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -502,7 +502,7 @@ pub(super) fn put_varint(mut number: u32, out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn varint(rest: &mut &[u8]) -> Option<u32> {
+fn read_varint(rest: &mut &[u8]) -> Option<u32> {
     let (first, tail) = rest.split_first()?;
     if *first < 0x80 {
         *rest = tail;
@@ -520,7 +520,7 @@ fn varint(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
-/// The checksum of bytes.
+/// Returns the checksum of bytes.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
@@ -537,7 +537,7 @@ pub(super) fn section<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]>
     Some(head)
 }
 
-/// The rows of a table that has nothing else.
+/// Returns the rows of a table; `None` if bytes remain.
 pub(super) fn table<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
     let (rows, rest) = bytes.as_chunks::<N>();
     rest.is_empty().then_some(rows)

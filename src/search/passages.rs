@@ -13,10 +13,10 @@ use crate::{
     projection::body::{self, GapBody, SourceBody, StepBody},
 };
 
-/// Bytes below which sentences and lines are joined to a piece.
+/// Bytes below which sentences and lines are joined into a piece.
 const PROSE_BYTES_MIN: usize = 24;
 const PRINTED_BYTES_MIN: usize = 160;
-/// Members whose text needs no name before it.
+/// Members whose text is not prefixed by their name.
 const NOT_NAMED: [&str; 3] = ["content", "text", "name"];
 
 /// Source of a passage.
@@ -34,18 +34,18 @@ pub enum Field {
     Source,
     /// A call of a tool: its name and arguments.
     Call,
-    /// Answer of a tool.
+    /// Result of a tool.
     Result,
     /// A user's message.
     Instruction,
     /// The agent's message.
     Answer,
-    /// Anything else.
+    /// Any other text.
     Event,
 }
 
 impl Field {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Field {
         }
     }
 
-    /// True if it is prose, which is cut into sentences.
+    /// Returns true if it is prose, which is split into sentences.
     fn is_prose(self) -> bool {
         !matches!(self, Self::Call | Self::Result | Self::Event)
     }
@@ -73,7 +73,7 @@ impl Field {
 pub struct Passage<'a> {
     /// Its field.
     pub field: Field,
-    /// Its place among the passages of the event, from 0.
+    /// Its index among the passages of the event, from 0.
     pub ordinal: u32,
     /// True if it is the first piece of a text.
     pub is_first: bool,
@@ -124,12 +124,12 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
                     None => writeln!(text, "{said}"),
                 };
             });
-            say(field_of(other), &text);
+            say(field_for(other), &text);
         }
     }
 }
 
-fn field_of(kind: &str) -> Field {
+fn field_for(kind: &str) -> Field {
     match kind {
         kinds::USER_MESSAGE => Field::Instruction,
         kinds::AGENT_MESSAGE | kinds::AGENT_THINKING => Field::Answer,

@@ -1,5 +1,5 @@
-//! A text cut into pieces that are each found and shown alone: sentences of what people and models
-//! wrote, groups of lines of what programs printed. It must not lose a character but white space.
+//! Splitting of a text into pieces that are found and shown separately: sentences of prose, groups
+//! of lines of program output. It must not lose a character except white space.
 
 use crate::{event::text::whole_graphemes, projection::sentences::end_of_sentence};
 
@@ -24,18 +24,18 @@ fn end_of_piece(text: &str, bytes_min: usize) -> usize {
     let mut end = 0;
     while end < bytes_min.max(1) {
         let Some(rest) = text.get(end..).filter(|rest| !rest.is_empty()) else { break };
-        // A sentence that is longer is cut whatever follows.
+        // A longer sentence is cut regardless of what follows.
         let sentence = end_of_sentence(rest, PIECE_BYTES_MAX + 1);
         if end + sentence > PIECE_BYTES_MAX {
-            return if end > 0 { end } else { cut(text) };
+            return if end > 0 { end } else { cut_offset(text) };
         }
         end += sentence;
     }
     end
 }
 
-/// The cut of a sentence that is too long: after the last white space, or after a grapheme.
-fn cut(text: &str) -> usize {
+/// Returns where to cut a sentence that is too long: after the last white space, or a grapheme.
+fn cut_offset(text: &str) -> usize {
     let most = text.floor_char_boundary(PIECE_BYTES_MAX);
     let head = text.get(..most).unwrap_or_default();
     let spaced = head.rfind(char::is_whitespace).filter(|at| *at > PIECE_BYTES_MAX / 2);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_are_joined_and_long_ones_cut() {
+    fn short_pieces_are_joined_and_long_ones_are_split() {
         assert_eq!(cut_up("Yes. It is so. And more.", 10), ["Yes. It is so.", "And more."]);
         let log: String = (0..100).map(|line| format!("line {line} of output\n")).collect();
         let found = cut_up(&log, 160);

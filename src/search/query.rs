@@ -1,5 +1,5 @@
-//! A query: words that rank, and phrases in quotes that must occur as they are. It must not depend
-//! on what is searched.
+//! A query: words that rank, and phrases in quotes that must occur verbatim. It must not depend on
+//! what is searched.
 
 use super::{
     irregular,
@@ -8,50 +8,50 @@ use super::{
     terms::{Term, stem, terms},
 };
 
-/// Bytes of the longest query.
+/// Maximum bytes of a query.
 pub(super) const QUERY_BYTES_MAX: usize = 4_096;
-/// Words of a query.
+/// Maximum words of a query.
 pub(super) const WORDS_MAX: usize = 64;
-/// Fewest common letters when one word counts as the beginning of the other.
+/// Minimum common letters when one word counts as the prefix of the other.
 const BEGINNING_MIN: usize = 4;
 
-/// Fault of a text that is no query, with its place.
+/// Error in an invalid query, with its byte offset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {place}: {fault}")]
 pub struct QueryError {
-    /// The byte of the query.
+    /// The byte offset in the query.
     pub place: usize,
-    /// The fault there.
+    /// The error there.
     pub fault: Fault,
 }
 
-/// Fault of a query.
+/// Kind of error in a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// No letter and no digit, or stop words alone.
+    /// The query has no letter and no digit, or only stop words.
     #[error("it has no word to look for: name what it is about")]
     NoWord,
-    /// Too many bytes or words.
+    /// The query has too many bytes or words.
     #[error("at most {QUERY_BYTES_MAX} bytes and {WORDS_MAX} words")]
     TooLong,
-    /// A quotation mark without another.
+    /// A quotation mark is not closed.
     #[error("the quotation mark is not closed")]
     Unclosed,
-    /// A member of the query that takes other values.
+    /// A member of the query has an invalid value.
     #[error("`{field}:` takes {takes}")]
     Value {
         /// The member.
         field: &'static str,
-        /// Values it takes.
+        /// Values it accepts.
         takes: &'static str,
     },
-    /// A word without which nothing can be found is to be left out.
+    /// A word that every match would need is excluded.
     #[error("a word as common as this cannot be left out")]
     Common,
 }
 
 impl Fault {
-    /// The fault at that byte of the query.
+    /// Returns the error at that byte offset of the query.
     pub(super) fn at(self, place: usize) -> QueryError {
         QueryError { place, fault: self }
     }
@@ -63,34 +63,34 @@ pub struct Query {
     words: Vec<QueryWord>,
     /// The words in the given order, as indexes into `words`.
     given: Vec<usize>,
-    /// Identifiers of several words, which `given` has by their words alone.
+    /// Number of identifiers of several words, which `given` has only by their words.
     wholes: usize,
-    /// Words in a row, by their places in `words`.
+    /// Consecutive words, as indexes into `words`.
     phrases: Vec<Vec<usize>>,
-    /// Words of one character of a script without spaces: each is found in the pairs that have it.
+    /// Words of one character of a script without spaces: each matches the pairs that contain it.
     singles: Vec<usize>,
-    /// By a first byte: the length of the shortest stem of a word that begins with it.
+    /// Length of the shortest stem of the words with a first byte, by that byte.
     first_bytes: [Option<usize>; 256],
 }
 
 #[derive(Clone, Debug)]
 struct QueryWord {
     stem: String,
-    /// True if it counts for the ranking; a stop word is only part of a phrase.
+    /// True if it counts for the ranking; a stop word only counts in a phrase.
     ranks: bool,
 }
 
-/// Match of a word of a text with one of the query.
+/// Match of a word of a text with a word of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Likeness {
-    /// The place of the query's word.
+    /// Index of the query's word.
     pub(super) word: usize,
-    /// True if their stems are the same; else one begins the other.
+    /// True if their stems are equal; else one is a prefix of the other.
     pub(super) same: bool,
 }
 
 impl Query {
-    /// Parses a query; a phrase in double quotes must be found as it is, except for case, accents
+    /// Parses a query; a phrase in double quotes must be found verbatim, except for case, accents
     /// and endings.
     ///
     /// # Errors
@@ -117,14 +117,14 @@ impl Query {
         Ok(query)
     }
 
-    /// No word yet.
+    /// Creates a query without words.
     pub(super) fn empty() -> Self {
         let (words, given, phrases) = (Vec::new(), Vec::new(), Vec::new());
         let singles = Vec::new();
         Self { words, given, wholes: 0, phrases, singles, first_bytes: [None; 256] }
     }
 
-    /// Adds the words of a text; those of a phrase must be found in a row.
+    /// Adds the words of a text; those of a phrase must be consecutive.
     pub(super) fn add_text(&mut self, text: &str, is_phrase: bool) {
         let mut phrase = Vec::new();
         terms(text, |term| {
@@ -150,7 +150,7 @@ impl Query {
         })
     }
 
-    /// Makes the words that were added findable.
+    /// Indexes the added words for lookup.
     pub(super) fn index(&mut self) {
         let words = self.words.iter().enumerate();
         let singles = words.filter(|(_, word)| is_unspaced_one(&word.stem));
@@ -164,27 +164,27 @@ impl Query {
         }
     }
 
-    /// Number of its words.
+    /// Returns the number of its words.
     pub(super) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// True if the word at that index counts for the ranking.
+    /// Returns true if the word at that index counts for the ranking.
     pub(super) fn ranks(&self, word: usize) -> bool {
         self.words.get(word).is_some_and(|word| word.ranks)
     }
 
-    /// The words in the given order, stop words included, as indexes.
+    /// Returns the words in the given order, stop words included, as indexes.
     pub(super) fn given(&self) -> &[usize] {
         &self.given
     }
 
-    /// Words in a row that a passage must have, each by the places of its words.
+    /// Returns the required phrases, each as the indexes of its words.
     pub(super) fn phrases(&self) -> &[Vec<usize>] {
         &self.phrases
     }
 
-    /// The words of a text as the query gave them, in order, for phrases.
+    /// Returns the query word that each word of a text matches exactly, in order, for phrases.
     fn row(&self, text: &str) -> Vec<Option<usize>> {
         let mut row = Vec::new();
         terms(text, |term| {
@@ -195,26 +195,26 @@ impl Query {
         row
     }
 
-    /// Share of the query that stands in the text side by side and in the given order, from 0 to 1.
+    /// Returns the share of the query that occurs in the text as consecutive words, from 0 to 1.
     pub(super) fn run_share(&self, text: &str) -> f64 {
         share_of(longest_run(&self.row(text), &self.given), self.given.len())
     }
 
-    /// Upper bound of that share for a text that lacks `lacking` of its words.
+    /// Returns an upper bound of that share for a text that lacks `lacking` of its words.
     pub(super) fn run_share_max(&self, lacking: usize) -> f64 {
         let run = self.given.len().saturating_sub(lacking.saturating_sub(self.wholes));
         share_of(u32::try_from(run).unwrap_or(u32::MAX), self.given.len())
     }
 
-    /// True if each phrase, or with `any` one of them, is in the text.
+    /// Returns true if each phrase, or with `any` one of them, is in the text.
     pub(super) fn has_phrases(&self, text: &str, any: bool) -> bool {
         let row = if self.phrases.is_empty() { Vec::new() } else { self.row(text) };
         let has = |phrase: &Vec<usize>| is_in(&row, phrase);
         if any { self.phrases.iter().any(has) } else { self.phrases.iter().all(has) }
     }
 
-    /// The word that a term of a text matches, if any. A whole identifier matches only when it is
-    /// equal: its parts are terms of their own.
+    /// Returns the word that a term of a text matches, if any. A whole identifier matches only when
+    /// it is equal: its parts are separate terms.
     pub(super) fn find(&self, term: &Term<'_>) -> Option<Likeness> {
         let found = self.find_word(term.word)?;
         (found.same || !term.whole).then_some(found)
@@ -233,7 +233,7 @@ impl Query {
         let word = irregular::base(word);
         let first = word.bytes().next()?;
         let least = self.first_bytes.get(usize::from(first)).copied().flatten()?;
-        // An ending is only ever cut off, so most words need not be stemmed.
+        // Stemming only removes endings, so most words need not be stemmed.
         if word.len() < least.min(BEGINNING_MIN) {
             return None;
         }
@@ -252,20 +252,20 @@ pub(super) fn is_quote(character: char) -> bool {
     matches!(character, '"' | '“' | '”' | '„')
 }
 
-/// True if the words of a phrase are in a text, one after the other.
+/// Returns true if the words of a phrase occur consecutively in a text.
 pub(super) fn is_in(row: &[Option<usize>], phrase: &[usize]) -> bool {
     row.windows(phrase.len().max(1)).any(|part| part.iter().flatten().eq(phrase))
 }
 
-/// The share of a query of so many words that a run of them is: 1 for all, nothing for one.
+/// Returns the share of the query that a run of that many words is: 1 for all, 0 for one.
 pub(super) fn share_of(run: u32, given: usize) -> f64 {
     if given > 1 && run > 1 { f64::from(run - 1) / (given - 1) as f64 } else { 0.0 }
 }
 
-/// The length of the longest run of consecutive words in the order of the query.
+/// Returns the length of the longest run of consecutive words in the order of the query.
 pub(super) fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
     let mut longest = 0;
-    // By index in `given`: the length of the run that ends there, before and at this word.
+    // Length of the run that ends at each index of `given`, for the previous and this word.
     let (mut before, mut now) = (vec![0; given.len() + 1], vec![0; given.len() + 1]);
     for word in row {
         let places = now.iter_mut().skip(1).zip(before.iter()).zip(given);
@@ -278,7 +278,7 @@ pub(super) fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
     longest
 }
 
-/// True if one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.
+/// Returns true if one of two words is a prefix of the other: `config` and `configuration`.
 fn is_beginning(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     short.chars().take(BEGINNING_MIN).filter(|letter| letter.is_alphabetic()).count()
@@ -290,20 +290,20 @@ fn is_beginning(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn stems(text: &str) -> Vec<String> {
+    fn stems_of(text: &str) -> Vec<String> {
         let query = Query::parse(text).unwrap();
         query.words.iter().filter(|word| word.ranks).map(|word| word.stem.clone()).collect()
     }
 
     #[test]
-    fn words_rank_once_each_and_stop_words_do_not() {
-        assert_eq!(stems("who was copying the copies of Ødegård?"), ["copi", "odegard"]);
-        assert_eq!(stems("flush_ledger"), ["flush", "ledger", "flushledg"]);
-        assert_eq!(stems("1,234 ms"), ["1234", "ms"]);
+    fn each_query_word_ranks_once_and_stop_words_do_not_rank() {
+        assert_eq!(stems_of("who was copying the copies of Ødegård?"), ["copi", "odegard"]);
+        assert_eq!(stems_of("flush_ledger"), ["flush", "ledger", "flushledg"]);
+        assert_eq!(stems_of("1,234 ms"), ["1234", "ms"]);
     }
 
     #[test]
-    fn a_text_without_a_word_is_no_query() {
+    fn a_text_without_words_is_not_a_query() {
         for text in ["", " \n", "?!…", "what is it?", "\"the\"", "👨‍👩‍👧"] {
             assert_eq!(Query::parse(text).unwrap_err().fault, Fault::NoWord, "{text:?}");
         }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_one_character_is_in_every_pair_that_has_it() {
+    fn a_one_character_word_matches_every_pair_that_contains_it() {
         let query = Query::parse("税 表").unwrap();
         let find = |word: &str| query.find_word(word).map(|found| found.word);
         assert_eq!(
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_known_by_its_stem_and_by_its_beginning() {
+    fn a_word_is_matched_by_its_stem_or_its_prefix() {
         let query = Query::parse("configuration Anlage transferring ms buying").unwrap();
         let find = |word: &str| query.find_word(word).map(|found| (found.word, found.same));
         for (word, expected) in [

@@ -1,4 +1,4 @@
-//! Passages ranked by a query: BM25, and more for a passage that has all its words. Passages are
+//! Ranking of passages by a query: BM25, and a bonus for a passage with all its words. Passages are
 //! added one by one in any order, and only the counts of their words are kept; the caller reads the
 //! texts of the best again. It must not depend on where passages come from.
 
@@ -20,24 +20,24 @@ use crate::event::{Event, Position, pace};
 const NEARLY: f64 = 0.5;
 const NEAR: usize = 2;
 const WHOLE_NEAR: f64 = 0.25;
-/// Bonus of a passage with the words in the given order.
+/// Bonus of a passage with the words in the order of the query.
 const ROW: f64 = 0.5;
-/// Weight of a word, and of one that only begins like it.
+/// Weight of an equal word, and of one with a common prefix.
 const SAME: u8 = 4;
 const BEGINS: u8 = 2;
-/// Passages returned of one event; for more the reader reads the event.
+/// Maximum passages returned of one event; for more the reader reads the event.
 const OF_EVENT_MAX: usize = 3;
-/// Passages with a word of the query that are kept: beyond, the better half stays.
+/// Maximum candidates kept: beyond it, the worse half is dropped.
 const CANDIDATES_MAX: usize = 1 << 16;
 /// Bytes of a text whose words are compared within a step.
 const BYTES_OF_A_STEP: usize = 32;
 
-/// Share of the score by field: calls and results of tools count less than what was concluded from
-/// them, and superseded text least.
+/// Returns the share of the score by field: calls and results of tools count less than conclusions
+/// from them, and superseded text least.
 #[must_use]
 pub fn weight(field: Field, is_superseded: bool) -> f64 {
     match field {
-        // What a superseded step ruled out stays ruled out.
+        // An approach ruled out by a superseded step stays ruled out.
         Field::Step | Field::Reason if is_superseded => 0.5,
         Field::Call | Field::Event => 0.8,
         Field::Result => 0.9,
@@ -45,20 +45,20 @@ pub fn weight(field: Field, is_superseded: bool) -> f64 {
     }
 }
 
-/// A passage that has words of the query.
+/// A passage that matches the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Match {
     /// The position of the event.
     pub position: Position,
     /// Field of the text.
     pub field: Field,
-    /// Index of the passage in it.
+    /// Index of the passage in the event.
     pub ordinal: u32,
-    /// Score: more is better; comparable within one ranking alone.
+    /// Score: higher is better; comparable only within one ranking.
     pub score: f64,
 }
 
-/// The best of the passages that match.
+/// The best matching passages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
     /// The passages, the best first.
@@ -67,45 +67,45 @@ pub struct Best {
     pub is_all: bool,
 }
 
-/// Passages with their counts for a query.
+/// A ranking: passages with their counts for a query.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     query: Query,
     passages: u32,
-    /// Words of all passages.
+    /// Number of words of all passages.
     words: u64,
-    /// By word of the query: passages that have it.
+    /// Number of passages that have each word of the query.
     holding: Vec<u32>,
     candidates: Vec<Matched>,
     /// True if candidates were dropped.
     is_full: bool,
 }
 
-/// A passage that has a word of the query.
+/// A passage that matches a word of the query.
 #[derive(Clone, Debug)]
 struct Matched {
     position: Position,
     field: Field,
     ordinal: u32,
-    /// Names its text: the same for the same text.
+    /// Hash of its text.
     text: u64,
     own: WordSet,
-    /// The passage and those around it in the same text.
+    /// Words of the passage and its neighbours in the same text.
     near: WordSet,
-    /// The longest run of words in the order of the query.
+    /// Length of the longest run of words in the order of the query.
     run: u32,
 }
 
-/// Words of the query that some text has.
+/// Words of the query in a text.
 #[derive(Clone, Debug, Default)]
 struct WordSet {
     words: u32,
-    /// Words of the query, and how much each counts.
+    /// Words of the query, each with its weight.
     counts: Vec<(u8, u8)>,
 }
 
 impl Ranking {
-    /// No passage yet.
+    /// Creates a ranking without passages.
     #[must_use]
     pub fn new(query: Query) -> Self {
         let holding = vec![0; query.len()];
@@ -113,7 +113,7 @@ impl Ranking {
         Self { query, passages, words, holding, candidates, is_full: false }
     }
 
-    /// The query.
+    /// Returns the query.
     #[must_use]
     pub fn query(&self) -> &Query {
         &self.query
@@ -153,13 +153,13 @@ impl Ranking {
             let own = scan.held.clone();
             self.candidates.push(Matched { position, field, ordinal, text, own, near, run });
             if self.candidates.len() >= CANDIDATES_MAX {
-                self.drop_half();
+                self.drop_worse_half();
             }
         }
     }
 
-    /// The matching passages, `most` at most, the best first and of equals the newest; a text once,
-    /// and few of one event. `weigh` returns the share of its score that a passage keeps.
+    /// Returns at most `most` matching passages, the best first and equals newest first; each text
+    /// once, and few of one event. `weigh` returns the share of its score that a passage keeps.
     #[must_use]
     pub fn best(&self, most: usize, weigh: impl Fn(Position, Field) -> f64) -> Best {
         let scored = self.scored(weigh);
@@ -181,7 +181,7 @@ impl Ranking {
         best
     }
 
-    /// Every passage that matches with the name of its text, the best first.
+    /// Returns every matching passage with the hash of its text, the best first.
     fn scored(&self, weigh: impl Fn(Position, Field) -> f64) -> Vec<(Match, u64)> {
         let scale = self.scale();
         let scores = |held: fn(&Matched) -> &WordSet| -> Vec<f64> {
@@ -194,8 +194,8 @@ impl Ranking {
         let (own, near) = (scores(|one| &one.own), scores(|one| &one.near));
         let scored = self.candidates.iter().zip(own.into_iter().zip(near));
         let matches = scored.filter(|(_, (own, _))| *own > 0.0).map(|(one, (own, near))| {
-            let score =
-                (own + NEARLY * near + self.extra(&scale, one)) * weigh(one.position, one.field);
+            let score = (own + NEARLY * near + self.match_bonus(&scale, one))
+                * weigh(one.position, one.field);
             let Matched { position, field, ordinal, .. } = *one;
             (Match { position, field, ordinal, score }, one.text)
         });
@@ -207,15 +207,15 @@ impl Ranking {
         matches
     }
 
-    /// Bonus of a passage: for having all words, and for having them in a row.
-    fn extra(&self, scale: &Scale, one: &Matched) -> f64 {
+    /// Returns the bonus of a passage for having all words, and for having them in a row.
+    fn match_bonus(&self, scale: &Scale, one: &Matched) -> f64 {
         let whole = if scale.is_whole(&one.own) { WHOLE } else { 0.0 };
         let nearly = if scale.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
         let share = share_of(one.run, self.query.given().len());
         whole + nearly + ROW * share
     }
 
-    fn drop_half(&mut self) {
+    fn drop_worse_half(&mut self) {
         let scale = self.scale();
         let mut scored: Vec<(f64, Matched)> = std::mem::take(&mut self.candidates)
             .into_iter()
@@ -227,7 +227,7 @@ impl Ranking {
         self.is_full = true;
     }
 
-    /// Weights of the words of the query among the passages so far.
+    /// Returns the weights of the words of the query among the passages so far.
     fn scale(&self) -> Scale {
         let passages = u64::from(self.passages);
         let worth = |(word, holding): (usize, &u32)| {
@@ -248,7 +248,7 @@ impl Ranking {
 }
 
 struct Scale {
-    /// By word of the query; 0 for one without weight.
+    /// Weights of the words of the query; 0 for one without weight.
     worth: Vec<f64>,
     mean_words: f64,
 }
@@ -264,7 +264,7 @@ impl Scale {
         held.counts.iter().map(count).sum()
     }
 
-    /// True if it has every weighted word that any passage has.
+    /// Returns true if it has every weighted word that any passage has.
     fn is_whole(&self, held: &WordSet) -> bool {
         let has = |word: usize| held.counts.iter().any(|(held, _)| usize::from(*held) == word);
         self.worth.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
@@ -285,7 +285,7 @@ impl WordSet {
     }
 }
 
-/// Words of a query found in a passage.
+/// Words of the query found in a passage.
 struct Scan {
     field: Field,
     ordinal: u32,
@@ -300,7 +300,7 @@ impl Scan {
     fn new(query: &Query, passage: Passage<'_>) -> Self {
         pace::steps(1 + passage.text.len() / BYTES_OF_A_STEP);
         let mut held = WordSet::default();
-        // The words of the passage as the query gave them.
+        // Query words that the words of the passage match.
         let mut row: Vec<Option<usize>> = Vec::new();
         terms(passage.text, |term| {
             let found = query.find(term);
@@ -315,15 +315,15 @@ impl Scan {
         });
         let has = |phrase: &Vec<usize>| is_in(&row, phrase);
         let Passage { field, ordinal, is_first, text } = passage;
-        let text = if held.counts.is_empty() { 0 } else { name_of(text) };
+        let text = if held.counts.is_empty() { 0 } else { text_hash(text) };
         let has_phrases = query.phrases().iter().all(has);
         let run = longest_run(&row, query.given());
         Self { field, ordinal, is_first, text, held, run, has_phrases }
     }
 }
 
-/// The same number for the same text.
-fn name_of(text: &str) -> u64 {
+/// Hashes a text.
+fn text_hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()

@@ -1,11 +1,11 @@
-//! Positions that several parts hold of each session, in order and each event once: runs of
-//! passages that stand together in one part. It must not look at a term.
+//! Merged view of several parts: for each session its positions in order, each event once, as runs
+//! of consecutive passages in one part. It must not read a term.
 
 use super::part::{Part, SessionRef};
 use crate::event::{Position, Range, pace};
 
-/// Selects the positions to use of a range that a part holds: none of a session that is hidden or
-/// foreign, all but those that were redacted, those below a fork.
+/// Selects the usable positions of a range in a part: none of a hidden or foreign session, all
+/// except redacted ones and those below a fork.
 pub type Keep<'k> = dyn Fn(SessionRef<'_>, Range) -> Vec<Range> + 'k;
 
 /// A range of positions and its passages.
@@ -30,8 +30,8 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Runs that the parts hold and `keep` keeps; where two parts overlap, those of the earlier
-    /// one.
+    /// Returns the runs of the parts that `keep` keeps; where two parts overlap, those of the
+    /// earlier one.
     pub(super) fn new(parts: &[Part<'a>], keep: &Keep<'_>) -> Self {
         let mut held: Vec<(SessionRef<'a>, Range, usize, usize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
@@ -43,7 +43,7 @@ impl<'a> Runs<'a> {
                 }
             }
         }
-        // Each part's are in order already.
+        // The runs of each part are sorted already.
         held.sort_by_key(|(session, range, part, _)| (*session, range.from, *part));
         let mut all = Self::default();
         let mut end = Position::ZERO;

@@ -1,6 +1,6 @@
 //! Passages of an index ranked by a query. All postings of its words are read, word by word, into
-//! one sum for each passage: no passage is missed for speed. What is hidden counts nowhere, not
-//! even in how rare a word is. It must not read a text.
+//! one sum for each passage: no passage is skipped for speed. Hidden passages count nowhere, not
+//! even in the rarity of a word. It must not read a text.
 
 use std::collections::BTreeSet;
 
@@ -18,29 +18,29 @@ use crate::{
     event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp, pace},
 };
 
-/// Shares of the words of the passages beside, and of those beside them.
+/// Shares of the words of the adjacent passages, and of those one further.
 const NEAR: [f32; 2] = [0.5, 0.2];
-/// Share of the whole session, and how it is measured.
+/// Share of the whole session's score, and its normalisation.
 const SESSION: f32 = 0.4;
 const SESSION_K1: f64 = 1.2;
 const SESSION_B: f64 = 0.75;
 /// Bonus of a passage when the query names its speaker.
 const WHO: f32 = 0.1;
-/// Terms that the beginnings of a query stand for, all together.
+/// Maximum terms that the prefixes of a query expand to, all together.
 const EXPANSIONS_MAX: usize = 1_000;
-/// More than what a few operations on numbers are off by, as a share.
+/// Relative bound of the rounding error of a few operations.
 const ROUNDING: f32 = 1e-4;
-/// Postings read for one query.
+/// Maximum postings read for one query.
 const POSTINGS_MAX: u64 = 20_000_000;
-/// Passages that are looked at within a step.
+/// Passages examined within a step.
 const PASSAGES_OF_A_STEP: usize = 64;
-/// Words of the longest passage; a longer one counts as this.
+/// Maximum words of a passage; a longer one counts as this.
 const LENGTH_MAX: usize = 1_024;
 
-/// An event that a query finds, by its best piece.
+/// An event that matches a query, by its best piece.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// One life of its session.
+    /// Hash of its session's incarnation.
     pub hash: SessionHash,
     /// The id of its session.
     pub session: SessionId,
@@ -48,7 +48,7 @@ pub struct Hit {
     pub position: Position,
     /// Number of the piece: see [`EventText::piece`](super::EventText::piece).
     pub piece: u16,
-    /// When, in milliseconds.
+    /// Time of the event, in milliseconds.
     pub at: Timestamp,
     /// Type of the event.
     pub kind: EventType,
@@ -56,29 +56,29 @@ pub struct Hit {
     pub origin: Option<Origin>,
     /// Speaker.
     pub who: Option<String>,
-    /// Score; comparable within one answer alone.
+    /// Score; comparable only within one result.
     pub score: f32,
-    /// Parts of the score.
+    /// Components of the score.
     pub why: Why,
-    /// True if its text may have words in a row as in the query: see [`SearchQuery::row`].
+    /// True if its text may have consecutive words of the query: see [`SearchQuery::row`].
     pub may_have_row: bool,
 }
 
 /// Result of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranked {
-    /// The hits, the first first.
+    /// The hits, the best first.
     pub hits: Vec<Hit>,
-    /// True if a beginning stands for more terms, or the words for more postings, than are read.
+    /// True if prefixes expand to more terms, or the words to more postings, than are read.
     pub limited: bool,
-    /// Passages that the query could have found.
+    /// Number of passages that were searched.
     pub passages: u64,
-    /// Postings that were read.
+    /// Number of postings that were read.
     pub postings: u64,
 }
 
-/// The `limit` best or newest hits of all parts together, of what `keep` keeps. An event is one
-/// hit, whichever parts hold it.
+/// Returns the `limit` best or newest hits of all parts, restricted to what `keep` returns. An
+/// event is one hit, even if several parts hold it.
 #[must_use]
 pub fn rank(
     parts: &[Part<'_>],
@@ -96,9 +96,9 @@ pub fn rank(
     ranked.limited = !(all && all_of_must && none_left);
     let allowed = scope.allowed(&must, &must_not);
     let sums = scope.sums(query, &words);
-    ranked.limited |= scope.is_spent();
+    ranked.limited |= scope.is_exhausted();
     ranked.postings = scope.read;
-    if !(scope.is_spent() && allowed.is_some()) {
+    if !(scope.is_exhausted() && allowed.is_some()) {
         ranked.hits = scope.best(query, &sums, allowed.as_deref(), order, limit);
     }
     ranked
@@ -107,13 +107,13 @@ pub fn rank(
 /// The postings of a word in each part.
 type Found<'a> = Vec<Vec<Postings<'a>>>;
 
-/// By part and passage: whether the event that begins there may be a hit.
+/// By part and passage: true if the event that starts there may be a hit.
 type Allowed = Vec<Vec<bool>>;
 
-/// The passages of a stretch of time as lists in each part: how many, and the list.
+/// The passages of a time range as a list in each part: their number, and the list.
 type Times = Vec<(Pattern, Vec<(u32, Vec<u8>)>)>;
 
-/// The passages of the times that a query names.
+/// Returns the passages of the time ranges in a query.
 fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
     let patterns = query.ranked.iter().flat_map(|word| &word.patterns);
     let of = |part: &Part<'_>, from: Timestamp, to: Timestamp| {
@@ -136,34 +136,34 @@ fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
     patterns.filter_map(list).collect()
 }
 
-/// Passages that may be found.
+/// Searchable passages.
 struct SearchedPassages<'a, 'p> {
     parts: &'p [Part<'a>],
     times: &'a Times,
     all: Runs<'a>,
     /// By part: the indexes of its runs, ascending by passage.
     spans: Vec<Vec<usize>>,
-    /// By part and passage: whether the filters leave it out; nothing where none is.
+    /// By part and passage: true if the filters exclude it; empty if none is excluded.
     hidden: Vec<Vec<bool>>,
-    /// True for each part without a hidden passage.
+    /// True for each part without an excluded passage.
     is_open: Vec<bool>,
     passages: u64,
     words: u64,
-    /// By session.
+    /// Number of words by session.
     session_words: Vec<u64>,
-    /// Postings that were read.
+    /// Number of postings that were read.
     read: u64,
 }
 
-/// Sums of the words of a query.
+/// Sums over the words of a query.
 #[derive(Default)]
 struct Sums {
-    /// By part and passage.
+    /// Scores by part and passage.
     words: Vec<Vec<f32>>,
-    /// By part and passage: how many of the words it has that it needs to be whole.
+    /// By part and passage: number of its words that count towards a whole match.
     held: Vec<Vec<u8>>,
     needed: usize,
-    /// By session.
+    /// Scores by session.
     sessions: Vec<f32>,
 }
 
@@ -198,7 +198,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         scope
     }
 
-    /// Counts the passages that may be found, and their words.
+    /// Counts the searchable passages, and their words.
     fn count(&mut self) {
         let mut seen = vec![0; self.parts.len()];
         for run in &self.all.runs {
@@ -224,8 +224,8 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         self.is_open = parts.map(|(part, seen)| part.len() as u64 == seen).collect();
     }
 
-    /// The postings of the words, and whether they are all: beginnings stand for `most` terms at
-    /// most, the same however the passages are divided into parts.
+    /// Returns the postings of the words, and true if they are complete: prefixes expand to `most`
+    /// terms at most, independent of the division into parts.
     fn look_up(&self, words: &[Word], most: usize) -> (Vec<Found<'a>>, bool) {
         let is_open =
             |pattern: &&Pattern| matches!(pattern, Pattern::Begins(_) | Pattern::Under(_));
@@ -270,7 +270,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             let rest = term.strip_prefix(start);
             rest.is_some_and(|rest| !is_under || rest.is_empty() || rest.starts_with(b"/"))
         };
-        // The first terms of all parts together; of each part those up to the last of them.
+        // The first terms of all parts together; from each part those up to the last of them.
         let mut first: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut is_all = true;
         for part in self.parts {
@@ -303,7 +303,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         is_all
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.read > POSTINGS_MAX
     }
 
@@ -317,7 +317,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
     ) {
         self.read += postings.iter().map(|one| u64::from(one.passages)).sum::<u64>();
         let Some((part, spans)) = self.parts.get(at).zip(self.spans.get(at)) else { return };
-        if postings.is_empty() || self.is_spent() {
+        if postings.is_empty() || self.is_exhausted() {
             return;
         }
         let hidden = self.hidden.get(at).map(Vec::as_slice).unwrap_or_default();
@@ -354,7 +354,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         held.for_each(|(passage, count)| see(passage, *count));
     }
 
-    /// Number of passages that have the word and may be found.
+    /// Counts the passages that have the word and may be found.
     fn holding(&mut self, found: &Found<'a>) -> u64 {
         let is_counted = |(postings, is_open): (&Vec<Postings<'_>>, &bool)| {
             postings.is_empty() || postings.len() == 1 && *is_open
@@ -369,7 +369,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         holding
     }
 
-    /// Events that have what they must have; `None` when nothing is asked of them.
+    /// Returns the events that meet the requirements; `None` if the query has none.
     fn allowed(&mut self, must: &[Found<'a>], must_not: &[Found<'a>]) -> Option<Allowed> {
         if must.is_empty() && must_not.is_empty() {
             return None;
@@ -397,7 +397,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         Some(allowed)
     }
 
-    /// Adds up the words.
+    /// Sums the scores of the words.
     fn sums(&mut self, query: &SearchQuery, words: &[Found<'a>]) -> Sums {
         let holding: Vec<u64> = words.iter().map(|found| self.holding(found)).collect();
         let is_common = |holding: &u64| bm25::is_common(self.passages, *holding);
@@ -448,7 +448,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         sums
     }
 
-    /// Adds what a word says about each session that has it so often.
+    /// Adds a word's score to each session, given its frequency there.
     fn add_sessions(&self, often: &[u32], sums: &mut [f32]) {
         let sessions = self.session_words.iter().filter(|words| **words > 0).count();
         let holding = often.iter().filter(|count| **count > 0).count();
@@ -463,7 +463,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         }
     }
 
-    /// The hits.
+    /// Returns the best hits.
     fn best(
         &self,
         query: &SearchQuery,
@@ -497,14 +497,14 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             for (at, window) in windows.enumerate() {
                 let near = if order == HitOrder::Score { neighbour_bonus(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
-                // What stands beside a match is shown with it, and is none.
+                // A passage next to a match is shown with it, and is not itself a hit.
                 if !(every || words > 0.0) {
                     continue;
                 }
                 let held = held.get(at).map_or(0, |held| usize::from(*held));
                 let is_whole = sums.needed > 0 && held == sums.needed;
                 let whole = if is_whole { WHOLE as f32 } else { 0.0 };
-                // Nearly all passages end here. A little more than the score, and sooner found.
+                // Nearly all passages end here: an upper bound of the score, cheaper to compute.
                 if best.is_beyond((words + near) * slightly_more + session + who + whole) {
                     continue;
                 }
@@ -544,8 +544,8 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         best.into_sorted().filter_map(hit).collect()
     }
 
-    /// Fills `beside` with the sums of a run's passages, and those of the two before and the two
-    /// after it in its session; whether any of them has a word.
+    /// Fills `beside` with the sums of a run's passages, and of the two before and the two after it
+    /// in its session; returns true if any of them has a word.
     fn fill_beside(
         &self,
         index: usize,
@@ -591,17 +591,17 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
     }
 }
 
-/// Bonus of the passage in the middle for those on either side of it.
+/// Returns the bonus of the passage in the middle for those on either side of it.
 fn neighbour_bonus([far_before, before, _, after, far_after]: &[f32; 5]) -> f32 {
     let [beside, behind] = NEAR;
     beside * (before + after) + behind * (far_before + far_after)
 }
 
-/// In the order of their numbers.
+/// Origins by their numbers.
 const ORIGIN: [Origin; 6] =
     [Origin::User, Origin::Model, Origin::Tool, Origin::Web, Origin::Harness, Origin::Import];
 
-/// By passage: whether the filters leave it out; empty when they leave out none.
+/// Returns, by passage, true if the filters exclude it; empty if none is excluded.
 fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
     pace::steps(1 + part.kinds().count() + part.speakers().count());
     let kinds: Vec<bool> = part.kinds().map(|kind| filters.admits_kind(kind)).collect();
@@ -632,7 +632,7 @@ fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
     (0..part.len()).map(|passage| !shown(passage)).collect()
 }
 
-/// By speaker: whether the query names it.
+/// Returns, by speaker, true if the query names it.
 fn named_speakers(part: &Part<'_>, query: &SearchQuery) -> Vec<bool> {
     let is_asked = |term: String| {
         let term = Pattern::Term(term);

@@ -10,25 +10,25 @@ use crate::{
     projection::sentences::end_of_sentence,
 };
 
-/// Different words that are named as found, and bytes of the longest.
+/// Maximum distinct words reported as matched, and maximum bytes of one.
 const MATCHED_MAX: usize = 8;
 const MATCHED_BYTES_MAX: usize = 64;
 
-/// Bytes of a passage up to which it is shown with the sentences that have no word of the query.
+/// Maximum bytes of a passage that is shown including its sentences without a word of the query.
 const WHOLE_BYTES_MAX: usize = 240;
 
 /// A part of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snippet {
-    /// The text; with an ellipsis at each end where something is left out.
+    /// The text, with an ellipsis at each end where text is omitted.
     pub text: String,
-    /// The words that matched, as written there, each once.
+    /// The matched words, as written in the text, each once.
     pub matched: Vec<String>,
-    /// Byte ranges of the matched words in `text`, ascending and apart.
+    /// Byte ranges of the matched words in `text`, ascending and disjoint.
     pub marks: Vec<Range<usize>>,
 }
 
-/// At most `bytes_max` bytes of a passage, and two ellipses.
+/// Returns at most `bytes_max` bytes of a passage, and two ellipses.
 #[must_use]
 pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     let marks = marks(query, text);
@@ -36,7 +36,7 @@ pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     let within = text.get(sentences.clone()).unwrap_or_default();
     let moved = |mark: &Range<usize>| mark.start - sentences.start..mark.end - sentences.start;
     let inner: Vec<Range<usize>> = marks.iter().map(moved).collect();
-    let shown = window(within, &inner, bytes_max);
+    let shown = densest_window(within, &inner, bytes_max);
     let shown = shown.start + sentences.start..shown.end + sentences.start;
     let mut matched: Vec<String> = Vec::new();
     let is_shown = |mark: &&Range<usize>| shown.start <= mark.start && mark.end <= shown.end;
@@ -60,7 +60,7 @@ pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     Snippet { text: made, matched, marks }
 }
 
-/// Byte ranges of the query's words; an identifier of several words is one range.
+/// Returns byte ranges of the query's words; an identifier of several words is one range.
 fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
     let mut marks: Vec<Range<usize>> = Vec::new();
     terms(text, |term| {
@@ -78,7 +78,7 @@ fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
     marks
 }
 
-/// The sentences, or lines, from the first with a mark to the last.
+/// Returns the sentences, or lines, from the first with a mark to the last.
 fn sentences(text: &str, marks: &[Range<usize>]) -> Range<usize> {
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return 0..text.len() };
     if text.len() <= WHOLE_BYTES_MAX {
@@ -96,8 +96,8 @@ fn sentences(text: &str, marks: &[Range<usize>]) -> Range<usize> {
     from..at.min(text.len())
 }
 
-/// The part of the text with the most marks.
-fn window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> {
+/// Returns the part of the text with the most marks.
+fn densest_window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> {
     if text.len() <= bytes_max {
         return 0..text.len();
     }
@@ -106,7 +106,7 @@ fn window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> 
             |mark: &&Range<usize>| mark.start >= first.start && mark.end <= first.start + bytes_max;
         marks.iter().filter(within).count()
     };
-    // Of equals the first: `max_by_key` returns the last.
+    // The first of equals: `max_by_key` returns the last.
     let first = marks.iter().rev().max_by_key(|mark| marked(mark));
     let first = first.map_or(0, |mark| mark.start);
     let last = marks.iter().rev().find(|mark| mark.end <= first + bytes_max);
@@ -117,7 +117,7 @@ fn window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> 
     between_words(text, first, start..end.max(start))
 }
 
-/// The range without the pieces of words at its ends, where those are short.
+/// Returns the range without short partial words at its ends.
 fn between_words(text: &str, first: usize, range: Range<usize>) -> Range<usize> {
     let head = text.get(range.start..first.max(range.start)).unwrap_or_default();
     let start = match head.find(char::is_whitespace) {

@@ -1,6 +1,6 @@
-//! English words that carry no meaning for a search. Queries and passages must use the same list.
+//! English words without meaning for a search. It must not differ for queries and passages.
 
-/// In the order of bytes.
+/// Stop words, sorted by bytes.
 const STOP_WORDS: [&str; 86] = [
     "a", "about", "after", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but",
     "by", "can", "could", "d", "did", "do", "does", "don", "for", "from", "had", "has", "have",
@@ -11,7 +11,7 @@ const STOP_WORDS: [&str; 86] = [
     "with", "would", "you", "your", "yours",
 ];
 
-/// True if the folded word is a stop word.
+/// Returns true if the folded word is a stop word.
 pub(super) fn is_stop_word(word: &str) -> bool {
     word.len() <= 6 && STOP_WORDS.binary_search(&word).is_ok()
 }
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stop_words_are_found_whatever_their_place_in_the_list() {
+    fn every_stop_word_of_the_list_is_found() {
         assert!(STOP_WORDS.is_sorted());
         assert!(STOP_WORDS.iter().all(|word| is_stop_word(word)));
         assert!(!is_stop_word("ledger") && !is_stop_word(""));

@@ -1,5 +1,5 @@
 //! The terms of a text: words in lower case without accents, identifiers and paths whole and in
-//! parts that are long enough to say something, numbers without the marks that group their digits,
+//! parts that are long enough to be meaningful, numbers without the marks that group their digits,
 //! pairs of characters in scripts without spaces. It must not depend on a query.
 
 use std::ops::Range;
@@ -11,36 +11,36 @@ use super::{
     letters::{fold, is_unspaced, is_word},
 };
 
-/// Bytes of the longest term; a longer run of letters is a picture or a key, not a word.
+/// Maximum bytes of a term; a longer run of letters is an image or a key, not a word.
 const TERM_BYTES_MAX: usize = 256;
-/// Letters or digits of the shortest part of an identifier that is a term beside the whole: a key
-/// such as `wJalrXUtn` has parts of one letter, which say nothing.
+/// Minimum letters or digits of a part of an identifier that is a term in addition to the whole: a
+/// key such as `wJalrXUtn` has parts of one letter, which are meaningless.
 const PART_CHARS_MIN: usize = 3;
 
 /// A term of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term<'a> {
-    /// The form for comparison, before its ending is cut off.
+    /// Form for comparison, before stemming.
     pub(super) word: &'a str,
     /// Its byte range in the text.
     pub(super) range: Range<usize>,
     /// True if it is a whole identifier, after the terms of its parts. One whose parts are all too
-    /// short to be terms is a word like any other.
+    /// short to be terms is an ordinary word.
     pub(super) whole: bool,
 }
 
 /// Calls `visit` with every term of the text, in order; an identifier whole after its parts.
 pub(super) fn terms(text: &str, visit: impl FnMut(&Term<'_>)) {
-    walk(text, true, PART_CHARS_MIN, visit);
+    visit_terms(text, true, PART_CHARS_MIN, visit);
 }
 
-/// The same with every part of an identifier, however short: a day is written in such.
+/// Does the same with every part of an identifier, even a short one: dates consist of such parts.
 pub(super) fn parts(text: &str, visit: impl FnMut(&Term<'_>)) {
-    walk(text, true, 1, visit);
+    visit_terms(text, true, 1, visit);
 }
 
-/// The same without looking for words that are plain, which are only found sooner so.
-fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&Term<'_>)) {
+/// Does the same; `seeks_plain` enables the fast path for plain words.
+fn visit_terms(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&Term<'_>)) {
     let mut chunk = Chunk { part_min, ..Chunk::default() };
     let mut lower = String::new();
     let mut before: Option<char> = None;
@@ -56,7 +56,12 @@ fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&T
                     lower.push_str(word);
                     lower.make_ascii_lowercase();
                 }
-                send(if has_capital { &lower } else { word }, at..at + plain, false, &mut visit);
+                visit_term(
+                    if has_capital { &lower } else { word },
+                    at..at + plain,
+                    false,
+                    &mut visit,
+                );
                 at += plain;
                 continue;
             }
@@ -80,8 +85,8 @@ fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&T
     chunk.end(&mut visit);
 }
 
-/// Bytes of the word that the text begins with, where it is a word as most are: letters of ASCII,
-/// small but for the first, and nothing that may join it to what follows. 0 for any other.
+/// Returns the bytes of the word at the start of the text if it is plain: ASCII letters, lower case
+/// except for the first, not followed by a joining character. Returns 0 for any other.
 fn plain_word_bytes(text: &[u8]) -> usize {
     if !text.first().is_some_and(u8::is_ascii_alphabetic) {
         return 0;
@@ -97,7 +102,7 @@ fn plain_word_bytes(text: &[u8]) -> usize {
     if is_joined { 0 } else { end }
 }
 
-/// True if the mark between these two makes one name of them.
+/// Returns true if the mark between these two characters joins them into one identifier.
 fn joins_name(from: char, mark: char, to: char) -> bool {
     let digits = from.is_numeric() && to.is_numeric();
     match mark {
@@ -107,8 +112,8 @@ fn joins_name(from: char, mark: char, to: char) -> bool {
     }
 }
 
-/// True if a new part begins with `character`: after a mark, where a capital follows a small
-/// letter, where the last capital of several begins a word, where a unit follows a number.
+/// Returns true if a new part begins with `character`: after a mark, at a capital after a lower
+/// case letter, at the last of several capitals, at a unit after a number.
 fn begins_part(before: char, character: char, next: Option<char>, chunk: &Chunk) -> bool {
     match before {
         '.' | ',' => !(chunk.is_number && character.is_numeric()),
@@ -126,16 +131,16 @@ fn begins_part(before: char, character: char, next: Option<char>, chunk: &Chunk)
 /// A run of letters, digits and the marks that join them.
 #[derive(Default)]
 struct Chunk {
-    /// Characters of the shortest part that is a term.
+    /// Minimum characters of a part that is a term.
     part_min: usize,
-    /// The parts one after the other, folded.
+    /// The parts, folded and concatenated.
     folded: String,
-    /// Of each part: where it begins in `folded`, its byte range in the text, whether it is written
-    /// without spaces.
+    /// For each part: its start in `folded`, its byte range in the text, and true if its script has
+    /// no spaces.
     parts: Vec<(usize, Range<usize>, bool)>,
-    /// True if the last part is made of digits and their marks alone.
+    /// True if the last part consists of digits and their marks.
     is_number: bool,
-    /// Marks that are part of the whole name, each with the index of the part after it.
+    /// Marks that are part of the whole identifier, each with the index of the part after it.
     joins: Vec<(usize, char)>,
     mark: Option<char>,
 }
@@ -164,13 +169,13 @@ impl Chunk {
         self.mark = Some(mark);
     }
 
-    /// Hands the terms out and begins anew.
+    /// Passes the terms to `visit` and starts a new run.
     fn end(&mut self, visit: &mut impl FnMut(&Term<'_>)) {
         if self.parts.is_empty() {
             return;
         }
         let is_name = self.parts.len() > 1 && self.parts.iter().all(|(.., unspaced)| !unspaced);
-        // What stands between the marks of a path or an address is a name of its own.
+        // A component of a path or an address is a separate identifier.
         let is_apart = |mark: char| matches!(mark, '/' | '@');
         let mark_before = |index: usize| {
             self.joins.iter().find(|(before, _)| *before == index).map(|(_, mark)| *mark)
@@ -183,7 +188,7 @@ impl Chunk {
             let to = next.map_or(self.folded.len(), |(from, ..)| *from);
             let word = self.folded.get(*from..to).unwrap_or_default();
             if *unspaced {
-                self.pair(index, visit);
+                self.visit_pair(index, visit);
                 continue;
             }
             let number = plain_number(word);
@@ -197,12 +202,12 @@ impl Chunk {
             }
             own.push_str(word);
             if !is_name || word.chars().count() >= self.part_min {
-                send(word, range.clone(), false, visit);
+                visit_term(word, range.clone(), false, visit);
                 (has_parts, own_is_said) = (true, true);
             }
             let is_last = next.is_none() || mark_before(index + 1).is_some_and(is_apart);
             if is_name && is_path && is_last && !own_is_said {
-                send(&own, own_from..range.end, false, visit);
+                visit_term(&own, own_from..range.end, false, visit);
                 has_parts = true;
             }
             if is_name && name.len() <= TERM_BYTES_MAX {
@@ -213,7 +218,7 @@ impl Chunk {
         if let (true, Some((_, first, _)), Some((_, last, _))) =
             (is_name, self.parts.first(), self.parts.last())
         {
-            send(&name, first.start..last.end, has_parts, visit);
+            visit_term(&name, first.start..last.end, has_parts, visit);
         }
         *self = Self {
             part_min: self.part_min,
@@ -227,8 +232,8 @@ impl Chunk {
         self.joins.clear();
     }
 
-    /// The pair that a character of a script without spaces begins; a character alone is a term.
-    fn pair(&self, index: usize, visit: &mut impl FnMut(&Term<'_>)) {
+    /// Passes on the pair at a character of a script without spaces, or a lone character.
+    fn visit_pair(&self, index: usize, visit: &mut impl FnMut(&Term<'_>)) {
         let Some((from, range, _)) = self.parts.get(index) else { return };
         let next = self.parts.get(index + 1).filter(|(.., unspaced)| *unspaced);
         let before = index.checked_sub(1).and_then(|before| self.parts.get(before));
@@ -237,25 +242,25 @@ impl Chunk {
                 let after = self.parts.get(index + 2);
                 (after.map_or(self.folded.len(), |(from, ..)| *from), next_range.end)
             }
-            // The last of a run is in the pair before.
+            // The last character of a run is in the previous pair.
             None if before.is_some_and(|(.., unspaced)| *unspaced) => return,
             None => {
                 let after = self.parts.get(index + 1);
                 (after.map_or(self.folded.len(), |(from, ..)| *from), range.end)
             }
         };
-        send(self.folded.get(*from..to).unwrap_or_default(), range.start..end, false, visit);
+        visit_term(self.folded.get(*from..to).unwrap_or_default(), range.start..end, false, visit);
     }
 }
 
-fn send(word: &str, range: Range<usize>, whole: bool, visit: &mut impl FnMut(&Term<'_>)) {
+fn visit_term(word: &str, range: Range<usize>, whole: bool, visit: &mut impl FnMut(&Term<'_>)) {
     if !word.is_empty() && word.len() <= TERM_BYTES_MAX {
         visit(&Term { word, range, whole });
     }
 }
 
-/// The number without the marks that group its digits and with a full stop before its decimals;
-/// `None` where the word has no marks or is a date, a version or an address.
+/// Returns the number without grouping marks and with a full stop before its decimals; `None` if
+/// the word has no marks or is a date, a version or an address.
 fn plain_number(word: &str) -> Option<String> {
     let digits = |byte: u8| byte.is_ascii_digit() || byte == b'.' || byte == b',';
     if !word.bytes().all(digits) || !word.bytes().any(|byte| !byte.is_ascii_digit()) {
@@ -282,8 +287,8 @@ fn plain_number(word: &str) -> Option<String> {
     Some(if groups { plain(word) } else { format!("{head}.{tail}") })
 }
 
-/// The word without its English ending, where it is a word of ASCII letters; of a form without one,
-/// such as `went`, that of its word.
+/// Returns the word without its English ending, if it is a word of ASCII letters; for an irregular
+/// form such as `went`, the stem of its base word.
 pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
     let word = irregular::base(word);
     match word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
@@ -292,7 +297,7 @@ pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// True if the word is made of digits.
+/// Returns true if the word is made of digits.
 pub(super) fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_words_names_and_numbers() {
+    fn a_text_is_split_into_words_names_and_numbers() {
         for (text, expected) in [
             ("The Varna manuscript.", "the varna manuscript"),
             ("the museum's index", "the museum s index"),
@@ -352,12 +357,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_plain_word_is_the_term_that_it_is_among_others(
+        fn a_word_alone_gives_the_same_term_as_within_a_text(
             text in "([a-zA-Z]{1,3}[A-Z0-9é漢\u{301}]{0,1}[ _.,/@-]{0,2}){0,12}"
         ) {
             let found = |seeks_plain| {
                 let mut found = Vec::new();
-                walk(&text, seeks_plain, PART_CHARS_MIN, |term| {
+                visit_terms(&text, seeks_plain, PART_CHARS_MIN, |term| {
                     found.push((term.word.to_owned(), term.range.clone(), term.whole));
                 });
                 found
@@ -367,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_compared_without_their_english_endings() {
+    fn words_are_stemmed_before_they_are_compared() {
         for (one, other) in [
             ("transferred", "transfers"),
             ("revoked", "revoking"),

@@ -1,6 +1,6 @@
-//! Text of an event: the strings and numbers of its body, without names of other things and what
-//! cannot be read; and its pieces, each of which is found alone. The types with words are in a
-//! table of theirs (`kinds::words`). It must not know what a query is.
+//! Searchable text of an event: the strings and numbers of its body, without references to other
+//! things and unreadable data; and its pieces, each of which is found separately. The types with
+//! text are in `kinds::words`. It must not know what a query is.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -19,7 +19,7 @@ use crate::{
     traces::{commands_of, tools},
 };
 
-/// Members that name something else, or that have no words.
+/// Members that refer to something else, or that have no text.
 const NOT_READ: [&str; 18] = [
     "id",
     "type",
@@ -40,8 +40,7 @@ const NOT_READ: [&str; 18] = [
     "sessionId",
     "requestId",
 ];
-/// Members of an event by which its recorder says where it is from, how long it took and how large
-/// it is.
+/// Members in which the recorder of an event states its source, duration and size.
 const OF_RECORDER: [&str; 24] = [
     "of",
     "hash",
@@ -68,40 +67,40 @@ const OF_RECORDER: [&str; 24] = [
     "mended",
     "permission_mode",
 ];
-/// Bytes of the longest text without white space that may be read: a longer one is an encoding.
+/// Bytes from which on a text without white space is treated as encoded data.
 const ENCODED_BYTES_MIN: usize = 256;
-/// Terms of a piece, and those after which it ends even within a run of letters.
+/// Terms of a piece, and maximum terms of one that is within a run of letters.
 const PIECE_TERMS: usize = 512;
 const PIECE_TERMS_MAX: usize = 2 * PIECE_TERMS;
-/// Pieces of an event: what is beyond is part of the last.
+/// Maximum pieces of an event; the rest is part of the last.
 const PIECES_MAX: u16 = u16::MAX;
-/// Speakers that are no persons.
+/// Speakers that are not persons.
 const ROLES: [&str; 7] = ["user", "agent", "assistant", "system", "tool", "human", "model"];
-/// Characters of a speaker's name.
+/// Maximum characters of a speaker's name.
 const SPEAKER_CHARS_MAX: usize = 64;
 
 /// Searchable text of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventText {
-    /// Its strings and numbers, a line each.
+    /// Its strings and numbers, one per line.
     pub text: String,
     /// Speaker, where the event names one or is a message.
     pub speaker: Option<String>,
-    /// The `kind` that its body names.
+    /// The `kind` of its body.
     pub kind: Option<String>,
-    /// Names by its form: commands of a call, a speaker, an entity that is written.
+    /// Entities known by the form of the event: commands of a call, a speaker, a written entity.
     pub named: Vec<(EntityKind, String)>,
 }
 
 impl EventText {
-    /// Reads the text of the event; empty for a type without words, for a call of one of this
-    /// program's own tools, whose arguments are in the log already, and where the body is no JSON.
+    /// Reads the text of the event; empty for a type without text, for a call of one of this
+    /// program's own tools, whose arguments are in the log already, and if the body is not JSON.
     #[must_use]
     pub fn from_event(event: &Event) -> Self {
         let Some(body) = body_with_words(event) else { return Self::default() };
         let mut text = String::new();
         words_in(event.kind.as_str(), &body, &mut |_, said| {
-            // A string takes whatever is written to it.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{said}");
         });
         let member = |name: &str| body.get(name).and_then(Value::as_str);
@@ -116,14 +115,14 @@ impl EventText {
         let person = named.filter(|name| is_name(name) && !ROLES.contains(name));
         let person = person.map(|name| (EntityKind::Person, name.to_owned()));
         Self {
-            named: person.into_iter().chain(by_form(event.kind.as_str(), &body)).collect(),
+            named: person.into_iter().chain(entities_by_form(event.kind.as_str(), &body)).collect(),
             text,
             speaker: named.filter(is_name).map(str::to_owned),
             kind: member("kind").filter(is_name).map(str::to_owned),
         }
     }
 
-    /// The piece of that number, counted from 0; empty when it has no such piece.
+    /// Returns the piece of that number, counted from 0; empty if it does not exist.
     #[must_use]
     pub fn piece(&self, piece: u16) -> &str {
         let mut starts = vec![0];
@@ -138,8 +137,8 @@ impl EventText {
     }
 }
 
-/// Names by the form of an event: the commands of a call, an entity that is written.
-fn by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
+/// Returns entities known by the form of an event: the commands of a call, a written entity.
+fn entities_by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     if kind == kinds::GRAPH_ENTITY_UPSERTED {
         let kind = text("entity_type").and_then(EntityKind::named);
@@ -163,7 +162,7 @@ fn by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
     commands.into_iter().map(|name| (EntityKind::Command, name)).collect()
 }
 
-/// Calls `visit` with every term of the text, the number of its piece and where that begins.
+/// Calls `visit` with every term of the text, the number of its piece and the start of the piece.
 pub(super) fn pieces(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
     let (mut piece, mut start, mut count, mut end) = (0_u16, 0, 0_usize, 0);
     terms(text, |term| {
@@ -181,8 +180,8 @@ pub(super) fn pieces(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
     });
 }
 
-/// The body of an event that has words. A call of this program's own tools has none: its arguments
-/// are in the log already, and a recorded query would find itself.
+/// Returns the body of an event with searchable text. A call of this program's own tools has none:
+/// its arguments are in the log already, and a recorded query would find itself.
 pub(super) fn body_with_words(event: &Event) -> Option<Value> {
     if kinds::words(event.kind.as_str()) == Words::Nothing {
         return None;
@@ -194,8 +193,8 @@ pub(super) fn body_with_words(event: &Event) -> Option<Value> {
     (!is_own).then_some(body)
 }
 
-/// Calls `visit` with the strings and numbers that a body of the type says, each with the name of
-/// its member.
+/// Calls `visit` with the searchable strings and numbers of a body of the type, each with the name
+/// of its member.
 pub(super) fn words_in(
     kind: &str,
     body: &Value,
@@ -204,29 +203,35 @@ pub(super) fn words_in(
     match kinds::words(kind) {
         Words::Nothing => {}
         Words::In(member) => {
-            body.get(member).into_iter().for_each(|value| strings(Some(member), value, visit));
+            body.get(member)
+                .into_iter()
+                .for_each(|value| visit_strings(Some(member), value, visit));
         }
-        Words::Body => strings(None, body, visit),
+        Words::Body => visit_strings(None, body, visit),
     }
 }
 
-fn strings(name: Option<&str>, value: &Value, visit: &mut dyn FnMut(Option<&str>, &dyn Display)) {
+fn visit_strings(
+    name: Option<&str>,
+    value: &Value,
+    visit: &mut dyn FnMut(Option<&str>, &dyn Display),
+) {
     match value {
         Value::String(text) if !is_encoded(text) => {
             let said = said(text);
-            match json_in(&said) {
+            match parse_json(&said) {
                 Some(value) => visit(name, &ReadableValue(&value)),
                 None if said.trim().is_empty() => {}
                 None => visit(name, &said),
             }
         }
         Value::Number(number) => visit(name, number),
-        Value::Array(values) => values.iter().for_each(|value| strings(name, value, visit)),
+        Value::Array(values) => values.iter().for_each(|value| visit_strings(name, value, visit)),
         Value::Object(members) => {
             let is_event = name.is_none();
             for (name, value) in members {
                 if is_read(name, members) && !(is_event && OF_RECORDER.contains(&&**name)) {
-                    strings(Some(name), value, visit);
+                    visit_strings(Some(name), value, visit);
                 }
             }
         }
@@ -234,8 +239,8 @@ fn strings(name: Option<&str>, value: &Value, visit: &mut dyn FnMut(Option<&str>
     }
 }
 
-/// The value that a text is the JSON of, where a tool answered so.
-fn json_in(text: &str) -> Option<Value> {
+/// Parses a text that is JSON, as some tools return it.
+fn parse_json(text: &str) -> Option<Value> {
     let text = text.trim();
     let is_json = text.starts_with('{') && text.ends_with('}')
         || text.starts_with('[') && text.ends_with(']');
@@ -243,7 +248,7 @@ fn json_in(text: &str) -> Option<Value> {
     serde_json::from_str(value).ok()
 }
 
-/// A value as a reader wants it: `name: value`, an object in a line, without marks and escapes.
+/// A value formatted for a reader: `name: value`, an object per line, without quotes and escapes.
 struct ReadableValue<'v>(&'v Value);
 
 impl Display for ReadableValue<'_> {
@@ -281,7 +286,7 @@ fn is_read(name: &str, members: &Map<String, Value>) -> bool {
     !is_binary && !NOT_READ.contains(&name) && !name.ends_with("tool_use_id")
 }
 
-/// True if the text is encoded bytes, which have no words.
+/// Returns true if the text is encoded bytes, which have no words.
 fn is_encoded(text: &str) -> bool {
     let digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte);
     text.len() >= ENCODED_BYTES_MIN

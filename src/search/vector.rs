@@ -1,7 +1,7 @@
-//! `hash-512`: a text as 512 small numbers, so that two texts can be compared without their words.
-//! Its stemmed words and the letters of each, three by three, are hashed with a sign into the
-//! numbers, a rare word with more weight. Whole numbers alone until the last step, so that every
-//! machine makes the same bytes. It learns nothing, knows no meaning, and must not rank a search.
+//! `hash-512`: a text as a vector of 512 small numbers, so that two texts can be compared without
+//! their words. Its stemmed words and their letter trigrams are hashed with a sign into the
+//! numbers, a rare word with more weight. Integers until the last step, so that every machine
+//! computes the same bytes. It is not trained, has no semantics, and must not rank a search.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,19 +10,19 @@ use super::{
     terms::{stem, terms},
 };
 
-/// Numbers of a vector.
+/// Dimensions of a vector.
 pub const DIMENSIONS: usize = 512;
-/// Weight of a word beside three of its letters.
+/// Weight of a word relative to a trigram.
 const WORD_WEIGHT: i64 = 3;
-/// Weight of a word that no text is known to have; a stop word has a quarter of that.
+/// Weight of a word that is in no counted text; a stop word has a quarter of that.
 const WEIGHT: i64 = 4;
 const STOP_WEIGHT: i64 = 1;
 
-/// Rarity of words among some texts. Without any all words but stop words are alike.
+/// Rarity of words among some texts. Without texts all words except stop words weigh the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rarity {
     texts: u64,
-    /// Texts that have a word, by its hash.
+    /// Number of texts that have a word, by its hash.
     holding: HashMap<u64, u64>,
 }
 
@@ -40,7 +40,7 @@ impl Rarity {
         rarity
     }
 
-    /// The weight of a word: one more for each time that half as many texts have it.
+    /// Returns the weight of a word: one more for each halving of the number of texts with it.
     fn weight(&self, word: &str) -> i64 {
         if is_stop_word(word) {
             return STOP_WEIGHT;
@@ -50,12 +50,12 @@ impl Rarity {
     }
 }
 
-/// A text in 512 numbers of one byte each.
+/// The vector of a text: 512 numbers of one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vector([i8; DIMENSIONS]);
 
 impl Vector {
-    /// The vector of a text; all zeros where it has no word.
+    /// Returns the vector of a text; all zeros if it has no word.
     #[must_use]
     pub fn from_text(text: &str, rarity: &Rarity) -> Self {
         let mut sums = [0_i64; DIMENSIONS];
@@ -81,8 +81,8 @@ impl Vector {
         }))
     }
 
-    /// Similarity of two texts: 1 for the same words, about 0 for none of the same; 0 for an empty
-    /// text.
+    /// Returns the similarity of two texts: 1 for the same words, about 0 for no common word; 0 for
+    /// an empty text.
     #[must_use]
     pub fn cosine(&self, other: &Self) -> f64 {
         let product = |one: &Self, other: &Self| -> i64 {
@@ -92,14 +92,14 @@ impl Vector {
         if lengths == 0 { 0.0 } else { product(self, other) as f64 / (lengths as f64).sqrt() }
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     #[must_use]
     pub fn numbers(&self) -> &[i8; DIMENSIONS] {
         &self.0
     }
 }
 
-/// The different words of a text, stemmed.
+/// Returns the distinct words of a text, stemmed.
 fn words(text: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     terms(text, |term| {
@@ -108,7 +108,7 @@ fn words(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// FNV-1a in 64 bits, and a last step that spreads it over all bits.
+/// Computes FNV-1a with 64 bits, and a final step that spreads it over all bits.
 fn hash(text: &str) -> u64 {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_the_same_numbers_on_every_machine() {
-        // Computed by another program, from the description at the head of this file.
+    fn the_vector_of_a_text_is_the_same_on_every_machine() {
+        // Computed independently, from the description at the head of this file.
         let expected = [
             (8, 11),
             (47, -42),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_as_alike_as_their_words_and_their_letters() {
+    fn texts_with_common_words_and_letters_have_similar_vectors() {
         let of = |text: &str| Vector::from_text(text, &Rarity::default());
         let text = of("Staging listens on port 8443 behind the proxy");
         let alike = |other: &str| text.cosine(&of(other));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_word_weighs_more_than_one_that_many_texts_have() {
+    fn a_rare_word_weighs_more_than_a_common_one() {
         let texts: Vec<String> = (0..200).map(|n| format!("note {n} of the ledger")).collect();
         let rarity = Rarity::of(texts.iter().map(String::as_str));
         let alike = |one: &str, other: &str| {

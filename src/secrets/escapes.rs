@@ -1,23 +1,23 @@
-//! A text as it reads once its escapes are resolved: `\n`, `\u002d`, `\"`, `%3D`, `&quot;`, also
-//! where they were escaped again, and the place in the original of everything in it. Rules are run
-//! on both. It must not judge a text.
+//! A text with its escapes resolved: `\n`, `\u002d`, `\"`, `%3D`, `&quot;`, also where they were
+//! escaped repeatedly, with a mapping of byte offsets to the original. Rules are run on both. It
+//! must not classify a text.
 
 use std::ops::Range;
 
-/// Escapes of one text that are resolved: what is behind them stays as it is.
+/// Maximum escapes of one text that are resolved; the rest of the text is unchanged.
 const ESCAPES_MAX: usize = 1 << 22;
-/// The longest name or number between `&` and `;`.
+/// Maximum bytes of a name or number between `&` and `;`.
 const ENTITY_BYTES_MAX: usize = 8;
 
 /// A text without its escapes.
 pub(super) struct Resolved {
     pub(super) text: String,
-    /// The end of each escape: here, and in the original.
+    /// End of each escape in the resolved text, and in the original.
     ends: Vec<(u32, u32)>,
 }
 
 impl Resolved {
-    /// The text without its escapes; `None` when it has none.
+    /// Resolves the escapes of a text; `None` when it has none.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let marks = |byte: &u8| matches!(byte, b'\\' | b'%' | b'&');
@@ -25,8 +25,8 @@ impl Resolved {
         let (mut at, mut done) = (0, 0);
         while let Some(mark) = bytes.get(at..).and_then(|rest| rest.iter().position(marks)) {
             let from = at + mark;
-            let Some((meant, length)) = escape(bytes.get(from..).unwrap_or_default()) else {
-                // All of a run of backslashes: each is looked at once.
+            let Some((meant, length)) = decode_escape(bytes.get(from..).unwrap_or_default()) else {
+                // The whole run of backslashes: each is examined once.
                 let rest = bytes.get(from..).unwrap_or_default();
                 at = from + rest.iter().take_while(|byte| **byte == b'\\').count().max(1);
                 continue;
@@ -45,14 +45,14 @@ impl Resolved {
         (!resolved.ends.is_empty()).then_some(resolved)
     }
 
-    /// The place in the original of a place in this text.
+    /// Maps a byte offset in this text to one in the original.
     pub(super) fn source(&self, place: usize) -> usize {
         let before = self.ends.partition_point(|(here, _)| *here as usize <= place);
         let last = before.checked_sub(1).and_then(|last| self.ends.get(last));
         last.map_or(place, |(here, there)| *there as usize + (place - *here as usize))
     }
 
-    /// The parts of this text that are so near to an escape that was resolved, in order.
+    /// Returns the parts of this text within `bytes` of a resolved escape, in order.
     pub(super) fn parts_near_escapes(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> {
         let around = move |here: u32| {
             let here = here as usize;
@@ -70,52 +70,53 @@ impl Resolved {
     }
 }
 
-/// The character that an escape at the beginning stands for, and how many bytes it has. Others than
-/// ASCII are left: no rule depends on one.
-fn escape(bytes: &[u8]) -> Option<(char, usize)> {
+/// Decodes the escape at the start; returns its character and its length in bytes. Only ASCII
+/// characters are decoded: no rule depends on others.
+fn decode_escape(bytes: &[u8]) -> Option<(char, usize)> {
     let (code, length) = match bytes.first()? {
-        b'\\' => backslashed(bytes)?,
+        b'\\' => decode_backslashes(bytes)?,
         b'%' => {
             let mut before = 1;
             // `%253D`: escaped more than once.
             while bytes.get(before..).is_some_and(|rest| rest.starts_with(b"25")) {
                 before += 2;
             }
-            let is_percent = before > 1 && hex(bytes, before, 2).is_none_or(|code| code > 0x7f);
+            let is_percent =
+                before > 1 && decode_hex(bytes, before, 2).is_none_or(|code| code > 0x7f);
             if is_percent {
                 (u32::from(b'%'), before)
             } else {
-                (hex(bytes, before, 2)?, before + 2)
+                (decode_hex(bytes, before, 2)?, before + 2)
             }
         }
-        _ => entity(bytes)?,
+        _ => decode_entity(bytes)?,
     };
     let meant = char::from_u32(code).filter(|c| matches!(c, ' '..='~' | '\n' | '\r' | '\t'))?;
     Some((meant, length))
 }
 
-/// Of any number of backslashes and what they escape: `\\n` is a `\n` that was escaped again.
-fn backslashed(bytes: &[u8]) -> Option<(u32, usize)> {
+/// Decodes any number of backslashes and the character after them: `\\n` is a `\n` escaped again.
+fn decode_backslashes(bytes: &[u8]) -> Option<(u32, usize)> {
     let run = bytes.iter().take_while(|byte| **byte == b'\\').count();
     let is_braced = bytes.get(run + 1) == Some(&b'{');
     Some(match bytes.get(run)? {
         b'n' => (u32::from(b'\n'), run + 1),
         b'r' => (u32::from(b'\r'), run + 1),
         b't' => (u32::from(b'\t'), run + 1),
-        b'x' => (hex(bytes, run + 1, 2)?, run + 3),
+        b'x' => (decode_hex(bytes, run + 1, 2)?, run + 3),
         b'u' if is_braced => {
             let digits = bytes.get(run + 2..)?.iter().take(6).position(|byte| *byte == b'}')?;
-            (hex(bytes, run + 2, digits)?, run + digits + 3)
+            (decode_hex(bytes, run + 2, digits)?, run + digits + 3)
         }
-        b'u' => (hex(bytes, run + 1, 4)?, run + 5),
-        b'U' => (hex(bytes, run + 1, 8)?, run + 9),
+        b'u' => (decode_hex(bytes, run + 1, 4)?, run + 5),
+        b'U' => (decode_hex(bytes, run + 1, 8)?, run + 9),
         other if other.is_ascii_punctuation() => (u32::from(*other), run + 1),
         _ => return None,
     })
 }
 
-/// `&quot;`, `&#45;`, `&#x2d;`, and those whose `&` was escaped again.
-fn entity(bytes: &[u8]) -> Option<(u32, usize)> {
+/// Decodes `&quot;`, `&#45;`, `&#x2d;`, and those whose `&` was escaped again.
+fn decode_entity(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut from = 1;
     while bytes.get(from..).is_some_and(|rest| rest.starts_with(b"amp;")) {
         from += b"amp;".len();
@@ -127,7 +128,7 @@ fn entity(bytes: &[u8]) -> Option<(u32, usize)> {
         b"gt" => Some(u32::from(b'>')),
         b"quot" => Some(u32::from(b'"')),
         b"apos" => Some(u32::from(b'\'')),
-        [b'#', b'x' | b'X', digits @ ..] => hex(digits, 0, digits.len()),
+        [b'#', b'x' | b'X', digits @ ..] => decode_hex(digits, 0, digits.len()),
         [b'#', digits @ ..] => str::from_utf8(digits).ok()?.parse().ok(),
         _ => None,
     });
@@ -137,7 +138,7 @@ fn entity(bytes: &[u8]) -> Option<(u32, usize)> {
     }
 }
 
-fn hex(bytes: &[u8], from: usize, count: usize) -> Option<u32> {
+fn decode_hex(bytes: &[u8], from: usize, count: usize) -> Option<u32> {
     let digits = bytes.get(from..from + count).filter(|digits| !digits.is_empty())?;
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     is_hex.then(|| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()).flatten()
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_resolved_however_often_they_were_escaped() {
+    fn escapes_are_resolved_at_every_nesting_level() {
         for (text, expected) in [
             (r"a\nb\\tc\\\\rd", "a\nb\tc\rd"),
             (r#"{\"k\":\\\"v\\\"}"#, r#"{"k":"v"}"#),

@@ -1,5 +1,5 @@
-//! Secrets in JSON text: searched in the decoded strings, and written back only where one was
-//! found. It must not change another byte, and treats invalid JSON as text.
+//! Secrets in JSON text: searched in the decoded strings, and rewritten only where one was found.
+//! It must not change another byte, and treats invalid JSON as text.
 
 use std::{borrow::Cow, fmt};
 
@@ -16,23 +16,23 @@ struct StringSpan {
     to: usize,
 }
 
-/// The name that the next string may be the value of, or of the list of.
+/// A member's name whose value, or list of values, may follow.
 struct PendingName {
     said: String,
-    /// Byte offset of its end, or of the last of its values.
+    /// Byte offset of the end of the name, or of the last of its values.
     to: usize,
     listed: bool,
 }
 
-/// A string that is no name, until the list that it is in has ended.
+/// A string value that is held back until its list has ended.
 struct PendingString<'a> {
     place: StringSpan,
     said: Cow<'a, str>,
-    /// True if its name says that it is a secret.
+    /// True if the member's name marks it as a secret.
     is_named: bool,
 }
 
-/// A text on its way, with other strings in the places of some.
+/// The output of a text in which some strings are replaced.
 struct JsonOutput<'a> {
     text: &'a str,
     out: String,
@@ -40,7 +40,7 @@ struct JsonOutput<'a> {
 }
 
 impl JsonOutput<'_> {
-    fn put(&mut self, place: &StringSpan, clean: &str) {
+    fn replace_string(&mut self, place: &StringSpan, clean: &str) {
         self.out.push_str(self.text.get(self.done..place.from).unwrap_or_default());
         self.out.push_str(&serde_json::Value::from(clean).to_string());
         self.done = place.to;
@@ -59,7 +59,7 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
     let mut at = 0;
     while let Some(place) = next(text, at) {
         at = place.to;
-        let said = decoded(text.get(place.from..place.to)?);
+        let said = decode(text.get(place.from..place.to)?);
         let rest = text.get(place.to..).unwrap_or_default();
         let is_name = rest.trim_start().starts_with(':');
         let of = name.take().and_then(|name| name.for_value(text, &place));
@@ -68,11 +68,11 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
             !is_name && between.trim() == ","
         });
         if !follows {
-            end(rules, &mut list, &mut written, report);
+            end_list(rules, &mut list, &mut written, report);
         }
         if is_name {
             if let Some(clean) = redact_string(rules, &said, report) {
-                written.put(&place, &clean);
+                written.replace_string(&place, &clean);
             }
             name = Some(PendingName { said: said.into_owned(), to: place.to, listed: false });
             continue;
@@ -82,7 +82,7 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
         name = of.filter(|of| of.listed).map(|of| PendingName { to: place.to, ..of });
         list.push(PendingString { place, said, is_named });
     }
-    end(rules, &mut list, &mut written, report);
+    end_list(rules, &mut list, &mut written, report);
     if written.done == 0 {
         return None;
     }
@@ -90,8 +90,8 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
     Some(written.out)
 }
 
-/// Writes the strings of a list that ended, or one that is in none, without their secrets.
-fn end(
+/// Writes the strings of a list that ended, or a string outside of lists, without their secrets.
+fn end_list(
     rules: &Recogniser,
     list: &mut Vec<PendingString<'_>>,
     written: &mut JsonOutput<'_>,
@@ -99,7 +99,7 @@ fn end(
 ) {
     let may_span = |line: &PendingString<'_>| rules.has_own() || private::is_named(&line.said);
     let spans = list.len() > 1 && list.iter().any(may_span);
-    let changed = if spans { lines(rules, list, report) } else { Vec::new() };
+    let changed = if spans { redact_lines(rules, list, report) } else { Vec::new() };
     for (at, line) in list.drain(..).enumerate() {
         let rule = rules.by_name().filter(|_| line.is_named);
         let clean = match rule {
@@ -108,15 +108,19 @@ fn end(
         };
         let is_changed = changed.binary_search(&at).is_ok();
         if let Some(clean) = clean.or_else(|| is_changed.then(|| line.said.into_owned())) {
-            written.put(&line.place, &clean);
+            written.replace_string(&line.place, &clean);
         }
     }
 }
 
-/// Removes secrets that have a part in more than one string of a list, as a patch has a key: the
-/// strings are lines of one text. Of our own rules only those of keys and of private spans match
-/// more than a line. Returns which strings changed, in order.
-fn lines(rules: &Recogniser, list: &mut [PendingString<'_>], report: &mut Report) -> Vec<usize> {
+/// Removes secrets that span several strings of a list, as a key in a patch does: the strings are
+/// lines of one text. Of the built-in rules only those of keys and of private spans match more than
+/// a line. Returns which strings changed, in order.
+fn redact_lines(
+    rules: &Recogniser,
+    list: &mut [PendingString<'_>],
+    report: &mut Report,
+) -> Vec<usize> {
     let said: Vec<&str> = list.iter().map(|line| &*line.said).collect();
     let text = said.join("\n");
     let begin = |at: &mut usize, said: &&str| {
@@ -147,8 +151,8 @@ fn lines(rules: &Recogniser, list: &mut [PendingString<'_>], report: &mut Report
     changed
 }
 
-/// A string's secrets, with JSON inside strings: results of tools are JSON written as text. Each
-/// level of nesting doubles the backslashes, so there are few.
+/// Removes the secrets of a string, and of JSON within it: results of tools are JSON written as
+/// text. Each level of nesting doubles the backslashes, so there are few levels.
 fn redact_string(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String> {
     let inner = match said.trim_start().starts_with(['{', '[']) {
         true => redact(rules, said, report),
@@ -158,13 +162,13 @@ fn redact_string(rules: &Recogniser, said: &str, report: &mut Report) -> Option<
 }
 
 impl PendingName {
-    /// Itself, when the string at a place is its value, or one of its list.
+    /// Returns the name if the string at a position is its value, or in its list of values.
     fn for_value(self, text: &str, place: &StringSpan) -> Option<Self> {
         let between = text.get(self.to..place.from)?.split_whitespace().collect::<String>();
         match (&*between, self.listed) {
             (":", false) | (",", true) => Some(self),
             (":[", false) => Some(Self { listed: true, ..self }),
-            // Numbers and nothings between them.
+            // Numbers and `null` between them.
             (more, true) if more.starts_with(',') && more.ends_with(',') => {
                 (!more.contains(['[', ']', '{', '}', ':'])).then_some(self)
             }
@@ -173,7 +177,7 @@ impl PendingName {
     }
 }
 
-/// The next string from a place on.
+/// Returns the next string at or after a byte offset.
 fn next(text: &str, at: usize) -> Option<StringSpan> {
     let from = at + text.get(at..)?.find('"')?;
     let mut escaped = false;
@@ -188,14 +192,14 @@ fn next(text: &str, at: usize) -> Option<StringSpan> {
     None
 }
 
-/// A string's value; half of a surrogate pair is replaced.
-fn decoded(raw: &str) -> Cow<'_, str> {
+/// Decodes a string; replaces lone halves of surrogate pairs.
+fn decode(raw: &str) -> Cow<'_, str> {
     let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
     let meant = inside.contains('\\').then(|| serde_json::from_str::<Lossy>(raw).ok());
     meant.flatten().map_or(Cow::Borrowed(inside), |Lossy(text)| Cow::Owned(text))
 }
 
-/// A string that may hold half of a surrogate pair.
+/// A string that may contain a lone half of a surrogate pair.
 struct Lossy(String);
 
 impl<'de> Deserialize<'de> for Lossy {

@@ -1,5 +1,4 @@
-//! The shape of a secret: whether a match is one, or a placeholder in its place. It must not depend
-//! on a rule.
+//! Tests whether a match of a rule is a secret or a placeholder. It must not depend on a rule.
 
 use std::ops::Range;
 
@@ -8,34 +7,35 @@ use super::{
     value::{is_placeholder, is_prose, is_random},
 };
 
-/// Fewest letters and digits of a value.
+/// Minimum letters and digits of a value.
 const ALNUM_MIN: usize = 3;
 
-/// Test of a rule's match besides the pattern.
+/// Test of a rule's match in addition to its pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::secrets) enum MatchTest {
-    /// Nothing: its form is enough.
+    /// No test: the pattern suffices.
     Any,
-    /// Neither placeholder nor code.
+    /// Is neither a placeholder nor code.
     Meant,
-    /// Also more than a word: sentences name passwords as well.
+    /// Is `Meant`, and more than a word: sentences contain names of passwords as well.
     Mixed,
-    /// Looks random: letters with digits, few of them alike.
+    /// Is random: letters with digits, few of them repeated.
     Random,
-    /// Also not after a name whose random-looking values are no secrets.
+    /// Is `Random`, and not after a name whose random values are not secrets.
     Named,
-    /// That it may follow an option of a command, and is no word of a sentence about the option.
+    /// May follow an option of a command, and is not a word of a sentence about the option.
     Given,
-    /// More than a word of a sentence, or the value of a setting.
+    /// Is more than a word of a sentence, or the value of a setting.
     Line,
-    /// After the name of a secret, and not code.
+    /// Follows the name of a secret, and is not code.
     Assigned,
-    /// That it has letters and digits: only such a word is a password in a sentence.
+    /// Has letters and digits: only such a word is a password in a sentence.
     Spoken,
 }
 
 impl MatchTest {
-    /// True if a match passes the test; `before` is the part of the match before the secret.
+    /// Returns true if a match passes the test; `before` is the part of the match before the
+    /// secret.
     pub(super) fn fits(self, before: &str, text: &str) -> bool {
         match self {
             Self::Named => {
@@ -93,8 +93,8 @@ impl MatchTest {
 }
 
 impl MatchTest {
-    /// The range of the secret in a match of the pattern: without the quotes around it, and for a
-    /// value without quotes without the next value and the end of a sentence or a call.
+    /// Returns the range of the secret in a match of the pattern: without surrounding quotes, and
+    /// for an unquoted value without the next value and the end of a sentence or a call.
     pub(super) fn secret_range(self, text: &str) -> Range<usize> {
         let whole = 0..text.len();
         let loose = matches!(self, Self::Given | Self::Assigned | Self::Spoken | Self::Line);
@@ -125,7 +125,7 @@ impl MatchTest {
     }
 }
 
-/// The name that comes first, and all between it and the secret.
+/// Splits the text before a secret into the leading name and the rest.
 fn split_name(before: &str) -> (&str, &str) {
     let start = before.find(is_of_name).unwrap_or(0);
     let text = before.get(start..).unwrap_or_default();
@@ -136,7 +136,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 
-/// True if a value without quotes is a call, an index, a type or a comparison.
+/// Returns true if an unquoted value is a call, an index, a type or a comparison.
 pub(super) fn is_code(text: &str) -> bool {
     let of_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':');
     let head = text.trim_start_matches(of_path);
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_text_is_recognised_as_random() {
+    fn random_text_is_classified_as_random() {
         for text in ["9f86d081884c7d659a2feaa0", "wJalrXUtnFEMI/K7MDENG", "x8Kq0pL2mN4vB6"] {
             assert!(is_random(text), "{text}");
         }

@@ -1,12 +1,12 @@
-//! A text without its secrets: what recorders keep and what is sent elsewhere has this type, which
-//! the rules alone make. It must not give back what was removed.
+//! A text without its secrets. Recorders store and send only this type, which only the rules
+//! construct. It must not return what was removed.
 
 use super::{Recogniser, Report};
 
-/// The member of an event that counts what was removed from it.
+/// Member of an event that counts the removed secrets.
 const COUNTS: &str = "redactions";
 
-/// A text without its secrets, and how many each rule found.
+/// A text without its secrets, with the number of matches of each rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked {
     text: String,
@@ -20,26 +20,26 @@ impl Masked {
         Self { text: clean.unwrap_or_else(|| text.to_owned()), report }
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Counts of the secrets removed.
+    /// Returns the counts of the secrets removed.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// The text, where nothing is counted.
+    /// Returns the text without its counts.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// The text of an event that counts what was removed from it, with what was removed before;
-    /// the event must be an object that does not count yet.
+    /// Returns the text of an event with a member that counts the removed secrets, those in
+    /// `before` included; the event must be an object without that member.
     #[must_use]
     pub fn into_event(mut self, before: &Report) -> String {
         before.rules().for_each(|(rule, times)| self.report.count(rule, times));

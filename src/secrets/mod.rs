@@ -2,11 +2,11 @@
 //! before it is stored. Pure: the same text and rules give the same result. It must not read a
 //! file, and must not keep or print what it removed: the name of the rule remains.
 //!
-//! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
-//! One pass over the text finds the words; only the rules whose words are there are run. A rule of
-//! many forms has many patterns, each compiled at its first use; most texts need none. What a
-//! person marked as private is removed whatever rules there are. A text is judged whole, as it is
-//! and as it reads without its escapes: who cuts a text cuts a [`Masked`] one.
+//! A rule is data: keywords without which it cannot match, a pattern, and a test of its match. One
+//! pass over the text finds the keywords; only the rules of keywords found are run. A rule with
+//! many forms has many patterns, each compiled at its first use; most texts need none. Spans that a
+//! user marked as private are removed under any rules. A text is scanned whole, verbatim and with
+//! its escapes resolved: a caller that cuts a text cuts a [`Masked`] one.
 
 mod escapes;
 mod json;
@@ -27,35 +27,35 @@ use look::MatchTest;
 pub use masked::Masked;
 pub use rules::{RULES, Rule};
 
-/// Bytes that a compiled pattern from the configuration may take.
+/// Maximum bytes of a compiled pattern from the configuration.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Rounds of resolving the escapes of a text: escapes of one kind may hide those of another.
 const LAYERS_MAX: usize = 3;
-/// Bytes around the word of a rule in which an escape may change what the rule finds.
+/// Distance from a keyword within which an escape may change a rule's match, in bytes.
 const NEAR_BYTES: usize = 256;
-/// Before and after the name of the rule, in place of a secret.
+/// Prefix of the replacement of a secret; the name of the rule follows.
 const MARK: &str = "[redacted:";
 const MARK_END: &str = "]";
 
-/// Reason for which rules cannot be used as they are written.
+/// Error in the configuration of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulesError {
-    /// A rule is left out that there is not.
+    /// A disabled rule does not exist.
     #[error("there is no rule {0:?} to leave out")]
     Unknown(String),
-    /// A word other than `on`, `off` and `-rule`.
+    /// The setting has a word other than `on`, `off` and `-rule`.
     #[error("{0:?}: write on, off, or the rules to leave out, as in -jwt,-url-password")]
     Word(String),
-    /// An invalid line of a file of rules.
+    /// A line of a file of rules is invalid.
     #[error("line {line}: write NAME PATTERN, or allow PATTERN")]
     Line {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// An invalid pattern.
+    /// A pattern is invalid.
     #[error("line {line}: {problem}")]
     Pattern {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
         /// The problem.
         problem: String,
@@ -67,18 +67,18 @@ pub enum RulesError {
 pub struct Report(BTreeMap<String, u64>);
 
 impl Report {
-    /// True if nothing was removed.
+    /// Returns true if no secret was removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each rule that matched, and how often.
+    /// Returns each rule that matched, with its number of matches.
     pub fn rules(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(rule, count)| (rule.as_str(), *count))
     }
 
-    /// As a JSON object: `{"jwt":1}`.
+    /// Formats the counts as a JSON object: `{"jwt":1}`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let members: Vec<_> = self.rules().map(|(rule, n)| format!("\"{rule}\":{n}")).collect();
@@ -90,23 +90,23 @@ impl Report {
     }
 }
 
-/// Rules ready to be used. Patterns are compiled when their words are met first.
+/// Compiled rules. Patterns are compiled when their keywords are first found.
 pub struct Recogniser {
     rules: Vec<Ready>,
-    /// The words of all rules, each with its rules.
+    /// Keywords of all rules, each with its rules.
     words: AhoCorasick,
     owners: Vec<WordRule>,
-    /// Matches that are no secrets, whatever rule matches.
+    /// Matches that are not secrets, regardless of the rule.
     allowed: Vec<Regex>,
 }
 
-/// From where to where a secret is, and which rule it matches; none for a private span.
+/// Start and end of a secret, and the rule it matches; none for a private span.
 type Found = (usize, usize, Option<usize>);
 
-/// The rule of a word; none of the one that private spans have.
+/// The rule of a keyword; none for that of private spans.
 struct WordRule {
     rule: Option<usize>,
-    /// True if its match begins with the word, and where a word begins.
+    /// True if its match begins with the keyword, at a word boundary.
     begins: bool,
 }
 
@@ -114,7 +114,7 @@ struct Ready {
     name: Cow<'static, str>,
     pattern: Cow<'static, str>,
     look: MatchTest,
-    /// True if it runs on every text, because the words it needs are not known.
+    /// True if it runs on every text, because its keywords are not known.
     always: bool,
     compiled: OnceLock<Regex>,
 }
@@ -122,14 +122,14 @@ struct Ready {
 impl Ready {
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
-            // Tokens are ASCII: its boundaries and digits are quick on any text, and small.
+            // Tokens are ASCII: ASCII boundaries and digits compile to small, fast patterns.
             let pattern = self.pattern.replace(r"\b", r"(?-u:\b)").replace(r"\d", "[0-9]");
             compiled(&pattern).expect("a pattern of the table is tested, another was compiled")
         })
     }
 }
 
-/// The place in a text of a place in the last of its layers without escapes.
+/// Maps a byte offset in the last resolved layer of a text to the original.
 fn source(layers: &[Resolved], at: usize) -> usize {
     layers.iter().rev().fold(at, |at, layer| layer.source(at))
 }
@@ -138,8 +138,8 @@ fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
 }
 
-/// Parses a line of the user's rules: its name and its pattern.
-fn own_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
+/// Parses a line of the user's rules into its name and its pattern.
+fn parse_own_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
     let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let parts = text.split_once(' ').filter(|(name, _)| name.chars().all(known));
     let (name, pattern) = parts.ok_or(RulesError::Line { line })?;
@@ -149,25 +149,25 @@ fn own_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
 }
 
 impl Default for Recogniser {
-    /// Every rule there is.
+    /// Returns the recogniser with every built-in rule.
     fn default() -> Self {
         Self::new(&[], Vec::new(), Vec::new())
     }
 }
 
 impl Recogniser {
-    /// Parses a setting: `on`, `off`, or the names of rules to leave out (`-jwt,-url-password`).
-    /// `lines` holds the user's own rules, one a line: `NAME PATTERN`, and `allow PATTERN` for what
-    /// is no secret. With `off` only private spans are removed.
+    /// Parses a setting: `on`, `off`, or the names of rules to disable (`-jwt,-url-password`).
+    /// `lines` holds the user's own rules, one a line: `NAME PATTERN`, and `allow PATTERN` for
+    /// texts that are not secrets. With `off` only private spans are removed.
     ///
     /// # Errors
-    /// [`RulesError`], naming what cannot be read.
+    /// [`RulesError`] with the invalid part.
     pub fn parse(setting: &str, lines: &str) -> Result<Self, RulesError> {
         let (rules, wrong) = Self::salvage(setting, lines);
         wrong.into_iter().next().map_or(Ok(rules), Err)
     }
 
-    /// The same for the valid lines, with the errors of the others.
+    /// Parses the valid lines, and returns the errors of the others.
     #[must_use]
     pub fn salvage(setting: &str, lines: &str) -> (Self, Vec<RulesError>) {
         let setting = setting.trim();
@@ -188,7 +188,7 @@ impl Recogniser {
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            match own_rule(line, text) {
+            match parse_own_rule(line, text) {
                 Ok(("allow", regex)) => allowed.push(regex),
                 Ok(rule) => own.push(rule),
                 Err(error) => wrong.push(error),
@@ -197,14 +197,14 @@ impl Recogniser {
         (Self::new(&off, own, allowed), wrong)
     }
 
-    /// No rule: private spans alone are removed.
+    /// Returns a recogniser without rules: it removes only private spans.
     #[must_use]
     pub fn of_private_spans() -> Self {
         let all: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
         Self::new(&all, Vec::new(), Vec::new())
     }
 
-    /// The rules of the table without those that are off, and the user's own.
+    /// Compiles the built-in rules except the disabled ones, and the user's own.
     fn new(off: &[&str], own: Vec<(&str, Regex)>, allowed: Vec<Regex>) -> Self {
         let mut rules = Vec::new();
         let (mut words, mut owners) = (Vec::<&str>::new(), Vec::new());
@@ -237,8 +237,8 @@ impl Recogniser {
         Self { rules, words, owners, allowed }
     }
 
-    /// A text, or the JSON text of an event, without its secrets. It is judged whole: what is to be
-    /// cut, split or stripped is masked before.
+    /// Removes the secrets of a text, or of the JSON text of an event. It is scanned whole: mask a
+    /// text before it is cut, split or stripped.
     #[must_use]
     pub fn masked(&self, text: &str) -> Masked {
         Masked::new(self, text)
@@ -263,7 +263,7 @@ impl Recogniser {
     }
 
     /// Replaces the secrets in the strings of a JSON text, everything else unchanged; `None` when
-    /// there are none. The name of a member counts too: the value of `password` is a secret.
+    /// there are none. The name of a member counts as well: the value of `password` is a secret.
     #[must_use]
     pub fn json(&self, text: &str, report: &mut Report) -> Option<String> {
         if self.rules.is_empty() && !self.words.is_match(text) {
@@ -272,14 +272,14 @@ impl Recogniser {
         json::redact(self, text, report)
     }
 
-    /// Ranges of secrets, in order, without overlap, each with its rule, or none for a private
-    /// span. Where matches of several rules overlap, their union is reported for the rule that
-    /// comes first in the table; a private span comes before all of them.
+    /// Returns ranges of secrets, in order, without overlap, each with its rule, or none for a
+    /// private span. Where matches of several rules overlap, their union is reported for the rule
+    /// that comes first in the table; a private span precedes all of them.
     fn find(&self, text: &str) -> Vec<Found> {
-        let (mut found, mut is_private) = self.matches(text, None);
+        let (mut found, mut is_private) = self.find_matches(text, None);
         let mut layers: Vec<Resolved> = Vec::new();
         while let Some(layer) = Resolved::parse(layers.last().map_or(text, |layer| &layer.text)) {
-            let (more, has_private) = self.matches(&layer.text, Some(&layer));
+            let (more, has_private) = self.find_matches(&layer.text, Some(&layer));
             is_private |= has_private;
             layers.push(layer);
             found.extend(
@@ -306,9 +306,9 @@ impl Recogniser {
         joined
     }
 
-    /// Matches of the rules in a text, and true if it may have a private span. Without its escapes
-    /// a text differs near those alone.
-    fn matches(&self, text: &str, resolved: Option<&Resolved>) -> (Vec<Found>, bool) {
+    /// Returns the matches of the rules in a text, and true if it may have a private span. The
+    /// resolved text is scanned only near its escapes, where alone it differs.
+    fn find_matches(&self, text: &str, resolved: Option<&Resolved>) -> (Vec<Found>, bool) {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
         let mut is_private = false;
         let inside = |at: Option<usize>| {
@@ -369,12 +369,12 @@ impl Recogniser {
         format!("{MARK}{name}{MARK_END}")
     }
 
-    /// True if a user has rules of their own, of which nothing is known.
+    /// Returns true if the user has custom rules, whose keywords are not known.
     fn has_own(&self) -> bool {
         self.rules.iter().any(|rule| rule.always)
     }
 
-    /// The rule for values with the name of a secret, when it is on.
+    /// Returns the rule for values with the name of a secret, if it is enabled.
     fn by_name(&self) -> Option<usize> {
         self.rules.iter().position(|rule| rule.name == rules::MEMBER)
     }
@@ -385,14 +385,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_of_many_forms_is_matched_only_where_its_words_begin() {
+    fn a_rule_with_many_forms_matches_only_at_its_keywords() {
         let compiled = |text: &str| {
             let recogniser = Recogniser::default();
             assert_eq!(recogniser.json(text, &mut Report::default()), None);
             let rules = recogniser.rules.iter().filter(|rule| rule.compiled.get().is_some());
             rules.map(|rule| rule.pattern.clone().into_owned()).collect::<Vec<_>>()
         };
-        // Members that every hook sends.
+        // Members of every hook event.
         let event = r#"{"session_id":"s","transcript_path":"/home/ada/.claude/projects/-p/t.jsonl",
             "cwd":"/home/ada/task-1","hook_event_name":"PostToolUse","tool_input":{"command":"ls"},
             "tool_response":{"stdout":"msg.rs ssl_x disk-2","stderr":""},"tool_use_id":"toolu_1"}"#;

@@ -1,4 +1,4 @@
-//! Meaning of a member's name for its value: `password`, `apiKey` and `x-auth-token` hold secrets,
+//! Classification of member names: `password`, `apiKey` and `x-auth-token` hold secrets,
 //! `max_tokens`, `token_count` and `next_page_token` do not. It must not depend on a rule.
 
 use super::value::{is_placeholder, is_prose, is_random};
@@ -6,28 +6,28 @@ use super::value::{is_placeholder, is_prose, is_random};
 /// Kind of value expected after a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueKind {
-    /// Anything.
+    /// Any value.
     Any,
-    /// Something a person made up, of several words as well.
+    /// A secret chosen by a person, possibly of several words.
     Phrase,
     /// Value of a header.
     Header,
-    /// A secret of one word, or few.
+    /// A secret of one to three words.
     Secret,
-    /// A secret if it looks random: such names have other uses.
+    /// A secret if it is random: such names have other uses.
     Drawn,
 }
 
-/// Most words of a passphrase: a longer text is about one.
+/// Maximum words of a passphrase: a longer text is prose about one.
 const PHRASE_WORDS_MAX: usize = 12;
-/// Most words of any other secret: a sentence about a secret is none.
+/// Maximum words of any other secret: a sentence about a secret is not one.
 const SECRET_WORDS_MAX: usize = 3;
-/// Characters from which on a word with letters and digits is a token.
+/// Minimum characters of a word with letters and digits that is a token.
 const TOKEN_CHARS_MIN: usize = 8;
-/// Fewest characters of a secret that a text assigns to a name.
+/// Minimum characters of a secret that a text assigns to a name.
 const WORD_CHARS_MIN: usize = 4;
 
-/// Last words of names of secrets, written together however they are written.
+/// Last words of names of secrets, in one word regardless of their spelling.
 const PHRASES: [&str; 4] = ["password", "passwd", "passphrase", "passcode"];
 const SECRETS: [&str; 12] = [
     "apikey",
@@ -43,7 +43,7 @@ const SECRETS: [&str; 12] = [
     "refreshtoken",
     "connectionstring",
 ];
-/// Words and pairs of words that names of secrets end with.
+/// Last words, or pairs of words, of names of secrets.
 const SECRET_WORDS: [&str; 3] = ["secret", "idtoken", "sessiontoken"];
 const DRAWN_WORDS: [&str; 8] = [
     "token",
@@ -56,7 +56,7 @@ const DRAWN_WORDS: [&str; 8] = [
     "accountkey",
 ];
 const HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
-/// Words after a name that do not change its meaning.
+/// Suffixes of a name that do not change its meaning.
 const BEHIND: [&str; 24] = [
     "again",
     "backup",
@@ -83,7 +83,7 @@ const BEHIND: [&str; 24] = [
     "text",
     "value",
 ];
-/// Words with which a token is a place in a list, or a part of a text.
+/// Words that make a token a position in a list, or a part of a text.
 const NO_SECRET: [&str; 27] = [
     "bos",
     "cls",
@@ -113,11 +113,11 @@ const NO_SECRET: [&str; 27] = [
     "stop",
     "sync",
 ];
-/// Words before `pass` with which it is no password.
+/// Words before `pass` that make it something else than a password.
 const PASSES: [&str; 10] =
     ["boarding", "first", "last", "multi", "next", "one", "render", "second", "single", "two"];
 
-/// True if a value, or an element of a list, in a member of that name is a secret.
+/// Returns true if a value, or an element of a list, in a member of that name is a secret.
 pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     let kind = kind(&words(name));
     if kind == ValueKind::Any || value.trim().is_empty() || is_placeholder(value) {
@@ -127,7 +127,7 @@ pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     let is_path = value.starts_with(['/', '~', '.']) || value.contains(":\\");
     match kind {
         ValueKind::Any => false,
-        // A working directory has that name, too.
+        // A working directory may have that name as well.
         ValueKind::Phrase if count == 1 => !(is_path && name.to_ascii_lowercase().ends_with("pwd")),
         ValueKind::Phrase => {
             count <= PHRASE_WORDS_MAX && !value.to_ascii_lowercase().contains("pass")
@@ -143,17 +143,17 @@ pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
     }
 }
 
-/// Form in which a text assigns a value to a name.
+/// Syntax in which a text assigns a value to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Quoted,
-    /// After `=` without blanks, as in shells, addresses and settings.
+    /// After `=` without blanks, as in shells, URLs and settings.
     Set,
-    /// Any other way: sentences and code are written so as well.
+    /// Any other syntax: sentences and code use it as well.
     Bare,
 }
 
-/// True if the value that a text assigns to a name is a secret.
+/// Returns true if the value that a text assigns to a name is a secret.
 pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool {
     let words = words(name);
     let kind = match &*words {
@@ -172,7 +172,7 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
             count <= PHRASE_WORDS_MAX && !prose && !value.to_ascii_lowercase().contains("pass")
         }
         ValueKind::Phrase if mixed || form == Form::Quoted => true,
-        // A variable is named after its content, with words between underscores.
+        // A variable is named after its content, with words joined by underscores.
         ValueKind::Phrase => {
             let small = value.to_ascii_lowercase();
             let variable = ["pass", "pwd", "secret", "token", "_"];
@@ -183,9 +183,9 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
         }
         ValueKind::Secret => count == 1 && mixed && value.chars().count() >= WORD_CHARS_MIN,
         ValueKind::Drawn => {
-            // In a sentence or in code, what has words between underscores is a name.
+            // In a sentence or in code, words joined by underscores are an identifier.
             let named = form == Form::Bare && value.contains('_') && !is_random(value);
-            !is_a_place(&words)
+            !is_location(&words)
                 && !named
                 && count == 1
                 && digits
@@ -195,17 +195,17 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
     }
 }
 
-/// True if a name marks its value as no secret, however random it looks: the token of the next page
-/// of a list must stay usable.
+/// Returns true if a name marks its value as public, even if it is random: the token of the next
+/// page of a list must stay usable.
 pub(super) fn is_public_name(name: &str) -> bool {
     let words = words(name);
     let plain = words.concat();
     let opens = plain.contains("secret")
         || SECRETS.iter().chain(&PHRASES).any(|secret| plain.contains(secret));
-    !opens && is_a_place(&words)
+    !opens && is_location(&words)
 }
 
-fn is_a_place(words: &[String]) -> bool {
+fn is_location(words: &[String]) -> bool {
     words.iter().any(|word| NO_SECRET.contains(&word.as_str()))
 }
 
@@ -227,7 +227,7 @@ fn kind(words: &[String]) -> ValueKind {
     } else if ends(&SECRETS) || is_one(&SECRET_WORDS) {
         ValueKind::Secret
     } else if is_one(&DRAWN_WORDS) {
-        if is_a_place(words) { ValueKind::Any } else { ValueKind::Drawn }
+        if is_location(words) { ValueKind::Any } else { ValueKind::Drawn }
     } else if BEHIND.contains(&last) {
         kind(before)
     } else {
@@ -235,7 +235,7 @@ fn kind(words: &[String]) -> ValueKind {
     }
 }
 
-/// The singular of a name's last word, without digits: `password2`, `tokens`, but `pass`.
+/// Returns the singular of a name's last word, without digits: `password2`, `tokens`, but `pass`.
 fn singular(word: &str) -> &str {
     let base = match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "" | "base" => word,
@@ -244,7 +244,7 @@ fn singular(word: &str) -> &str {
     base.strip_suffix('s').filter(|one| !one.ends_with('s') && !one.is_empty()).unwrap_or(base)
 }
 
-/// The words of a name, however it puts them together, in small letters.
+/// Splits a name into its words, in lower case, regardless of its naming convention.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut before) = (false, ' ');
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_split_into_its_words() {
+    fn a_member_name_is_split_into_its_words() {
         for (name, expected) in [
             ("apiKey", "api key"),
             ("AWS_SECRET_ACCESS_KEY", "aws secret access key"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_page_tokens_are_no_secrets() {
+    fn names_of_page_tokens_are_not_secret_names() {
         assert!(
             is_public_name("nextPageToken")
                 && is_public_name("page_token")

@@ -1,29 +1,30 @@
-//! Spans a person marked as private: `<private>…</private>`. It must not judge what is in it.
+//! Spans that a user marked as private: `<private>…</private>`. It must not examine their content.
 
 use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-/// The name that counts these spans, and what stands in place of one.
+/// The name that counts these spans and replaces them.
 pub(super) const NAME: &str = "private";
 pub(super) const MARK: &str = "[private]";
 
-/// First bytes of a tag, in any case.
+/// First bytes of a tag, in any letter case.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?i)<(?P<end>/?)private(?:[\s/>]|\z)";
     Regex::new(pattern).expect("a pattern that is tested")
 });
 
-/// True if a text says `private`: without it there is neither a span nor the head of a key.
+/// Returns true if a text contains `private`: otherwise it has neither a span nor the head of a
+/// key.
 pub(super) fn is_named(text: &str) -> bool {
     static WORD: LazyLock<Regex> =
         LazyLock::new(|| Regex::new("(?i)private").expect("a pattern that is tested"));
     WORD.is_match(text)
 }
 
-/// Ranges of private spans with their tags, in order, of a text without escapes. Spans may be
-/// nested; one that is not closed extends to the end of the text. As in HTML a slash at the end of
-/// a tag changes nothing: `<private/>` opens a span.
+/// Returns the ranges of private spans with their tags, in order, of a text without escapes. Spans
+/// may be nested; one that is not closed extends to the end of the text. As in HTML a slash at the
+/// end of a tag changes nothing: `<private/>` opens a span.
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let (mut depth, mut from, mut at) = (0_usize, 0, 0);
@@ -47,8 +48,8 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     spans
 }
 
-/// End of a tag whose name ends at a place: behind the first `>` that is in no quoted value, or
-/// with the text. A quote that is not closed is a character like any other.
+/// Returns the end of a tag whose name ends at `at`: after the first `>` outside of quoted values,
+/// or the end of the text. A quote that is not closed is an ordinary character.
 fn end_of_tag(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut is_value) = (at, false);
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_spans_are_found_in_any_case_nested_and_unclosed() {
+    fn private_spans_are_found_in_any_letter_case_nested_and_unclosed() {
         let long = format!("<private a=\"{}\" b='>'>x</private>|", "a > b ".repeat(200));
         for (text, expected) in [
             ("a <private>b</private> c", "a | c"),

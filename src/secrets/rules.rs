@@ -1,9 +1,9 @@
-//! The rules, as data. Each has a name, words one of which its match contains in any case, and a
-//! pattern: the group `s`, or else the whole match, is the secret. Each rule has a text that it
-//! matches and a similar one that it leaves, in the tests. It must hold no code.
+//! The rules, as data. Each has a name, keywords one of which its match contains in any letter
+//! case, and a pattern: the group `s`, or else the whole match, is the secret. The tests have a
+//! text that each rule matches and a similar one that it does not. It must hold no code.
 //!
-//! The forms are those that the issuers of these keys publish. The last rules are not specific to
-//! an issuer and go by what precedes a value; they come last because an earlier rule says more.
+//! The patterns follow the formats that the issuers of these keys publish. The last rules are not
+//! specific to an issuer and depend on the text before a value; an earlier rule is more specific.
 
 use super::look::MatchTest;
 
@@ -15,7 +15,7 @@ pub(super) const MEMBER: &str = "secret-member";
 pub struct Rule {
     /// The name of the rule, written in place of the secret.
     pub name: &'static str,
-    /// Name of the secrets it finds, for people; empty for another form of the previous rule.
+    /// Name of the secrets it finds, for users; empty for another form of the previous rule.
     pub finds: &'static str,
     pub(super) words: &'static [&'static str],
     pub(super) pattern: &'static str,
@@ -37,7 +37,7 @@ impl Rule {
     }
 }
 
-/// Another form of the rule before.
+/// Defines another form of the previous rule.
 const fn variant(
     name: &'static str,
     words: &'static [&'static str],
@@ -47,8 +47,8 @@ const fn variant(
 }
 
 /// Every rule, the most specific first. A pattern ends where the next match could begin, or soon
-/// after: one that searches far for its end from each of its beginnings takes quadratic time on a
-/// text written to provoke that.
+/// after: one that scans far for its end from each of its starts takes quadratic time on a text
+/// written to provoke that.
 pub const RULES: &[Rule] = &[
     form(
         "private-key",

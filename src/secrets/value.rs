@@ -1,12 +1,12 @@
-//! Classes of texts in a secret's place: a word of prose, a placeholder, or random. It must not
-//! know a rule, nor the name before the text.
+//! Classes of texts at the position of a secret: a word of prose, a placeholder, or random. It must
+//! not know a rule, nor the name before the text.
 
-/// Characters from which on a text has enough of them to be judged by.
+/// Minimum characters of a text that can be classified as random.
 const RANDOM_CHARS_MIN: usize = 12;
-/// Entropy of a random text, in bits for each character; words of a language have less.
+/// Minimum entropy of a random text, in bits per character; natural language has less.
 const RANDOM_BITS_MIN: f64 = 3.0;
 
-/// True if it is a word that sentences, types and reports have in the place of a secret.
+/// Returns true if it is a word of sentences, types or reports instead of a secret.
 pub(super) fn is_prose(text: &str) -> bool {
     const WORDS: &str = "about after again also and any are argument before blob boolean but can cannot changed \
         char default denied disabled does enabled encrypted expired failed field file flag for \
@@ -23,7 +23,7 @@ pub(super) fn is_prose(text: &str) -> bool {
         || METHODS.iter().any(|method| small.starts_with(method))
 }
 
-/// True if it is a placeholder, a reference to a variable, or code that gets the secret elsewhere.
+/// Returns true if it is a placeholder, a reference to a variable, or code that gets the secret.
 pub(super) fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 22] = [
         "example",
@@ -77,17 +77,17 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || path()
 }
 
-/// True if it looks random: digits among letters, and high entropy.
+/// Returns true if it is random: digits among letters, and high entropy.
 pub(super) fn is_random(text: &str) -> bool {
     let count = text.chars().count();
     let digits = text.chars().any(|c| c.is_ascii_digit());
     let letters = text.chars().any(|c| c.is_ascii_alphabetic());
-    count >= RANDOM_CHARS_MIN && digits && letters && bits(text) >= RANDOM_BITS_MIN
+    count >= RANDOM_CHARS_MIN && digits && letters && entropy_bits(text) >= RANDOM_BITS_MIN
 }
 
-/// Entropy of the text, in bits for each character.
+/// Returns the entropy of the text, in bits per character.
 #[expect(clippy::cast_precision_loss, reason = "texts are shorter than that")]
-fn bits(text: &str) -> f64 {
+fn entropy_bits(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in text.bytes() {
         if let Some(count) = counts.get_mut(usize::from(byte)) {

@@ -1,8 +1,7 @@
-//! Events that the server appends after a batch by itself: sources named in results of tools, a
-//! crossed level of usage. They are appended before the batch is answered where the facts are in
-//! memory, and later where much of the session would have to be read first. They are no other
-//! writer's: a precondition on the tail stays valid across them. It must not fail the batch that it
-//! follows.
+//! Events that the server itself appends after a batch: sources named in tool results, and a
+//! crossed usage level. They are appended before the batch is acknowledged if the facts are in
+//! memory, and later if much of the session must be read first. A precondition on the tail ignores
+//! them. It must not fail the batch that it follows.
 
 use bytes::Bytes;
 
@@ -20,12 +19,12 @@ use crate::{
     store::{Appended, Fill, Read, SessionInfo},
 };
 
-/// Reads of the session that an answer waits for at most.
+/// Maximum number of session reads that delay a response.
 const READS_MAX: usize = 2;
-/// Retries after another writer appended in between.
+/// Maximum number of retries after another writer appended concurrently.
 const ATTEMPTS_MAX: usize = 10;
 
-/// An event of the store's own making.
+/// Builds an event that the server itself appends.
 pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
     NewEvent {
         id: None,
@@ -37,13 +36,13 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
     }
 }
 
-/// True if events may be due after a batch; nothing is added to an imported transcript.
+/// Returns true if events may be due after a batch; imported transcripts get none.
 pub(super) fn adds(events: &[NewEvent]) -> bool {
     let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
     events.iter().any(|event| event.origin != Origin::Import && says(event.kind.as_str()))
 }
 
-/// True if the server added an event by itself.
+/// Returns true if the server itself appended the event.
 fn is_added(event: &Event) -> bool {
     event.origin == Origin::Harness
         && match event.kind.as_str() {
@@ -56,8 +55,8 @@ fn is_added(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Appends a batch; where it expects a position, also behind events that only the server added
-    /// there since.
+    /// Appends a batch. If it expects a position, it is also appended after events that only the
+    /// server added since that position.
     pub(super) async fn append_behind_added(
         &self,
         caller: &Caller,
@@ -74,7 +73,7 @@ impl Service {
             let again = Batch { if_position: Some(at), ..batch.clone() };
             match self.append(caller, session, again, create).await {
                 Err(error) if error.code == Code::PositionConflict => {
-                    let end = self.behind_added(&key, at).await;
+                    let end = self.position_after_added(&key, at).await;
                     let error = conflict.get_or_insert(error);
                     if end == at {
                         return Err(error.clone());
@@ -87,8 +86,8 @@ impl Service {
         Err(conflict.expect("every attempt ended in one"))
     }
 
-    /// The position after the server's own events from a position on.
-    async fn behind_added(&self, key: &SessionKey, from: Position) -> Position {
+    /// Returns the position after the server's own events that start at a position.
+    async fn position_after_added(&self, key: &SessionKey, from: Position) -> Position {
         let read = Read {
             range: Range::new(from, Position(u64::MAX)),
             events_max: limits::BATCH_EVENTS_MAX,
@@ -101,7 +100,7 @@ impl Service {
         from.plus(added as u64)
     }
 
-    /// Appends what is due after a batch; the answer then counts it.
+    /// Appends the events due after a batch and includes them in its response.
     pub(super) async fn add_behind(
         &self,
         caller: &Caller,
@@ -110,11 +109,11 @@ impl Service {
     ) {
         let key = caller.key(session);
         let mut reads = READS_MAX;
-        let due = self.reach(&key, &mut reads, |info, facts| self.due_behind(info, facts)).await;
+        let due = self.reach(&key, &mut reads, |info, facts| self.due_events(info, facts)).await;
         let added = match due {
             Ok(Some(due)) => self.append_due(caller, session, Some(due)).await,
             Ok(None) => {
-                self.add_later(caller, session);
+                self.spawn_append_due(caller, session);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -127,12 +126,12 @@ impl Service {
         appended.next_position = match added {
             Some(added) if added.first_position == end => added.next_position,
             None if !appended.repeated => end,
-            _ => self.behind_added(&key, end).await,
+            _ => self.position_after_added(&key, end).await,
         };
     }
 
-    /// The same once the session is read, one at a time for each session.
-    fn add_later(&self, caller: &Caller, session: &SessionId) {
+    /// Appends the due events in a background task after reading the session; one task per session.
+    fn spawn_append_due(&self, caller: &Caller, session: &SessionId) {
         let key = caller.key(session);
         if !self.facts.begin_adding(&key) {
             return;
@@ -140,7 +139,7 @@ impl Service {
         let (service, caller, session) = (self.clone(), caller.clone(), session.clone());
         tokio::spawn(async move {
             let read = service.peek_facts(&key, |_, _| ()).await;
-            // Later appends find the facts in memory, and add what is due themselves.
+            // Later appends find the facts in memory and append the due events themselves.
             service.facts.end_adding(&key);
             let added = match read {
                 Ok(()) => service.append_due(&caller, &session, None).await,
@@ -152,8 +151,8 @@ impl Service {
         });
     }
 
-    /// Appends what is due behind the events of a session, at first what was `seen` as due; nothing
-    /// where no event is.
+    /// Appends the events due for a session, starting with those in `seen`; appends nothing if none
+    /// is due.
     async fn append_due(
         &self,
         caller: &Caller,
@@ -164,14 +163,14 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let due = match seen.take() {
                 Some(due) => due,
-                None => self.peek_facts(&key, |info, facts| self.due_behind(info, facts)).await?,
+                None => self.peek_facts(&key, |info, facts| self.due_events(info, facts)).await?,
             };
             if due.events.is_empty() {
                 break;
             }
             match self.append(caller, session, due, false).await {
                 Ok(appended) => return Ok(Some(appended)),
-                // Another writer appended in between, and may have added it.
+                // Another writer appended concurrently and may have added the event.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
@@ -179,15 +178,15 @@ impl Service {
         Ok(None)
     }
 
-    /// The batch of the events that the facts of a session show as due.
-    fn due_behind(&self, info: &SessionInfo, facts: &Facts) -> Batch {
+    /// Returns the batch of events that are due according to the session's facts.
+    fn due_events(&self, info: &SessionInfo, facts: &Facts) -> Batch {
         let monitor = self.monitor.with_metadata(&info.metadata);
         let crossed = monitor.crossed(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), monitor.limit);
             let body = body::write(&ThresholdBody { tokens, limit, level });
             event(kinds::CONTEXT_THRESHOLD, Origin::Harness, body)
         });
-        // Where the context fills up, what is there is saved.
+        // When the context fills up, the current state is saved.
         let note = crossed.as_ref().map(|_| self.labelled_note(info, None, Trigger::Limit, SAVED));
         let found = facts.findable.waiting().map(|found| &found.source);
         let found = found.filter(|source| facts.research.wants_source(source));

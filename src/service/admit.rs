@@ -1,6 +1,6 @@
-//! Rules on the events that clients emit: a claim that only the server may make is refused, an
-//! outcome gets an id, and what was named after its content the name that the store keeps it by. It
-//! must not append, and must not read any other member of a body.
+//! Rules for events that clients emit: a claim reserved to the server is rejected, an outcome gets
+//! an id, and an event named after its content gets the id under which the store keeps it. It must
+//! not append, nor read any other member of a body.
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
@@ -12,11 +12,11 @@ use crate::{
 };
 
 impl Service {
-    /// Checks the events of a client for a session, `None` for one that is created, and completes
-    /// them. `list` is the name of the list in an error.
+    /// Checks and completes a client's events for a session; `None` for a session being created.
+    /// `list` is the name of the list in an error.
     ///
     /// # Errors
-    /// `invalid_request`, with the place of the member.
+    /// `invalid_request` with the path of the member.
     pub(super) async fn admit(
         &self,
         (scope, session): (&Scope, Option<&SessionKey>),
@@ -36,7 +36,7 @@ fn check_and_complete(
 ) -> ServiceResult<()> {
     for (index, event) in events.iter_mut().enumerate() {
         match event.kind.as_str() {
-            // An imported log repeats what the server of that log found.
+            // An imported log repeats the findings of the original server.
             kinds::SOURCE_FOUND if event.origin != Origin::Import && is_by_server(&event.body) => {
                 let field = format!("{list}[{index}].found_by");
                 let problem = "only the server says that it found a source";
@@ -61,8 +61,8 @@ fn is_by_server(body: &[u8]) -> bool {
     body::read::<SourceMember>(body).is_some_and(|source| source.found_by == BY_SERVER)
 }
 
-/// The body with an `outcome_id`, when it has none: clients of the Managed Agents wire expect one
-/// from the server. The id is a name of the body, so that a retry gets the same one.
+/// Returns the body with an added `outcome_id` if it has none: Managed Agents clients expect one
+/// from the server. The id is derived from the body, so that a retry gets the same one.
 fn with_outcome_id(body: &[u8], name: impl Fn(&[u8]) -> String) -> Option<Bytes> {
     #[derive(Deserialize)]
     struct Outcome {
@@ -77,7 +77,7 @@ fn with_outcome_id(body: &[u8], name: impl Fn(&[u8]) -> String) -> Option<Bytes>
     Some([members, member.as_bytes()].concat().into())
 }
 
-/// Reads a member that is there, with any value, as true.
+/// Deserializes a member that is present, with any value, as true.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(value).map(|_| true)
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_import_says_that_the_server_found_a_source() {
+    fn only_an_import_may_claim_that_the_server_found_a_source() {
         let claim = r#"{"url":"u","found_by":"s\u0065rver"}"#;
         for (kind, origin, body, refused) in [
             (kinds::SOURCE_FOUND, Origin::Harness, claim, true),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_gets_the_same_id_again_and_keeps_its_own() {
+    fn an_outcome_gets_the_same_id_on_retry_and_keeps_a_given_id() {
         let named = |body: &str| {
             let mut events = [event(kinds::USER_DEFINE_OUTCOME, Origin::Harness, body)];
             let name = |body: &[u8]| body.len().to_string();

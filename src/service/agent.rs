@@ -1,5 +1,5 @@
-//! The session that an agent works in now. The hook of a start says which processes it is a child
-//! of, and so does a front end: both are children of one agent. After `/clear` or `/resume` the
+//! The session that an agent works in now. The start hook and the front end both report the
+//! processes that they are children of, which identifies the agent. After `/clear` or `/resume` the
 //! agent works in another session than its front end was started for. It must not choose between
 //! agents: without a start of the caller's own agent nothing is chosen.
 
@@ -15,60 +15,60 @@ use crate::{
     store::{Criterion, Listing, SessionInfo},
 };
 
-/// Agents whose starts are kept in memory.
+/// Maximum number of agents whose starts are cached.
 const AGENTS_MAX: usize = 10_000;
-/// Starts of one agent, and of its directory, that are looked at.
+/// Maximum number of starts examined for one agent and its directory.
 const STARTS_MAX: usize = 64;
-/// Bytes of the processes of a start.
+/// Maximum number of bytes for the process names of a start.
 const PROCESS_BYTES_MAX: usize = 256;
-/// Names by which an agent's program says that it begins anew in the same process, that it enters
-/// another session, perhaps in the same process, and that it keeps its session.
+/// Start kinds that an agent program reports: `clear` restarts in the same process, `MOVES` enter
+/// another session, possibly in the same process, and `compact` keeps the session.
 const CLEAR: &str = "clear";
 const MOVES: [&str; 3] = [CLEAR, "resume", "fork"];
 const COMPACT: &str = "compact";
 
-/// A start of an agent.
+/// One start of an agent.
 #[derive(Clone, Debug)]
 struct AgentStart {
     session: SessionId,
     at: Timestamp,
     /// Kind of the start.
     source: String,
-    /// Rank of the caller's process that it names, the nearest first; none of another agent.
+    /// Rank of the matching process of the caller, nearest first; `None` if no process matches.
     rank: Option<usize>,
 }
 
-/// Starts that were looked up, the scope and the processes of the caller.
+/// Cached starts by scope and processes of the caller.
 type Known = HashMap<(Scope, String), Arc<Vec<AgentStart>>>;
 
-/// Starts that were looked up before.
+/// Cache of agent starts.
 #[derive(Default)]
 pub(super) struct Agents(Mutex<KnownStarts>);
 
 #[derive(Default)]
 struct KnownStarts {
     known: Known,
-    /// Number of times that some were forgotten.
+    /// Number of invalidations of the cache.
     forgotten: u64,
-    /// Calls of each scope that store or move starts, or may at any later time: nothing is kept of
-    /// it meanwhile.
+    /// Number of calls in progress, by scope, that store or move starts; meanwhile the scope is not
+    /// cached.
     storing: HashMap<Scope, u64>,
 }
 
-/// Metadata of a session with its last start: the processes, the time, how it began.
+/// Returns the metadata name of a session's last start: its processes, time and kind.
 fn name() -> String {
     format!("{RESERVED_METADATA}agent")
 }
 
-/// The members of a start.
+/// Members of a start event's body.
 #[derive(Deserialize)]
 struct StartBody {
     process: Vec<String>,
     source: Option<String>,
 }
 
-/// Has the start that a batch reports stored with its events; whether it reports one. An imported
-/// start is none of this machine.
+/// Adds the start that a batch reports to the metadata stored with it; returns true if there is
+/// one. Imported starts are ignored: they are from another machine.
 pub(super) fn keep(batch: &mut Batch) -> bool {
     let starts = batch.events.iter().filter(|event| event.origin != Origin::Import);
     let said = starts.filter_map(said).next_back();
@@ -89,7 +89,7 @@ fn said(event: &NewEvent) -> Option<String> {
         .then(|| format!("{process}@{at}@{source}"))
 }
 
-/// The start that a session's metadata has, as a caller with these processes sees it.
+/// Returns the start in a session's metadata, as seen by a caller with these processes.
 fn start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
     let mut parts = info.metadata.get(&name())?.split('@');
     let names: Vec<&str> = parts.next()?.split(',').collect();
@@ -100,21 +100,21 @@ fn start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
 }
 
 impl Agents {
-    /// Forgets the starts of a scope: there may be another one.
+    /// Drops the cached starts of a scope, since a new one may exist.
     fn forget(&self, scope: &Scope) {
         let mut all = self.0.lock();
         all.forgotten += 1;
         all.known.retain(|(of, _), _| of != scope);
     }
 
-    /// Notes that starts are stored or moved until [`Self::stored`] says that this has ended: it
-    /// does not where the caller has gone.
+    /// Suspends caching for a scope until [`Self::stored`] reports the end of the write, which it
+    /// never does if the caller was cancelled.
     pub(super) fn storing(&self, scope: &Scope) {
         self.forget(scope);
         *self.0.lock().storing.entry(scope.clone()).or_default() += 1;
     }
 
-    /// Notes that starts were stored or moved, or were not; nothing where that is unknown.
+    /// Ends the suspension once the outcome of a write is known; does nothing if it is unknown.
     pub(super) fn stored<T>(&self, scope: &Scope, outcome: &ServiceResult<T>) {
         if outcome.as_ref().is_err_and(|error| error.code == Code::OutcomeUnknown) {
             return;
@@ -129,8 +129,8 @@ impl Agents {
 }
 
 impl Service {
-    /// The session that the caller's agent works in, where that says more than the session that
-    /// the caller was started for.
+    /// Returns the session that the caller's agent works in, if its starts give better evidence
+    /// than the session the caller was started for.
     pub(super) async fn of_agent(
         &self,
         caller: &Caller,
@@ -146,7 +146,7 @@ impl Service {
         let ended = first.as_ref().is_some_and(is_ended);
         let first = first.filter(|info| !is_ended(info));
         let (mut own, mut here) = (Vec::new(), Vec::new());
-        // An end that was reported explains one clear of its process.
+        // Each reported end accounts for one clear of its process.
         let (mut clears, mut ends) = (0, 0);
         for one in self.starts(caller, via).await?.iter() {
             let Ok(info) = self.store.info(&caller.key(&one.session)).await else { continue };
@@ -157,8 +157,8 @@ impl Service {
             }
         }
         if ended {
-            // The session that it moved to; where its processes are known by other names, the only
-            // one of its directory that an agent moved to.
+            // The session that the agent moved to; if its process names differ, the only session in
+            // its directory that an agent moved to.
             let moved = |one: &AgentStart| MOVES.contains(&&*one.source);
             let nearest = own.into_iter().find(&moved);
             here.retain(moved);
@@ -167,16 +167,16 @@ impl Service {
         }
         let several = own.len() > 1;
         let last = own.into_iter().next().filter(|last| {
-            // Its process may be a host of several agents: a clear says that one was left, unless
-            // it was that of another.
+            // The process may host several agents: a clear shows that a session was left, unless it
+            // was another agent's clear.
             let is_first = first.as_ref().is_some_and(|info| info.key.session == last.session);
             last.source == CLEAR && clears > ends || is_first || first.is_none() && !several
         });
         Ok(last.map(|last| last.session))
     }
 
-    /// Starts of the caller's agent, by the nearest process that it has in common with some, and
-    /// those of its directory; the latest first.
+    /// Returns the starts of the caller's agent, matched by the nearest common process, and those
+    /// of its directory, latest first.
     async fn starts(&self, caller: &Caller, via: &Via) -> ServiceResult<Arc<Vec<AgentStart>>> {
         let known = (caller.scope.clone(), format!("{:?} {:?}", via.process, via.workspaces()));
         let forgotten = {
@@ -212,7 +212,7 @@ impl Service {
         starts.truncate(STARTS_MAX);
         let starts = Arc::new(starts);
         let mut all = self.agents.0.lock();
-        // A start that is stored meanwhile may be missing.
+        // A start stored concurrently may be missing, so the result is not cached.
         if all.forgotten == forgotten && !all.storing.contains_key(&known.0) {
             if all.known.len() >= AGENTS_MAX {
                 all.known.clear();

@@ -1,5 +1,5 @@
-//! One batch to the store: its limits, the room for it, the checkpoint of a call of a tool, and the
-//! session where there is none yet. It must not look inside a body, nor add an event.
+//! Appends one batch to the store: checks limits and quota, adds the checkpoint of a tool call, and
+//! creates the session if it does not exist. It must not read a body, nor add an event.
 
 use std::sync::atomic::Ordering;
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Service {
-    /// Appends a batch and returns the positions of its events; with `create`, an unknown session
-    /// is created with it.
+    /// Appends a batch and returns the positions of its events; with `create`, creates an unknown
+    /// session.
     pub(super) async fn append(
         &self,
         caller: &Caller,
@@ -39,8 +39,8 @@ impl Service {
         Ok(appended)
     }
 
-    /// Creates a session with a batch as its first events; where another writer created it in
-    /// between, the batch is appended.
+    /// Creates a session with a batch as its first events; appends the batch if another writer
+    /// created the session concurrently.
     async fn create_with(&self, key: &SessionKey, batch: Batch) -> ServiceResult<Appended> {
         refuse_reserved(&key.session)?;
         self.room_for(&key.scope.tenant, 1, 0, 0).await?;
@@ -58,8 +58,8 @@ impl Service {
         }
     }
 
-    /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
-    /// one of another session, so none is shown.
+    /// Appends to the notebook of a workspace and creates it with its first batch. The caller's
+    /// fencing token belongs to another session, so it is not passed on.
     pub(super) async fn append_to_notebook(
         &self,
         caller: &Caller,
@@ -83,7 +83,7 @@ impl Service {
         self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
         match self.durable(self.store.create(&caller.scope, new)).await {
             Ok((_, appended)) => Ok(appended),
-            // Another caller created it in between.
+            // Another caller created it concurrently.
             Err(StoreError::SessionExists { .. }) => {
                 self.append(caller, session, batch, false).await
             }
@@ -91,7 +91,7 @@ impl Service {
         }
     }
 
-    /// Adds an answered append to the process's counters.
+    /// Adds an acknowledged append to the process's counters.
     pub(super) fn count(&self, appended: &Appended, body_bytes: usize) {
         if appended.repeated {
             return;
@@ -103,7 +103,7 @@ impl Service {
     }
 }
 
-/// Checks the limits of one batch; returns the bytes of its bodies.
+/// Checks the limits of a batch; returns the total bytes of its bodies.
 pub(super) fn check_batch(batch: &Batch) -> ServiceResult<usize> {
     let count = batch.events.len();
     if count == 0 {

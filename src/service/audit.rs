@@ -13,11 +13,11 @@ use crate::{
     store::{NewSession, StoreError},
 };
 
-/// The session's name in its scope.
+/// Id of the audit session in its scope.
 const SESSION: &str = "audit";
 const TITLE: &str = "What was ruled, deleted and refused here";
 
-/// One line of an audit log.
+/// An entry of an audit log.
 #[derive(Clone, Debug)]
 pub struct Audit {
     kind: &'static str,
@@ -25,7 +25,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Records a call: the caller, the target, the outcome.
+    /// Builds the entry of a call: caller, target and outcome.
     #[must_use]
     pub fn call(
         credential: &str,
@@ -47,7 +47,7 @@ impl Audit {
         {
             body.insert(name.to_owned(), Value::from(text));
         }
-        // A text that is no session id stays out: the client chose it.
+        // An invalid session id is omitted, because the client chose the text.
         if let Some(session) = session.filter(|text| SessionId::new(text).is_ok()) {
             body.insert("session".to_owned(), Value::from(session));
         }
@@ -55,7 +55,7 @@ impl Audit {
         Self { kind, body }
     }
 
-    /// A token that was made, revoked, changed or removed.
+    /// Builds the entry of a token that was created, revoked, changed or removed.
     #[must_use]
     pub fn token(id: &str, change: &str) -> Self {
         let pair = |name: &str, text: &str| (name.to_owned(), Value::from(text));
@@ -63,7 +63,7 @@ impl Audit {
         Self { kind: kinds::AUDIT_TOKEN, body }
     }
 
-    /// The same with the request's id.
+    /// Adds the request's id to the entry.
     #[must_use]
     pub fn of_request(mut self, request: &str) -> Self {
         self.body.insert("request".to_owned(), Value::from(request));
@@ -71,7 +71,7 @@ impl Audit {
     }
 }
 
-/// The caller that owns the log: the server's own user in the tenant.
+/// Returns the caller that owns the audit log: the server's own user in the tenant.
 fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
     let user = UserId::new(AUDIT_USER).expect("a constant that is a name");
     let session = SessionId::new(SESSION).expect("a constant that is a name");
@@ -80,16 +80,16 @@ fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
 }
 
 impl Service {
-    /// Appends a line to a tenant's audit log, durable when this returns. A storage error does not
-    /// fail the audited call: the line goes to the process's own log then.
+    /// Appends an entry to a tenant's audit log; durable on return. A storage error does not fail
+    /// the audited call: the entry then goes to the process log.
     pub async fn audit(&self, tenant: &TenantId, audit: Audit) {
         let (kind, body) = (audit.kind, Value::Object(audit.body).to_string());
-        if let Err(error) = self.audited(tenant, kind, &body).await {
+        if let Err(error) = self.append_entry(tenant, kind, &body).await {
             tracing::error!(%tenant, kind, line = %body, %error, "the audit log took no line");
         }
     }
 
-    async fn audited(&self, tenant: &TenantId, kind: &str, body: &str) -> ServiceResult<()> {
+    async fn append_entry(&self, tenant: &TenantId, kind: &str, body: &str) -> ServiceResult<()> {
         let (caller, session) = keeper(tenant);
         let kind = EventType::new(kind).map_err(|error| ServiceError::invalid("type", error))?;
         let event = NewEvent {
@@ -123,7 +123,7 @@ impl Service {
         Ok(appended?)
     }
 
-    /// A slice of the audit log of the caller's tenant; an empty one when nothing was written yet.
+    /// Returns a slice of the audit log of the caller's tenant; empty if nothing was written yet.
     ///
     /// # Errors
     /// Those of [`Self::get_events`].

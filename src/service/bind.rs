@@ -1,6 +1,6 @@
-//! The session of a call that names none: the one its process was started for, the one its
-//! connection used last, the one used last in its working directory. There is no further guess: the
-//! latest sessions are offered. It must not keep a file: the log has what a directory used last.
+//! Finds the session of a call that names none: the one its process was started for, the last one
+//! its connection used, or the last one used in its working directory. If none applies, the latest
+//! sessions are offered. It must not keep a file: the log records the last use of a directory.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Most connections kept; the least recently used is dropped first.
+/// Maximum number of connections kept; the least recently used one is dropped first.
 const CONNECTIONS_MAX: usize = 10_000;
-/// Sessions offered to a caller who must choose.
+/// Maximum number of sessions offered to a caller who must choose.
 const CANDIDATES_MAX: usize = 5;
 
-/// Sessions that connections used last.
+/// Last session that each connection used.
 #[derive(Default)]
 pub(super) struct Bindings {
     table: Mutex<Table>,
@@ -64,7 +64,7 @@ impl Bindings {
 }
 
 impl Service {
-    /// The session of a call, and how it was found.
+    /// Returns the session of a call and how it was found.
     ///
     /// # Errors
     /// `session_required` with the latest sessions of the scope when none is bound.
@@ -94,7 +94,7 @@ impl Service {
         }
     }
 
-    /// The session of the caller's agent: that it works in now, or that the caller was started for.
+    /// Returns the session that the caller's agent works in, or the one the caller was started for.
     pub(super) async fn started(
         &self,
         caller: &Caller,
@@ -103,14 +103,14 @@ impl Service {
         Ok(self.of_agent(caller, via).await?.or_else(|| via.session.clone()))
     }
 
-    /// The session that the caller's connection used last; a notebook is no session to continue,
-    /// though a front end may remember one.
+    /// Returns the session that the caller's connection used last. Notebooks are excluded, although
+    /// a front end may send one.
     pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
         let Remembered { session, fresh } = self.bindings.get(&caller.scope, via);
         Remembered { session: session.filter(|session| !is_notebook(session)), fresh }
     }
 
-    /// Notes what the caller's connection used; a notebook is no session to continue.
+    /// Records the session that the caller's connection used; ignores notebooks.
     pub fn bind(&self, caller: &Caller, via: &Via, session: &SessionId) {
         if is_notebook(session) {
             return;
@@ -120,11 +120,10 @@ impl Service {
         self.bindings.set(&caller.scope, via, remembered);
     }
 
-    /// A fresh start for the caller's connection: its binding is removed, results of tools in its
-    /// session are not reused any more, and a lease whose token it shows is released. An event in
-    /// the log records this, except for a session that was only offered as the last one of the
-    /// directory: that one may be in use by another caller. Returns what the connection was bound
-    /// to.
+    /// Resets the caller's connection: removes its binding, stops reuse of tool results in its
+    /// session, and releases the lease whose token the caller sent. An event in the log records the
+    /// reset, unless the session was only chosen as the last one of the directory, which another
+    /// caller may be using. Returns the session that the connection was bound to.
     ///
     /// # Errors
     /// `lease_lost`, and those of the store.
@@ -141,7 +140,7 @@ impl Service {
         let its_own = before.as_ref().filter(|(_, by)| *by != BoundBy::Directory);
         if let Some((session, _)) = its_own {
             // The connection is unbound even if the session refuses the event.
-            if let Err(error) = self.tell_cleared(caller, session).await {
+            if let Err(error) = self.record_reset(caller, session).await {
                 tracing::warn!(%session, code = error.code.as_str(), "a fresh start was not recorded");
             }
         }
@@ -153,8 +152,8 @@ impl Service {
         Ok(before)
     }
 
-    /// Records a fresh start in the session, unless its last event is one.
-    async fn tell_cleared(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
+    /// Records the reset in the session, unless its last event is one.
+    async fn record_reset(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
         let key = caller.key(session);
         let tail = self.store.info(&key).await?.tail;
         let last = match tail.0.checked_sub(1) {
@@ -170,10 +169,10 @@ impl Service {
         Ok(())
     }
 
-    /// Adds to an error about a session that cannot be used the ones that can.
+    /// Adds the usable sessions to an error about an unusable one.
     pub async fn offer(&self, caller: &Caller, via: &Via, mut error: ServiceError) -> ServiceError {
         if let Some(Next::RestoreSession(session)) = error.hint.next.clone() {
-            // What can be brought back is what the caller means: no other session is.
+            // The caller means the restorable session, so no other one is offered.
             error = error.action(
                 "other work begins with sequential_search stepNumber 1 after clear_session; a \
                  person brings this session back",
@@ -199,7 +198,7 @@ impl Service {
         error
     }
 
-    /// The error of a caller without a session, with candidates.
+    /// Returns the error for a caller without a session, with candidates.
     pub(super) async fn session_required(
         &self,
         caller: &Caller,
@@ -250,8 +249,8 @@ impl Service {
         Ok(error)
     }
 
-    /// Candidates for a caller without a session: those of its workspace first, of these the live
-    /// ones first.
+    /// Returns candidates for a caller without a session: those of its workspace first, live ones
+    /// before others.
     async fn candidates(
         &self,
         caller: &Caller,
@@ -263,7 +262,7 @@ impl Service {
         let own = live.into_iter().chain(rest).map(|local| local.info.clone());
         let mut offered: Vec<(SessionInfo, bool)> =
             own.filter(|info| self.is_offered(info)).map(|info| (info, !fresh)).collect();
-        // The sessions of other directories are only looked at where there is room for some.
+        // Sessions of other directories are only read if the list is not full.
         if offered.len() < CANDIDATES_MAX {
             let others = self.latest(caller, None, CANDIDATES_MAX).await?;
             let is_new = |info: &SessionInfo| locals.iter().all(|local| local.info.key != info.key);
@@ -276,7 +275,7 @@ impl Service {
     }
 }
 
-/// A session as one of those to choose from.
+/// Converts a session into a candidate.
 pub(super) fn candidate(info: SessionInfo, here: bool) -> Candidate {
     Candidate {
         session: info.key.session,

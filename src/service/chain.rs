@@ -1,5 +1,5 @@
-//! The chain of a session walked both ways, with what a listing shows of each; and the session of
-//! it that is shown in place of one without a task. It must not write a link.
+//! Walks the chain of a session in both directions for a listing, and finds the session shown in
+//! place of one without a task. It must not write a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +15,19 @@ use crate::{
     store::{Criterion, Listing, SessionInfo},
 };
 
-/// Sessions of a chain that are listed.
+/// Maximum number of sessions listed of a chain.
 const CHAIN_MAX: usize = 1_000;
 
 /// A session of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainLink {
-    /// Its record.
+    /// Session record.
     pub info: SessionInfo,
-    /// The session that it continues, and up to where it has read that.
+    /// Session that it continues, and the position up to which it has read that session.
     pub continues: Option<(SessionId, Option<Position>)>,
-    /// The sessions that continue it, the earliest first.
+    /// Sessions that continue it, the earliest first.
     pub continued_by: Vec<SessionId>,
-    /// Where it was saved last.
+    /// Position of its last save.
     pub saved_at: Option<Position>,
 }
 
@@ -45,11 +45,11 @@ impl From<ChainLink> for ChainSession {
 }
 
 impl Service {
-    /// The sessions that a session continues and those that continue it, the first one first.
+    /// Returns the sessions that a session continues and that continue it, earliest first.
     ///
     /// # Errors
-    /// `session_not_found`, and those of the engine. A session of a chain that is gone or of
-    /// another workspace ends it.
+    /// `session_not_found`, and those of the engine. The chain ends at a session that is gone or in
+    /// another workspace.
     pub async fn chain_of(
         &self,
         caller: &Caller,
@@ -95,8 +95,8 @@ impl Service {
         Ok(line.into_iter().map(link).collect())
     }
 
-    /// The session that a reader of one without a task and without research is shown in its place,
-    /// and up to where: the nearest of those that it continues which has some.
+    /// Returns the session shown in place of one without a task and without research, and its end
+    /// position: the nearest continued session that has either.
     pub(super) async fn stand_in(
         &self,
         key: &SessionKey,
@@ -121,7 +121,7 @@ impl Service {
         Ok(None)
     }
 
-    /// The sessions of a workspace that continue another, by the one they continue.
+    /// Returns the sessions of a workspace that continue another, grouped by the continued session.
     pub(super) async fn successors(
         &self,
         caller: &Caller,

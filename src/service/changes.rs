@@ -1,6 +1,6 @@
-//! The sessions that changed a file, with the requests of a person that the changes were made for:
-//! the newest sessions of the file's workspace are read. It must not guess: a change that no
-//! recorded call names is not shown.
+//! Finds the sessions that changed a file, with the user requests that led to the changes; reads
+//! the newest sessions of the file's workspace. It must not guess: a change that no recorded call
+//! names is not shown.
 
 use std::{
     collections::VecDeque,
@@ -17,23 +17,23 @@ use crate::{
     store::{Criterion, Fill, Listing, Read, SessionInfo},
 };
 
-/// Sessions that are looked at, the newest.
+/// Maximum number of sessions examined, newest first.
 const SESSIONS_MAX: usize = 200;
-/// Changes of an answer by default, and at most.
+/// Default and maximum number of changes in a response.
 const CHANGES_DEFAULT: usize = 100;
 const CHANGES_MAX: usize = 1_000;
-/// Bytes of a path: no system has longer ones.
+/// Maximum bytes of a path: no operating system has longer ones.
 const PATH_BYTES_MAX: usize = 4096;
-/// Events and bytes of bodies held at once; other tasks run between slices.
+/// Maximum number of events and body bytes in memory at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
 
 impl Service {
-    /// The changes of a file, by session.
+    /// Returns the changes of a file, grouped by session.
     ///
     /// # Errors
-    /// `invalid_request` for a path that is not absolute and a limit out of bounds, and those of
-    /// the engine. A session that is gone or damaged meanwhile is left out.
+    /// `invalid_request` for a relative path or a limit out of bounds, and those of the engine. A
+    /// session that is meanwhile gone or damaged is omitted.
     pub async fn file_changes(
         &self,
         caller: &Caller,
@@ -44,9 +44,9 @@ impl Service {
             let problem = format!("from 1 to {CHANGES_MAX}, not {limit}");
             return Err(ServiceError::invalid("limit", problem));
         }
-        let mut files = vec![absolute("file", &query.file)?];
-        files.extend(query.also.as_deref().map(|path| absolute("also", path)).transpose()?);
-        // The workspace of a session is its repository: it cannot have the file elsewhere.
+        let mut files = vec![parse_absolute("file", &query.file)?];
+        files.extend(query.also.as_deref().map(|path| parse_absolute("also", path)).transpose()?);
+        // A session's workspace is its repository, so only workspaces above the file can match.
         let above = files.iter().flat_map(|file| file.ancestors().skip(1));
         let spellings =
             above.flat_map(|path| [format!("{}", path.display()), format!("{}/", path.display())]);
@@ -99,8 +99,8 @@ impl Service {
         Ok(answer)
     }
 
-    /// The latest `limit` changes of a file in a session; false if there are more, or if events of
-    /// it are lost.
+    /// Returns the latest `limit` changes of a file in one session; false if there are more, or if
+    /// events are lost.
     async fn changes_in(
         &self,
         mut place: Place,
@@ -154,7 +154,7 @@ fn shown(edit: Edit, at: Timestamp) -> FileChange {
     FileChange { position: edit.position, how, tool, at, asked }
 }
 
-fn absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
+fn parse_absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
     if path.len() > PATH_BYTES_MAX {
         let problem = format!("a path has at most {PATH_BYTES_MAX} bytes");
         return Err(ServiceError::invalid(name, problem));
@@ -167,7 +167,7 @@ fn absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
     Ok(path)
 }
 
-/// A path without `.` and `..`.
+/// Normalises a path: removes `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

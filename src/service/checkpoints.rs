@@ -20,20 +20,20 @@ use crate::{
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
-/// A new checkpoint.
+/// Parameters of a checkpoint to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewCheckpoint {
-    /// The request for it.
+    /// Client's request.
     pub asked: CreateCheckpoint,
-    /// The point of the request, parsed.
+    /// Parsed point of the request.
     pub at: Option<Point>,
     /// Cause of the checkpoint.
     pub trigger: Trigger,
-    /// A retry with the same key makes no second one.
+    /// Idempotency key: a retry with the same key creates no second checkpoint.
     pub key: Option<BatchKey>,
 }
 
-/// A checkpoint with its relations to the others.
+/// Builds a checkpoint with its relations to the others.
 pub(super) fn at(
     notes: &Checkpoints,
     one: &checkpoints::NotedCheckpoint,
@@ -53,7 +53,7 @@ pub(super) fn at(
     }
 }
 
-/// True if a checkpoint, or a part of its state, may be older than what was acknowledged.
+/// Returns true if a checkpoint or part of its state may be older than what was acknowledged.
 fn is_uncertain(
     notes: &Checkpoints,
     checkpoint: &checkpoints::NotedCheckpoint,
@@ -62,18 +62,18 @@ fn is_uncertain(
     uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
 }
 
-/// Earlier outcome of a call that makes a checkpoint.
+/// Outcome of an earlier call with the same key.
 pub(super) enum Before {
-    /// It has made this one; and the tail of the session.
+    /// Checkpoint that it created, and the tail of the session.
     Made(Checkpoint, Position),
-    /// Nothing, with a key as long as the session has so many notes.
+    /// No checkpoint; valid while the session has this number of notes.
     New {
-        /// For the note of the checkpoint.
+        /// Precondition for writing the checkpoint's note.
         if_notes: Option<u64>,
     },
 }
 
-/// Characters of the id of a checkpoint that stand for its key; those behind stand for the call.
+/// Length of the part of a checkpoint id that encodes its key; the rest encodes the call.
 const KEY_CHARS: usize = "chk_".len() + 16;
 
 fn digest_of(id: &str) -> Option<[u8; 16]> {
@@ -88,7 +88,7 @@ fn not_found(name: &str) -> ServiceError {
 }
 
 impl Service {
-    /// Makes a checkpoint; returns it with the tail of the session.
+    /// Creates a checkpoint; returns it and the tail of the session.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `checkpoint_not_found` for a parent, `body_too_large`,
@@ -99,7 +99,7 @@ impl Service {
         session: &SessionId,
         new: NewCheckpoint,
     ) -> ServiceResult<(Checkpoint, Position)> {
-        check(&new.asked)?;
+        check_request(&new.asked)?;
         let key = caller.key(session);
         let info = self.store.used(&key).await?;
         let position = match &new.at {
@@ -119,7 +119,7 @@ impl Service {
             let note = NewNote { kind, name, position, body, idle, if_notes };
             match self.put_note(&key, caller.fence, note).await {
                 Ok(()) => break whole,
-                // Another note came since the look for the key: each refusal is one that was kept.
+                // Another note was added since the key was looked up; the loop repeats the lookup.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
@@ -136,14 +136,14 @@ impl Service {
         Ok((made, tail))
     }
 
-    /// Outcome of the same call before. A key that came with another call is a conflict.
+    /// Returns the outcome of an earlier call with the same key; another call is a conflict.
     pub(super) async fn made_before(
         &self,
         key: &SessionKey,
         call: Option<&BatchKey>,
     ) -> ServiceResult<Before> {
         let Some(call) = call else { return Ok(Before::New { if_notes: None }) };
-        // The latter named those of an earlier version.
+        // Earlier versions used the second digest.
         let digests = [self.digest_of(call), call.digest()];
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let mut other = false;
@@ -165,7 +165,7 @@ impl Service {
         self.notes_now(key, known).await?.map_err(|()| conflict().into())
     }
 
-    /// The body of a checkpoint's note, and the whole state when it is in memory.
+    /// Returns the body of a checkpoint's note, and the whole state if it is in memory.
     async fn body_of(
         &self,
         key: &SessionKey,
@@ -190,13 +190,13 @@ impl Service {
         let (label, thread) = (new.label.clone(), new.thread.clone());
         let says = CheckpointBody { trigger: *trigger, label, thread, ..Default::default() };
         let parent = before.as_ref().map(|before| before.id.clone());
-        // A state that was compared with a parent's keeps that parent, whatever checkpoint comes
-        // between.
+        // A delta is pinned to the parent it was computed from, even if another checkpoint is
+        // created concurrently.
         let pinned = CheckpointBody { parent, ..says.clone() };
         let alone = if new.parent.is_some() { pinned.clone() } else { says };
         let whole = |state: Arc<State>| {
             let base = Some((*state).clone());
-            fits(&text_of(&state))?;
+            check_state_size(&text_of(&state))?;
             Ok((CheckpointBody { base, ..pinned.clone() }, Some(state)))
         };
         let wants = |bytes: usize| {
@@ -206,7 +206,7 @@ impl Service {
             (Some(state), _) => {
                 let state = Arc::new(state.clone());
                 if uncertain {
-                    // What it is compared with may not be what was acknowledged.
+                    // The state to compare with may differ from the acknowledged one.
                     return whole(state);
                 }
                 let old = self.state_at(key, &chain).await?;
@@ -218,14 +218,14 @@ impl Service {
                 match delta.filter(|(bytes, _)| !wants(*bytes) && *bytes < text_of(&state).len()) {
                     None => whole(state),
                     Some((_, delta)) => {
-                        fits(&text_of(&state))?;
+                        check_state_size(&text_of(&state))?;
                         Ok((CheckpointBody { delta: Some(delta), ..pinned }, Some(state)))
                     }
                 }
             }
             (None, Some(delta)) if !delta.is_empty() => {
                 let text = text_of(delta);
-                fits(&text)?;
+                check_state_size(&text)?;
                 if !wants(text.len()) {
                     let delta = Some(delta.clone());
                     return Ok((CheckpointBody { delta, ..pinned }, None));
@@ -238,7 +238,7 @@ impl Service {
         }
     }
 
-    /// A page of a session's checkpoints, the newest first; of one thread if given.
+    /// Returns a page of a session's checkpoints, newest first; of one thread if given.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds or a foreign page, and those of the session.
@@ -277,7 +277,7 @@ impl Service {
         self.notes_now(&key, listed).await
     }
 
-    /// A checkpoint by its id or label, with the state and the plan there.
+    /// Returns a checkpoint by its id or label, with its state and plan.
     ///
     /// # Errors
     /// `checkpoint_not_found`, and those of the session.
@@ -292,7 +292,7 @@ impl Service {
         self.checkpoint_state(&key, Some(name)).await?.ok_or_else(|| not_found(name))
     }
 
-    /// A checkpoint with its state; by default the last one.
+    /// Returns a checkpoint with its state; by default the last one.
     pub(super) async fn checkpoint_state(
         &self,
         key: &SessionKey,
@@ -312,7 +312,7 @@ impl Service {
         Ok(Some(CheckpointState { checkpoint, state, plan, tail }))
     }
 
-    /// The plan in force before a position.
+    /// Returns the plan that was current before a position.
     async fn plan_at(&self, key: &SessionKey, end: Position) -> ServiceResult<Option<Value>> {
         let Some(position) = self.nth_last(key, kinds::PLAN_UPDATED, 1, end).await? else {
             return Ok(None);
@@ -328,8 +328,8 @@ impl Service {
         Ok(events.first().and_then(|event| serde_json::from_slice(&event.body).ok()))
     }
 
-    /// Resumes from a checkpoint by its id or label, or from the last one. When it is not the last
-    /// of its thread, a new checkpoint records that later ones follow it.
+    /// Resumes from a checkpoint by its id or label, or from the last one. If it is not the last of
+    /// its thread, a new checkpoint records that later ones follow it.
     ///
     /// # Errors
     /// `checkpoint_not_found`, `lease_held`, `lease_lost`, and those of the session.
@@ -365,8 +365,8 @@ impl Service {
         Ok(ResumeAnswer { checkpoint, resumed_as, behind })
     }
 
-    /// Makes a checkpoint of every session that changed since its last one and was written to at
-    /// most two rounds ago; returns how many. These are not a caller's use: they extend no
+    /// Creates a checkpoint in every session that changed since its last one and was written to
+    /// within the last two rounds; returns their number. These do not count as use: they extend no
     /// lifetime, and no lease blocks them.
     pub async fn mark_changed(&self, every: std::time::Duration) -> usize {
         const SESSIONS_MAX: usize = 10_000;
@@ -396,7 +396,7 @@ impl Service {
     }
 }
 
-fn check(new: &CreateCheckpoint) -> ServiceResult<()> {
+fn check_request(new: &CreateCheckpoint) -> ServiceResult<()> {
     for (field, text) in [("label", &new.label), ("thread", &new.thread)] {
         let Some(text) = text else { continue };
         let chars = text.chars().count();
@@ -412,8 +412,8 @@ fn check(new: &CreateCheckpoint) -> ServiceResult<()> {
     Ok(())
 }
 
-/// Checks that a state may be kept.
-fn fits(text: &str) -> ServiceResult<()> {
+/// Returns an error if a state exceeds the size limit.
+fn check_state_size(text: &str) -> ServiceResult<()> {
     if text.len() <= limits::STATE_BYTES_MAX {
         return Ok(());
     }

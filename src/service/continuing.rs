@@ -1,7 +1,7 @@
-//! `continue_session`: continues past the limit of a context window. The call records what was
-//! tried and the state of the work in the caller's own words; what leaves the context is stored and
-//! marked as dropped, a checkpoint is made, and the answer has all that is needed to continue the
-//! same session. It must not end a session.
+//! `continue_session`: continues past the limit of a context window. The call records the attempted
+//! work and the state in the caller's words, stores the content that leaves the context and marks
+//! it as dropped, creates a checkpoint, and returns all that is needed to continue the same
+//! session. It must not end a session.
 
 use super::{
     BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, added::event,
@@ -21,59 +21,59 @@ use crate::{
     },
 };
 
-/// Retries after another writer appended in between.
+/// Maximum number of retries after another writer appended concurrently.
 const ATTEMPTS_MAX: usize = 20;
-/// Most bytes stored of a block that leaves the context.
+/// Maximum number of bytes stored of a block that leaves the context.
 const MEMORY_BYTES: usize = 2_000;
-/// Characters of the caller's own summary of it.
+/// Maximum number of characters of the caller's summary.
 const SUMMARY_CHARS_MAX: usize = 8_000;
 const TOPIC_CHARS_MAX: usize = 120;
-/// Its importance, from 1 to 10: that of most.
+/// Importance of the stored item, from 1 to 10; the usual value.
 const IMPORTANCE: u8 = 5;
-/// Tokens of the ids, the range and the marks around the view in an answer.
+/// Tokens reserved for the ids, range and markers around the view in a response.
 const AROUND_TOKENS: usize = 120;
-/// Trigger of such a compaction.
+/// Trigger recorded for such a compaction.
 const TRIGGER: &str = "continuation";
 
 /// Parameters of a call that continues a session.
 #[derive(Clone, Debug, Default)]
 pub struct ContinueCall {
-    /// The session, when named.
+    /// Session, if the caller names one.
     pub session: Option<SessionId>,
-    /// Tokens of the answer.
+    /// Token budget of the response.
     pub tokens_max: Option<usize>,
     /// Work that was tried, its outcome, and the next steps.
     pub outcome: OutcomeBody,
     /// The state of the work, in the caller's words.
     pub summary: Option<String>,
-    /// True to store what leaves the context.
+    /// True to store the content that leaves the context.
     pub page_out: bool,
-    /// The client's name for this call: a retry writes nothing more.
+    /// Idempotency key: a retry writes nothing more.
     pub key: Option<BatchKey>,
 }
 
-/// A continued session.
+/// Result of continuing a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continued {
-    /// The session: the same as before.
+    /// Session, unchanged.
     pub session: SessionId,
-    /// Means by which the session was found.
+    /// How the session was found.
     pub bound_by: BoundBy,
-    /// The session that it continues: what is shown is of both.
+    /// Session that it continues; the view covers both.
     pub continues: Option<SessionId>,
     /// Range that this call paged out.
     pub paged_out: Option<Range>,
-    /// Id of the checkpoint after it, labelled `continuation`, when anything was written.
+    /// Id of the checkpoint after it, labelled `continuation`; absent if nothing was written.
     pub checkpoint: Option<String>,
     /// View that an agent needs to continue.
     pub continuation: ContinuationAnswer,
 }
 
-/// Writes of a call: the range that left the context, and the checkpoint's id.
+/// Range that left the context, and the checkpoint's id.
 type Written = (Option<Range>, Option<String>);
 
 impl Service {
-    /// Stores what leaves the context and returns the continuation.
+    /// Stores the content that leaves the context and returns the continuation.
     ///
     /// # Errors
     /// `session_required`, `invalid_request`, and those of the session and the engine.
@@ -88,7 +88,7 @@ impl Service {
         let key = caller.key(&session);
         let (paged_out, checkpoint) = self.page_out(caller, &session, &call).await?;
         self.bind(caller, via, &session);
-        // The ids and marks around the view are part of the answer.
+        // The ids and markers around the view count towards the budget.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
         let remembered = self.kept_in_workspace(caller, &session, room).await?;
         let beside = Tokenizer::O200k.count(&remembered);
@@ -103,8 +103,8 @@ impl Service {
         Ok(Continued { session, bound_by, continues, paged_out, checkpoint, continuation })
     }
 
-    /// Writes the events of the call and its checkpoint, all or nothing, unless the same call has
-    /// done so.
+    /// Writes the events of the call and its checkpoint atomically, unless an earlier attempt of
+    /// the same call did.
     async fn page_out(
         &self,
         caller: &Caller,
@@ -118,7 +118,7 @@ impl Service {
                 Before::New { if_notes } => if_notes,
             };
             let call_of = call.clone();
-            let look = move |facts: &Facts| (drafts(facts, &call_of), facts.position);
+            let look = move |facts: &Facts| (draft_events(facts, &call_of), facts.position);
             let ((range, bodies), tail) =
                 self.view_facts(&key, move |_, facts| look(facts)).await?;
             if bodies.is_empty() {
@@ -150,9 +150,9 @@ impl Service {
     }
 }
 
-/// The events to write, by type: the outcome, the caller's own words, the stored blocks that leave
-/// the context, and the record that they left.
-fn drafts(
+/// Returns the range that leaves the context and the events to write, by type: the outcome, the
+/// caller's summary, the stored blocks, and the record that they left.
+fn draft_events(
     facts: &Facts,
     call: &ContinueCall,
 ) -> (Option<Range>, Vec<(&'static str, bytes::Bytes)>) {
@@ -167,7 +167,7 @@ fn drafts(
         let said = SummaryBody { summary, step: None, branch_id: None };
         made.push((kinds::RESEARCH_SUMMARY, body::write(&said)));
     }
-    // From the last time on that the context was made smaller.
+    // Starts after the last compaction.
     let last = facts.compactions.latest().next_back();
     let since = last.map_or(Position::ZERO, |one| one.position.plus(1));
     let range = Range::new(since, facts.position);

@@ -1,24 +1,24 @@
-//! Content that is made of an event and kept elsewhere, and how a redaction reaches it. This list
-//! is the whole of it: a part that makes something new of an event's words adds a line here.
+//! Copies of an event's content elsewhere, and how a redaction reaches them. The list is complete:
+//! a part that derives new content from an event adds a line here.
 //!
 //! - The title of a session: a position in metadata, never a copy.
-//! - The record that an event is a part of: `raw` of another event of the record, whose id has
-//!   another number at the end. Taken along.
-//! - A source that the server found: `source.found`, which has positions in `from`. Taken along.
-//! - An answer given again: a result with `cached.position`. Taken along.
-//! - What a model was given by a hook: `context.injected`, which may repeat whatever its session
-//!   and the others of its workspace had by then. All that were given after it are taken along.
-//! - `session.restored`: positions without words. `memory.paged_in`: positions, and the words of a
-//!   query, which are the caller's.
+//! The record that an event is a part of: `raw` of another event of the record, whose id ends with
+//! another number. Redacted with it.
+//! A source that the server found: `source.found`, which has positions in `from`. Redacted with it.
+//! A reused tool result with `cached.position`. Redacted with it.
+//! Text that a hook gave a model: `context.injected`, which may repeat any earlier content of its
+//! session and workspace. All that were given later are redacted with it.
+//! `session.restored`: positions without text. `memory.paged_in`: positions, and the text of a
+//! query, which is the caller's.
 //! - Facts, titles and states in memory: dropped with each redaction.
-//! - Index and vectors: derived files, of which a step of the store's redaction takes them.
-//! - The spool of a hook or proxy: its event has the same id, so that sending it writes nothing.
-//! - What a caller wrote of it, as `positions` or `from` of an item of memory: named in the
-//!   answer, and taken along when that is asked for.
-//! - What a caller wrote and names no event, as given titles, marks, notes, states of checkpoints,
-//!   a graph: the caller's.
+//! Index and vectors: derived files, which a step of the store's redaction cleans.
+//! The spool of a hook or proxy: its event has the same id, so sending it writes nothing.
+//! Items of memory that a caller wrote about it, with `positions` or `from`: named in the response,
+//! and redacted with it on request.
+//! Text that a caller wrote without naming an event, such as titles, marks, notes, checkpoint
+//! states or a graph: left to the caller.
 //!
-//! It must not take anything away itself.
+//! It must not redact anything itself.
 
 use std::collections::BTreeSet;
 
@@ -32,23 +32,23 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Events of one record at most: a line of many pieces has as many.
+/// Maximum number of events of one record; a line of many pieces has as many events.
 const PARTS_MAX: usize = 10_000;
-/// Characters of a hash that names a record at least.
+/// Minimum number of characters of a hash that names a record.
 const HASH_CHARS_MIN: usize = 16;
-/// Events looked at in one step, and bytes of their bodies.
+/// Maximum number of events and body bytes read in one step.
 const LOOKED_EVENTS: usize = 1_000;
 const LOOKED_BYTES: usize = 4 << 20;
 
 impl Service {
-    /// The events of a session that have words of one of its events beside those that a caller
-    /// wrote: in order, that one left out.
+    /// Returns the events of a session that copy content of one of its events, in order, without
+    /// that event and without events that a caller wrote.
     pub(super) async fn copies_of(
         &self,
         key: &SessionKey,
         (id, position): (&EventId, Position),
     ) -> ServiceResult<Vec<(EventId, Position)>> {
-        let mut copies = self.whole_record(key, id).await?;
+        let mut copies = self.events_of_record(key, id).await?;
         let mut of: BTreeSet<u64> = copies.iter().map(|(_, position)| position.0).collect();
         of.insert(position.0);
         let mut from = Position(of.first().copied().unwrap_or(position.0));
@@ -61,7 +61,7 @@ impl Service {
                 allow_gaps: true,
             };
             let slice = self.store.read(key, read).await?;
-            // A copy is behind what it was made of, so that one pass finds copies of copies.
+            // A copy follows its source, so one pass also finds copies of copies.
             for event in &slice.events {
                 if !of.contains(&event.position.0) && is_made_of(event, &of) {
                     of.insert(event.position.0);
@@ -76,9 +76,9 @@ impl Service {
         }
     }
 
-    /// The events that have the record which an event was made of: all that were made of it have
-    /// the id of the first, with a number behind.
-    async fn whole_record(
+    /// Returns the events that contain the record from which an event was made. All events of a
+    /// record have the first one's id with a number appended.
+    async fn events_of_record(
         &self,
         key: &SessionKey,
         id: &EventId,
@@ -106,8 +106,8 @@ impl Service {
         Ok(found)
     }
 
-    /// The items of memory that say that they stand for an event, and those that were written into
-    /// a notebook from its session after it: they may repeat it.
+    /// Returns the items of memory that reference an event, and those written from its session to a
+    /// notebook after it, which may repeat it.
     pub(super) async fn written_of(
         &self,
         caller: &Caller,
@@ -129,8 +129,8 @@ impl Service {
         Ok(items)
     }
 
-    /// Those items of memory that were written from a session and are wanted. They are in the
-    /// notebook of its workspace, which a session does not change.
+    /// Returns the wanted items of memory that were written from a session, from the notebooks of
+    /// its workspace.
     pub(super) async fn written_from(
         &self,
         caller: &Caller,
@@ -157,7 +157,7 @@ impl Service {
     }
 }
 
-/// An item of memory that a session keeps and that may repeat what is removed.
+/// Returns a function that builds the report of an item which may repeat removed content.
 fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
     move |item: &MemoryItem| ItemOf {
         memory_id: item.id.clone(),
@@ -167,14 +167,14 @@ fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
     }
 }
 
-/// Members of a copy that say where it is from.
+/// Members of a copy that reference its source.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct OriginMembers {
-    /// Of a source: the events that name it.
+    /// For a source: positions of the events that name it.
     from: Vec<u64>,
     found_by: Option<String>,
-    /// Of a result: the one that was given again.
+    /// For a tool result: the reused result.
     cached: Option<Cached>,
 }
 
@@ -183,7 +183,7 @@ struct Cached {
     position: u64,
 }
 
-/// True if an event has words of one of those at some positions.
+/// Returns true if an event copies content of an event at one of the positions.
 fn is_made_of(event: &Event, of: &BTreeSet<u64>) -> bool {
     let made = || body::read::<OriginMembers>(&event.body).unwrap_or_default();
     match event.kind.as_str() {
@@ -199,7 +199,7 @@ fn is_made_of(event: &Event, of: &BTreeSet<u64>) -> bool {
     }
 }
 
-/// True if an id is a name of content, or that with a number behind.
+/// Returns true if an id contains a content hash, with or without a number appended.
 fn is_named_by_hash(id: &EventId) -> bool {
     let is_hash = |part: &str| {
         part.len() >= HASH_CHARS_MIN && part.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -207,7 +207,7 @@ fn is_named_by_hash(id: &EventId) -> bool {
     id.as_str().split(['-', '_', '.']).any(is_hash)
 }
 
-/// True if an event has the record that it and others were made of.
+/// Returns true if an event contains the record from which it and others were made.
 fn has_record(event: &Event) -> bool {
     #[derive(Deserialize)]
     struct RecordMember {

@@ -1,4 +1,4 @@
-//! Verbs on named cursors: the position where a reader continues, stored beside the session. No
+//! Verbs on named cursors: the position where a reader continues, stored apart from the events. No
 //! lease blocks a cursor, and no event's position changes. It must not read events.
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Service {
-    /// Sets a cursor to a point. Writes nothing if it is there already.
+    /// Sets a cursor to a point. Writes nothing if it is already there.
     ///
     /// # Errors
     /// `invalid_request` for an invalid name, `point_not_found`, `limit_reached`, `quota_exceeded`,
@@ -28,7 +28,7 @@ impl Service {
         point: &Point,
     ) -> ServiceResult<Cursor> {
         let key = caller.key(session);
-        let name = checked(name)?;
+        let name = check_name(name)?;
         let tail = self.store.used(&key).await?.tail;
         let position = self.position_of(&key, point, tail).await?.min(tail);
         let known = |notes: &Checkpoints, info: &SessionInfo| {
@@ -50,7 +50,7 @@ impl Service {
         self.cursor(&key, &name).await
     }
 
-    /// Reads a cursor.
+    /// Returns a cursor.
     ///
     /// # Errors
     /// `point_not_found`, and those of the session.
@@ -65,7 +65,7 @@ impl Service {
         self.cursor(&key, name).await
     }
 
-    /// Every cursor of a session, by name.
+    /// Returns all cursors of a session, by name.
     ///
     /// # Errors
     /// Those of the session.
@@ -99,7 +99,7 @@ impl Service {
         self.write_cursor(&key, name, None, Bytes::new()).await
     }
 
-    /// A cursor's position, for a caller that holds the session in use.
+    /// Returns a cursor's position, for a caller that has already marked the session as used.
     async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<Cursor> {
         let found = |notes: &Checkpoints, info: &SessionInfo| {
             let found = notes.cursor(name).map(|cursor| cursor_at(name, cursor, info));
@@ -137,13 +137,13 @@ fn cursor_at(name: &str, cursor: checkpoints::NotedCursor, info: &SessionInfo) -
     }
 }
 
-/// Number of events that a reader at a position has not read.
+/// Returns the number of unread events of a reader at a position.
 fn behind(position: Position, tail: Position) -> u64 {
     Range::new(position, tail).len()
 }
 
-/// A cursor's name is used in paths and points, so it has the form of a session id.
-fn checked(name: &str) -> ServiceResult<String> {
+/// Checks a cursor's name. It is used in paths and points, so it has the form of a session id.
+fn check_name(name: &str) -> ServiceResult<String> {
     match SessionId::new(name) {
         Ok(_) => Ok(name.to_owned()),
         Err(error) => Err(ServiceError::invalid("name", error)

@@ -1,6 +1,6 @@
-//! The difference between two points of a session: events by type, facts, and what a model sees at
-//! only one of them. Nothing recorded is removed, so the points may come in either order. It must
-//! not look inside a body.
+//! The difference between two points of a session: events by type, facts, and the content that a
+//! model sees at only one of them. The points may come in either order, since nothing recorded is
+//! removed. It must not read a body.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Events read at once.
+/// Maximum number of events and body bytes read at once.
 const SCAN_EVENTS: usize = 1_000;
 const SCAN_BYTES: usize = 4 << 20;
-/// Types that are counted by their names.
+/// Maximum number of types counted by name.
 const TYPES_MAX: usize = 200;
-/// Bytes of all lists of an answer.
+/// Maximum total bytes of the lists in a response.
 const LISTS_BYTES: usize = 32_000;
 
 impl Service {
-    /// The difference between two points of a session; windows are built by `plan`, except for its
-    /// points.
+    /// Returns the difference between two points of a session; windows are built by `plan`, except
+    /// for its points.
     ///
     /// # Errors
     /// `point_not_found`, `invalid_request` for the plan, and those of reading the session.
@@ -67,7 +67,7 @@ impl Service {
         Ok(DiffAnswer { from, to, events, facts, window })
     }
 
-    /// The events of a range by type, and the bytes of their bodies.
+    /// Counts the events of a range by type, and the bytes of their bodies.
     async fn counted(&self, key: &SessionKey, range: Range) -> ServiceResult<EventsDiff> {
         let Range { from, to } = range;
         let (mut at, mut count, mut bytes, mut place) = (from, 0, 0, None);

@@ -1,5 +1,5 @@
-//! The sessions of a workspace, those worked in last first, and the one of a working directory for
-//! a caller without an id. Several agents may work in one directory, so a session is chosen only if
+//! The sessions of a workspace, most recently used first, and that of a working directory for a
+//! caller without an id. Several agents may work in one directory, so a session is chosen only if
 //! it is unambiguous. It must not write, except for the mark that one session continues another.
 
 use super::{
@@ -11,36 +11,36 @@ use crate::{
     store::{Change, Listing, ListingOrder, SessionInfo, lifetime::micros},
 };
 
-/// The latest sessions of a directory that are considered.
+/// Maximum number of sessions of a directory considered, latest first.
 const SESSIONS_MAX: usize = 8;
-/// Sessions of one chain that are followed.
+/// Maximum number of links of a chain followed.
 const LINKS_MAX: usize = 100;
 
 /// A session of the caller's directory.
 pub(super) struct Local {
     pub(super) info: SessionInfo,
-    /// True if its agent is at work: it wrote lately, and nothing ended the session.
+    /// True if its agent is active: it wrote recently, and nothing ended the session.
     pub(super) live: bool,
-    /// Research steps it holds; 0 for one that is not live.
+    /// Number of its research steps; 0 if it is not live.
     pub(super) steps: usize,
 }
 
-/// The session of a directory for a caller without an id.
+/// Session that a caller without an id means in a directory.
 pub(super) enum Meant {
-    /// That one.
+    /// An unambiguous session.
     One(SessionId),
     /// Ambiguous: none is chosen.
     Several,
-    /// There is none.
+    /// No session found.
     None,
 }
 
-/// Metadata of a session that names the one that continues it, and how many steps it had then.
+/// Returns the metadata name for a session's successor and its number of steps at that time.
 fn continued() -> String {
     format!("{RESERVED_METADATA}continued")
 }
 
-/// The session that continues this one, unless this one has more steps since.
+/// Returns the session that continues this one, unless this one has gained steps since.
 fn successor(info: &SessionInfo, steps: usize) -> Option<SessionId> {
     let (session, before) = info.metadata.get(&continued())?.rsplit_once('@')?;
     (before.parse() == Ok(steps)).then(|| SessionId::new(session).ok()).flatten()
@@ -63,7 +63,7 @@ pub(super) fn meant(locals: &[Local]) -> Meant {
     }
 }
 
-/// The only live session without steps: its agent has begun no research yet.
+/// Returns the only live session without steps: its agent has not started research yet.
 pub(super) fn without_research(locals: &[Local]) -> Option<&SessionId> {
     let mut empty = locals.iter().filter(|local| local.live && local.steps == 0);
     let one = empty.next()?;
@@ -71,7 +71,7 @@ pub(super) fn without_research(locals: &[Local]) -> Option<&SessionId> {
 }
 
 impl Service {
-    /// True if a session belongs to a workspace.
+    /// Returns true if a session belongs to a workspace.
     pub async fn is_in_workspace(
         &self,
         caller: &Caller,
@@ -82,8 +82,8 @@ impl Service {
         info.is_ok_and(|info| info.workspace.as_deref() == Some(workspace))
     }
 
-    /// The sessions written to last in the caller's directory and the directories above it within
-    /// its repository, the latest first. Temporary ones are left out.
+    /// Returns the sessions last written to in the caller's directory and its parents within its
+    /// repository, latest first. Temporary sessions are excluded.
     pub(super) async fn locals(&self, caller: &Caller, via: &Via) -> ServiceResult<Vec<Local>> {
         let mut found = Vec::new();
         for workspace in via.workspaces() {
@@ -94,15 +94,15 @@ impl Service {
         let mut locals = Vec::new();
         for info in found.into_iter().take(SESSIONS_MAX) {
             let live = self.is_live(&info).await;
-            // A damaged session has no step that could be continued.
+            // A damaged session has no step to continue.
             let steps = if live { self.steps_of(&info.key).await.unwrap_or(0) } else { 0 };
             locals.push(Local { info, live, steps });
         }
         Ok(locals)
     }
 
-    /// The `count` sessions worked in last, in a working directory or in the whole scope, without
-    /// notebooks.
+    /// Returns the `count` most recently used sessions of a working directory or of the whole
+    /// scope, without notebooks.
     pub(super) async fn latest(
         &self,
         caller: &Caller,
@@ -119,7 +119,7 @@ impl Service {
         Ok(self.store.list(&caller.scope, listing).await?.sessions)
     }
 
-    /// The sessions of all pages of a listing, until there are so many.
+    /// Returns the sessions of all pages of a listing, at most `count`.
     pub(super) async fn all_listed(
         &self,
         caller: &Caller,
@@ -138,7 +138,7 @@ impl Service {
         }
     }
 
-    /// A session of work of a workspace, as a use of it: its notebook is none.
+    /// Returns a session of a workspace and records a use of it; notebooks are rejected.
     pub(super) async fn in_workspace(
         &self,
         caller: &Caller,
@@ -152,8 +152,8 @@ impl Service {
         Ok(info)
     }
 
-    /// True if an agent wrote to a session within the hot time and nothing ended it. An import is
-    /// no work of an agent, and what a fork has of its parent is not its own.
+    /// Returns true if an agent wrote to a session within the hot time and nothing ended it.
+    /// Imports and events shared with a fork's parent do not count.
     async fn is_live(&self, info: &SessionInfo) -> bool {
         if Status::from_info(info) == Status::Terminated {
             return false;
@@ -172,7 +172,7 @@ impl Service {
         !imported && (hot.is_zero() || self.now() <= written_at.plus_micros(micros(hot)))
     }
 
-    /// Those of the directory's sessions that hold research, live or not.
+    /// Returns the sessions of the directory that have research, live or not.
     pub(super) async fn sessions_with_research_steps(&self, locals: &[Local]) -> Vec<SessionInfo> {
         let mut found = Vec::new();
         for local in locals {
@@ -184,13 +184,13 @@ impl Service {
         found
     }
 
-    /// How many research steps a session holds.
+    /// Returns the number of research steps in a session.
     async fn steps_of(&self, key: &SessionKey) -> ServiceResult<usize> {
         self.peek_facts(key, |_, facts| facts.research.steps().len()).await
     }
 
-    /// The last of the sessions that continue one another from this one on; `None` when this one
-    /// does not exist in any state.
+    /// Returns the last session of the chain that starts at this one; `None` if this one does not
+    /// exist in any state.
     pub(super) async fn end_of_line(
         &self,
         caller: &Caller,
@@ -214,7 +214,7 @@ impl Service {
         Ok(Some(end))
     }
 
-    /// True if the session exists, in any state.
+    /// Returns true if the session exists, in any state.
     async fn exists(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
         match self.store.info(&caller.key(session)).await.map_err(ServiceError::from) {
             Ok(_) => Ok(true),
@@ -224,8 +224,8 @@ impl Service {
         }
     }
 
-    /// Marks in both sessions that `next` continues `before`. Of two workspaces only the earlier
-    /// one is marked, by which its caller is bound to the other.
+    /// Records in both sessions that `next` continues `before`. In different workspaces,
+    /// only the earlier one is marked; its caller is bound to the other through the mark.
     pub(super) async fn link(
         &self,
         caller: &Caller,

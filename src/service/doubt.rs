@@ -1,5 +1,5 @@
-//! Doubts and marks of a hit: what speaks against it and what was said of it, as far as the log of
-//! its session knows. Where that is not known, nothing is said. It must not rank.
+//! Doubts about a hit and marks on it, as far as the log of its session shows; unknown ones are
+//! omitted. It must not rank.
 
 use super::{Service, is_notebook};
 use crate::{
@@ -16,11 +16,11 @@ use crate::{
     store::{Fill, Read, SessionInfo},
 };
 
-/// Reads of 1 000 events that a search makes to compare its hits with what came later.
+/// Maximum number of reads of 1 000 events per search to compare its hits with later events.
 pub(super) const READS_MAX: usize = 20;
-/// Files that are named as changed.
+/// Maximum number of files named as changed.
 const FILES_MAX: usize = 8;
-/// Events before a result among which its call is looked for, and bytes of their bodies.
+/// Maximum number of events before a result, and of their body bytes, searched for its call.
 const CALL_EVENTS: u64 = 32;
 const CALL_BYTES: usize = 4 << 20;
 
@@ -31,15 +31,15 @@ pub(super) struct Standing {
     pub(super) doubt: Option<Doubt>,
     /// Marks on it.
     pub(super) marked: Vec<Mark>,
-    /// Positions of items of memory, of it and what is beside it, that were to be forgotten.
+    /// Positions of requests to forget items of memory, among the hit and its neighbours.
     pub(super) forgotten: Vec<Position>,
-    /// True if too much came later to be looked at.
+    /// True if too many later events exist to read them all.
     pub(super) unchecked: bool,
 }
 
 impl Service {
-    /// Reads what the log knows of a hit, as far as the reads that are left bring the facts of its
-    /// session. Those of memory are brought up to now: what was to be forgotten is not shown.
+    /// Returns the doubts and marks on a hit, if the remaining reads suffice to load the facts of
+    /// its session. The memory facts are always brought up to date: forgotten items are not shown.
     pub(super) async fn standing(
         &self,
         key: &SessionKey,
@@ -53,12 +53,12 @@ impl Service {
             return Standing { unchecked: true, ..Standing::default() };
         }
         let run = if kinds::is_result(event.kind.as_str()) {
-            self.with_its_call(key, event).await
+            self.events_with_call(key, event).await
         } else {
             Vec::new()
         };
         let look = |_: &SessionInfo, facts: &Facts| {
-            let doubt = doubt_of(facts, event, shown, &run);
+            let doubt = collect_doubt(facts, event, shown, &run);
             let is_forgotten = |event: &&Event| {
                 let item = facts.memory.get(&event.id);
                 item.is_some_and(|item| matches!(item.state, MemoryState::Forgotten(_)))
@@ -71,8 +71,8 @@ impl Service {
         self.peek_facts(key, look).await.unwrap_or_default()
     }
 
-    /// The events that end with a result, among which its call may be.
-    async fn with_its_call(&self, key: &SessionKey, event: &Event) -> Vec<Event> {
+    /// Returns the events up to a result, which may include its call.
+    async fn events_with_call(&self, key: &SessionKey, event: &Event) -> Vec<Event> {
         let from = Position(event.position.0.saturating_sub(CALL_EVENTS));
         let read = Read {
             range: Range::new(from, event.position.plus(1)),
@@ -90,9 +90,9 @@ impl Service {
 }
 
 /// Collects the evidence against a hit.
-fn doubt_of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Doubt {
+fn collect_doubt(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Doubt {
     let position = event.position;
-    // A call says what was asked for, which stays true; its own result is a later change.
+    // A call states the request, which stays true; its own result is a later change.
     let is_call = kinds::is_call(event.kind.as_str());
     let later = facts.work.files().filter(|file| !is_call && file.last > position);
     let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
@@ -115,8 +115,8 @@ fn doubt_of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Dou
     doubt
 }
 
-/// True if the words that matched are all in an approach that the step ruled out, and not all in
-/// what it says besides.
+/// Returns true if all matched words are in one approach that the step rejected, and not all in the
+/// rest of its text.
 fn is_rejected(event: &Event, shown: &Snippet) -> bool {
     if event.kind.as_str() != kinds::RESEARCH_STEP || shown.matched.is_empty() {
         return false;

@@ -1,7 +1,7 @@
-//! Meaning: an embedder outside makes vectors of what people and agents said, after the words are
-//! in the index, and of a query. Its failures are named and never one of a search; what it has made
-//! is in derived files of its own. The rules of secrets judge an event and a query whole, before a
-//! piece is cut. It must not send what was not chosen, nor keep a search waiting.
+//! Semantic search: an external embedder makes vectors of text by users and agents, once its words
+//! are indexed, and of a query. Its failures are reported but never fail a search; its vectors are
+//! in separate derived files. The secret rules check an event and a query as a whole, before a
+//! piece is cut. It must not send unselected text, nor delay a search.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -20,19 +20,19 @@ use crate::{
     store::{DerivedFile, Moved},
 };
 
-/// Texts that are sent together, and events that are read for them at once.
+/// Maximum number of texts sent in one request, and of events and bytes read for it.
 const BATCH: usize = 64;
 const EVENTS_MAX: usize = 256;
 const EVENTS_BYTES: usize = 2 << 20;
-/// Pieces of one event that are sent: what is beyond is found by its words.
+/// Maximum number of pieces sent of one event; the rest is found by its words.
 const PIECES_MAX: u16 = 64;
-/// Time that the embedder may take for a batch, and for a query.
+/// Time limit of the embedder for a batch, and for a query.
 const BATCH_PATIENCE: Duration = Duration::from_secs(30);
 const QUERY_PATIENCE: Duration = Duration::from_millis(500);
-/// First and longest pause after a failure: doubled with each further one.
+/// First and longest pause after a failure; doubled with each further one.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// Types sent of a session by default: what people and agents said, memory and research.
+/// Types sent by default: text by users and agents, memory and research.
 const SAID: [&str; 5] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -41,41 +41,41 @@ const SAID: [&str; 5] = [
     kinds::RESEARCH_SUMMARY,
 ];
 
-/// Reason for the lack of vectors.
+/// Reason why there are no vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
-    /// It did not answer, or not wholly.
+    /// No response, or an incomplete one.
     #[error("the embedder does not answer")]
     Unreachable,
-    /// It did not answer in time.
+    /// No response within the time limit.
     #[error("the embedder did not answer in time")]
     TooSlow,
-    /// It answered with that status; a redirect is not followed.
+    /// Response with an error status; a redirect is not followed.
     #[error("the embedder answered with status {0}")]
     Refused(u16),
-    /// It answered something else than vectors.
+    /// Response that contains no valid vectors.
     #[error("the embedder is of no use: {0}")]
     Wrong(String),
 }
 
 /// Makes vectors of texts.
 pub trait Embedder: Send + Sync {
-    /// A name that vectors share which may be compared.
+    /// Returns the name of the vector space; only vectors of the same name may be compared.
     fn name(&self) -> &str;
 
-    /// A vector of each text, in their order and all of one length.
+    /// Returns a vector of each text, in order and all of one length.
     ///
     /// # Errors
     /// [`EmbedError`].
     fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
 }
 
-/// The vectors of all scopes, and the one task that makes them.
+/// Vectors of all scopes, and the task that makes them.
 pub(super) struct Embedding {
     embedder: Arc<dyn Embedder>,
-    /// Recogniser of secrets, which must not leave.
+    /// Recogniser of secrets, which must not be sent.
     secrets: Arc<Recogniser>,
-    /// True if results of tools and everything else are sent, too.
+    /// True if tool results and all other events are sent as well.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
     rota: Rota,
@@ -84,14 +84,14 @@ pub(super) struct Embedding {
 
 #[derive(Default)]
 struct EmbedState {
-    /// Requests for the task to look, and whether it runs.
+    /// Number of requests for the task to run; true if it is running.
     asked: u64,
     runs: bool,
-    /// Failures in a row; whether it is left alone since the last one, and what that was.
+    /// Consecutive failures; true while paused after the last one, and its message.
     failures: u32,
     is_failing: bool,
     problem: Option<String>,
-    /// Numbers of its vectors, once there is one.
+    /// Dimension of the vectors, once known.
     numbers: Option<usize>,
 }
 
@@ -102,9 +102,9 @@ impl EmbedState {
     }
 }
 
-/// A piece that is to be sent.
+/// A piece to be sent.
 struct UnsentPiece {
-    /// Of which of the slices.
+    /// Index of its slice.
     slice: usize,
     position: Position,
     number: u16,
@@ -125,7 +125,7 @@ impl Embedding {
         Holding::Vectors(self.embedder.name().to_owned())
     }
 
-    /// The vectors of a scope.
+    /// Returns the vector index of a scope.
     pub(super) fn index_of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes.lock();
         let new = || Arc::new(ScopeIndex::new(scope.clone(), self.holding()));
@@ -145,8 +145,8 @@ impl Embedding {
         VectorsBehind { events, problem: self.state().problem.clone() }
     }
 
-    /// Asks the embedder within a time, unless it failed and is left alone.
-    async fn ask(&self, texts: Vec<Masked>, patience: Duration) -> Option<Vec<Vec<f32>>> {
+    /// Requests vectors within a time limit; returns `None` during a pause after a failure.
+    async fn make_vectors(&self, texts: Vec<Masked>, patience: Duration) -> Option<Vec<Vec<f32>>> {
         if self.state().is_failing {
             return None;
         }
@@ -174,14 +174,14 @@ impl Embedding {
         }
     }
 
-    /// Requests for the task to look, and the time to leave the embedder alone.
+    /// Returns the number of requests so far and the remaining pause after a failure.
     fn pause(&self) -> (u64, Option<Duration>) {
         let state = self.state();
         let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.saturating_sub(1).min(10));
         (state.asked, state.is_failing.then(|| doubled.min(BACKOFF_MAX)))
     }
 
-    /// Takes a file that an earlier process left; whether it is one of this embedder.
+    /// Adopts a file that an earlier process left; returns true if it belongs to this embedder.
     pub(super) fn adopt(
         &self,
         holding: &Holding,
@@ -202,13 +202,13 @@ impl Embedding {
         true
     }
 
-    /// True if events of a type are sent.
-    fn takes(&self, event: &Event) -> bool {
+    /// Returns true if events of this type are sent.
+    fn is_sent(&self, event: &Event) -> bool {
         self.all || SAID.contains(&event.kind.as_str())
     }
 
-    /// The pieces of an event, which are those of the index where it has no secrets. The rules see
-    /// its body, where names of members count; then all that it says, and each piece.
+    /// Returns the pieces of an event: those of the index if it has no secrets. The rules check its
+    /// body, where member names matter, then its whole text and each piece.
     fn pieces(&self, event: &Event, slice: usize) -> Vec<UnsentPiece> {
         let own = EventText::from_event(event);
         let body = self.secrets.masked(str::from_utf8(&event.body).unwrap_or_default());
@@ -230,8 +230,8 @@ impl Embedding {
 }
 
 impl Service {
-    /// The same verbs with an embedder, which gets no text with secrets; with `all`, also results
-    /// of tools and all else are sent to it.
+    /// Returns the service with an embedder, which gets no text with secrets; with `all`, tool
+    /// results and all other events are sent to it as well.
     #[must_use]
     pub fn with_embedder(
         mut self,
@@ -243,18 +243,18 @@ impl Service {
         self
     }
 
-    /// Has the task make the vectors that are missing, when there is an embedder.
+    /// Starts the task that makes missing vectors, if there is an embedder.
     pub(super) fn embed_soon(&self) {
         let Some(embedding) = &self.embedding else { return };
         let mut state = embedding.state();
         state.asked += 1;
         if !std::mem::replace(&mut state.runs, true) {
-            tokio::spawn(self.clone().embed_on(Arc::clone(embedding)));
+            tokio::spawn(self.clone().embed_until_done(Arc::clone(embedding)));
         }
     }
 
     /// Makes vectors until none is missing, one request at a time.
-    async fn embed_on(self, embedding: Arc<Embedding>) {
+    async fn embed_until_done(self, embedding: Arc<Embedding>) {
         loop {
             let (asked, pause) = embedding.pause();
             if let Some(pause) = pause {
@@ -263,7 +263,7 @@ impl Service {
             }
             let now = self.monotonic();
             embedding.all().iter().for_each(|index| index.try_again(now));
-            match self.embed_some(&embedding).await {
+            match self.embed_next(&embedding).await {
                 Ok(true) => {}
                 Ok(false) => {
                     let mut state = embedding.state();
@@ -281,16 +281,16 @@ impl Service {
         }
     }
 
-    /// Makes the vectors of one request; whether there was something to make.
-    async fn embed_some(&self, embedding: &Arc<Embedding>) -> ServiceResult<bool> {
+    /// Makes the vectors of one request; returns true if any were missing.
+    async fn embed_next(&self, embedding: &Arc<Embedding>) -> ServiceResult<bool> {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
-        // The rules take their time over long events.
+        // The rules take long on large events.
         let (service, of, from) = (self.clone(), Arc::clone(embedding), Arc::clone(&index));
         let batch = apart(async move { Ok(service.batch(&of, &from, wanted).await) }).await?;
         let texts: Vec<Masked> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
-            false => match embedding.ask(texts, BATCH_PATIENCE).await {
+            false => match embedding.make_vectors(texts, BATCH_PATIENCE).await {
                 Some(vectors) => vectors,
                 None => return Ok(true),
             },
@@ -317,8 +317,8 @@ impl Service {
         Ok(true)
     }
 
-    /// Chooses what to read for the next request, of the scopes in turn whose words are in the
-    /// index already.
+    /// Chooses the events for the next request, round-robin over the scopes whose text index is
+    /// caught up.
     fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<WantedEvents>)> {
         let has_words = |index: &ScopeIndex| self.indexing.index_of(&index.scope).is_caught_up();
         let with_work = embedding.all().into_iter();
@@ -328,7 +328,7 @@ impl Service {
         Some((index, wanted))
     }
 
-    /// Reads as many events as one request has room for.
+    /// Reads events until one request is full.
     async fn batch(
         &self,
         embedding: &Embedding,
@@ -339,11 +339,11 @@ impl Service {
         for one in wanted {
             let read = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await;
             let Some(slice) = read else { continue };
-            // Positions that cannot be served are passed over.
+            // Unreadable positions are skipped.
             let mut range =
                 Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
             let at = batch.slices.len();
-            for event in slice.events.iter().filter(|event| embedding.takes(event)) {
+            for event in slice.events.iter().filter(|event| embedding.is_sent(event)) {
                 let pieces = embedding.pieces(event, at);
                 if batch.pieces.len() + pieces.len() > BATCH && !batch.pieces.is_empty() {
                     range.to = event.position;
@@ -362,7 +362,7 @@ impl Service {
         batch
     }
 
-    /// Finds what is nearest in meaning to a vector, of what `keep` keeps.
+    /// Returns the nearest vectors to a vector, among those that `keep` accepts.
     pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
         self.over(&embedding.index_of(scope), |parts| {
@@ -371,8 +371,8 @@ impl Service {
         })
     }
 
-    /// The vector of a query, of which `plain` keeps the words once the rules have seen all of it;
-    /// `None` where no word is left, and an empty one where there is none in time.
+    /// Returns the vector of a query whose text `plain` reduces after the secret rules checked it;
+    /// outer `None` without an embedder or words, inner `None` if none arrives in time.
     pub(super) async fn meant(
         &self,
         query: &str,
@@ -384,16 +384,16 @@ impl Service {
             return None;
         }
         let words = embedding.secrets.masked(&words);
-        let vectors = embedding.ask(vec![words], QUERY_PATIENCE).await;
+        let vectors = embedding.make_vectors(vec![words], QUERY_PATIENCE).await;
         if vectors.is_none() {
-            // The task finds out when it answers again.
+            // The background task detects when the embedder responds again.
             self.embed_soon();
         }
         Some(vectors.and_then(|mut vectors| vectors.pop()))
     }
 }
 
-/// Content of one request.
+/// Events and pieces of one request.
 #[derive(Default)]
 struct EmbedRequest {
     slices: Vec<(WantedEvents, Range)>,

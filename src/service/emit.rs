@@ -1,5 +1,5 @@
-//! emitEvent: one batch, all or nothing, durable before the answer, and what the server adds behind
-//! it. It must not look inside a body.
+//! emitEvent: appends one batch atomically, durable before the response, and the events that the
+//! server adds after it. It must not read a body.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::{
     store::Appended,
 };
 
-/// Answer to an emit.
+/// Response to an emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emitted {
-    /// The events of the batch, in its order.
+    /// Events of the batch, in order.
     pub events: Arc<[NewEvent]>,
-    /// Result of their append.
+    /// Result of the append.
     pub appended: Appended,
 }
 
 impl Emitted {
-    /// The events as they are kept.
+    /// Iterates over the events as stored.
     pub fn kept(&self) -> impl Iterator<Item = EventRef<'_>> + Clone {
         self.events.iter().zip(&self.appended.events).map(|(event, placed)| EventRef {
             position: placed.position,
@@ -34,8 +34,8 @@ impl Emitted {
 }
 
 impl Service {
-    /// Appends a batch to a session, and the events that are due behind it; with `create`, an
-    /// unknown session is created with it.
+    /// Appends a batch to a session, and the events due after it; with `create`, creates an unknown
+    /// session.
     ///
     /// # Errors
     /// `invalid_request`, `body_too_large`, `position_conflict`, `idempotency_conflict`, those of
@@ -62,7 +62,7 @@ impl Service {
         }
         let mut appended = appended?;
         if adds(&events) {
-            // A lease shown with the batch also covers the events after it.
+            // The batch's lease also covers the events added after it.
             let holder = Caller { fence, ..caller.clone() };
             self.add_behind(&holder, session, &mut appended).await;
         }

@@ -1,5 +1,5 @@
-//! The closed list of error codes, each with a hint for the client. It must not depend on HTTP's
-//! status codes or exit codes: each interface maps them itself.
+//! Closed list of error codes, each with a hint for the client. It must not depend on HTTP status
+//! codes or exit codes: each interface maps the codes itself.
 
 use crate::{
     access::Lacking,
@@ -11,17 +11,17 @@ pub type ServiceResult<T> = Result<T, ServiceError>;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Error codes; closed, documented in docs/http.md, the same in every interface.
+        /// Error codes: closed, documented in docs/http.md, and identical in every interface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $($(#[$doc])* $name,)*
         }
 
         impl Code {
-            /// Every code, alphabetically.
+            /// All codes, alphabetically.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The code as clients see it.
+            /// Returns the code as clients see it.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -33,119 +33,119 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A larger body than the limit allows.
+    /// The body is larger than the limit.
     BodyTooLarge = "body_too_large",
-    /// No such checkpoint.
+    /// The checkpoint does not exist.
     CheckpointNotFound = "checkpoint_not_found",
     /// The storage has no space left.
     DiskFull = "disk_full",
-    /// No such entity of a graph.
+    /// The graph has no such entity.
     EntityNotFound = "entity_not_found",
-    /// No such event.
+    /// The event does not exist.
     EventNotFound = "event_not_found",
-    /// The credential is missing a grant.
+    /// The credential lacks a grant.
     Forbidden = "forbidden",
-    /// An event id or batch key that was used with other content.
+    /// An event id or batch key was reused with other content.
     IdempotencyConflict = "idempotency_conflict",
-    /// A defect of ours.
+    /// Internal defect of the server.
     InternalError = "internal_error",
-    /// Not JSON.
+    /// The request is not JSON.
     InvalidJson = "invalid_json",
-    /// Valid JSON, but not a valid request; the message names the field.
+    /// The JSON is not a valid request; the message names the field.
     InvalidRequest = "invalid_request",
     /// Another harness holds the session.
     LeaseHeld = "lease_held",
     /// Another caller took the lease over.
     LeaseLost = "lease_lost",
-    /// A limit of the store.
+    /// A limit of the store is reached.
     LimitReached = "limit_reached",
-    /// Accepted; bytes that it takes away are left in the storage.
+    /// The request was accepted, but some of the bytes to remove are still in the storage.
     NotFinished = "not_finished",
-    /// The append may or may not survive.
+    /// The append may or may not have been written.
     OutcomeUnknown = "outcome_unknown",
     /// No owner could be reached or started.
     OwnerUnavailable = "owner_unavailable",
-    /// A point that names nothing.
+    /// The point refers to nothing.
     PointNotFound = "point_not_found",
-    /// Compare-and-append met another tail.
+    /// The expected position is not the current tail.
     PositionConflict = "position_conflict",
     /// The parent of a fork was erased.
     PrefixErased = "prefix_erased",
-    /// A quota of the tenant.
+    /// A quota of the tenant is exceeded.
     QuotaExceeded = "quota_exceeded",
     /// Too many requests.
     RateLimited = "rate_limited",
     /// Acknowledged bytes are damaged.
     SessionDamaged = "session_damaged",
-    /// Deleted, in its grace.
+    /// The session was deleted and is in its grace period.
     SessionDeleted = "session_deleted",
     /// A session with the id exists.
     SessionExists = "session_exists",
-    /// Past its retention, in its grace.
+    /// The session is past its retention and in its grace period.
     SessionExpired = "session_expired",
-    /// A hold stops it.
+    /// A hold prevents the operation.
     SessionHeld = "session_held",
-    /// Unknown or foreign.
+    /// The session is unknown or belongs to another scope.
     SessionNotFound = "session_not_found",
     /// No session is bound to this caller.
     SessionRequired = "session_required",
-    /// The same step number with other content.
+    /// The step number was used with other content.
     StepConflict = "step_conflict",
-    /// No such step.
+    /// The step does not exist.
     StepNotFound = "step_not_found",
-    /// No writes now.
+    /// The store accepts no writes now.
     StoreReadOnly = "store_read_only",
-    /// The storage of the store does not answer; nothing was written.
+    /// The storage does not respond; nothing was written.
     StoreUnreachable = "store_unreachable",
-    /// No valid credential.
+    /// The credential is missing or invalid.
     Unauthenticated = "unauthenticated",
 }
 
 impl Code {
-    /// True if the session does not exist, or not any more.
+    /// Returns true if the session does not exist, or no longer.
     #[must_use]
     pub fn is_gone(self) -> bool {
         matches!(self, Self::SessionNotFound | Self::SessionDeleted | Self::SessionExpired)
     }
 }
 
-/// Way out of an error, in facts; `recovery_hint` on the wire leaves absent ones out.
+/// Recovery hint of an error, as facts; `recovery_hint` on the wire omits absent ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// Next action of a person or a model, one sentence.
+    /// Next action for a user or a model, in one sentence.
     pub action: Option<String>,
-    /// The call by which it is done; each interface words it.
+    /// Call that performs the action; each interface words it.
     pub next: Option<Next>,
-    /// True if the same call may succeed later, unchanged.
+    /// True if the same call may succeed later.
     pub retryable: bool,
     /// Seconds until a retry may succeed, when known.
     pub retry_after_seconds: Option<u64>,
-    /// The position the next event will get.
+    /// Position that the next event will get.
     pub tail: Option<Position>,
     /// Intact half-open ranges.
     pub whole: Vec<crate::event::Range>,
     /// Missing half-open ranges, each with its reason.
     pub missing: Vec<(crate::event::Range, String)>,
-    /// The last step of the session, where steps are the matter.
+    /// Last step of the session, if the error concerns steps.
     pub last_step: Option<u64>,
-    /// The number the refused step may have instead, where it only came out of turn.
+    /// Step number that would be accepted instead, if only the order was wrong.
     pub next_step: Option<u64>,
-    /// Sessions to choose from: those of the caller's own workspace first, then the latest.
+    /// Sessions to choose from: those of the caller's workspace first, then the latest.
     pub candidates: Vec<Candidate>,
-    /// The workspace in which there is no candidate.
+    /// Workspace that has no candidate.
     pub workspace: Option<String>,
-    /// True if a first step would begin a session now, and hide no research of the workspace.
+    /// True if a first step would create a session without hiding research of the workspace.
     pub may_begin: bool,
-    /// The field that was refused.
+    /// Rejected field.
     pub field: Option<String>,
-    /// The tool call to make next. Set where tools are dispatched: verbs do not depend on tools.
+    /// Tool call to make next. Set where tools are dispatched: verbs do not depend on tools.
     pub call: Option<NextCall>,
 }
 
-/// A call that a caller, or a person for it, should make next.
+/// A call that the caller, or a user for it, should make next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Restore a deleted or an expired session.
+    /// Restore a deleted or expired session.
     RestoreSession(SessionId),
     /// Release the hold of a session.
     ReleaseHold(SessionId),
@@ -153,51 +153,51 @@ pub enum Next {
     Wake(SessionId),
     /// Acquire the lease although another caller holds it.
     Steal(SessionId),
-    /// Delete a session without the possibility of restoring it.
+    /// Delete a session permanently.
     DeleteNow(SessionId),
-    /// Continue a damaged session without what was lost.
+    /// Continue a damaged session without the lost events.
     AcceptLoss,
-    /// Begin another session.
+    /// Create another session.
     BeginAnother,
 }
 
-/// A tool call that leads out of a refusal.
+/// A tool call that recovers from an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextCall {
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Its arguments.
+    /// Arguments of the tool.
     pub arguments: serde_json::Map<String, serde_json::Value>,
-    /// True if the refused call's other arguments go with them.
+    /// True if the other arguments of the rejected call are kept.
     pub others_unchanged: bool,
 }
 
 /// A session offered to a caller without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id.
+    /// Session id.
     pub session: SessionId,
-    /// Its goal or title.
+    /// Goal or title.
     pub title: Option<String>,
-    /// Its workspace.
+    /// Workspace of the session.
     pub workspace: Option<String>,
     /// True if that is the caller's own workspace.
     pub here: bool,
-    /// Its tail.
+    /// Tail of the session.
     pub tail: Position,
-    /// Time of the last write to it.
+    /// Time of the last write.
     pub updated_at: crate::event::Timestamp,
 }
 
-/// Refusal or failure of a verb.
+/// Error of a verb.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ServiceError {
-    /// One of the closed list.
+    /// Error code.
     pub code: Code,
-    /// A sentence for a person.
+    /// Message for a user.
     pub message: String,
-    /// Way out of it.
+    /// Recovery hint.
     pub hint: Box<Hint>,
 }
 
@@ -209,13 +209,13 @@ impl From<Lacking> for ServiceError {
 }
 
 impl ServiceError {
-    /// An error with an empty hint.
+    /// Creates an error with an empty hint.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: Box::default() }
     }
 
-    /// Sets what to do next, in place of what was set before.
+    /// Sets the next action and removes the next call.
     #[must_use]
     pub fn action(mut self, action: impl Into<String>) -> Self {
         self.hint.action = Some(action.into());
@@ -223,14 +223,14 @@ impl ServiceError {
         self
     }
 
-    /// Adds the call to make next.
+    /// Sets the call to make next.
     #[must_use]
     pub fn next(mut self, next: Next) -> Self {
         self.hint.next = Some(next);
         self
     }
 
-    /// `invalid_request`, naming the field.
+    /// Creates an `invalid_request` error that names the field.
     #[must_use]
     pub fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
         let mut error = Self::new(Code::InvalidRequest, format!("{field}: {problem}"));
@@ -238,7 +238,7 @@ impl ServiceError {
         error
     }
 
-    /// `point_not_found`, naming the point.
+    /// Creates a `point_not_found` error that names the point.
     #[must_use]
     pub fn point_not_found(point: &Point, tail: Position) -> Self {
         let message = match point {
@@ -251,7 +251,7 @@ impl ServiceError {
     }
 }
 
-/// Refuses a list with more values than a request filters by.
+/// Rejects a list with more values than a filter allows.
 pub(super) fn check_count(field: &str, count: usize) -> ServiceResult<()> {
     if count <= limits::FILTER_VALUES_MAX {
         return Ok(());
@@ -260,7 +260,7 @@ pub(super) fn check_count(field: &str, count: usize) -> ServiceResult<()> {
     Err(ServiceError::invalid(field, problem))
 }
 
-/// Refuses a text that is longer than one that a request filters by.
+/// Rejects a text longer than a filter allows.
 pub(super) fn check_chars(field: &str, text: Option<&str>) -> ServiceResult<()> {
     let chars = text.map_or(0, |text| text.chars().count());
     if chars <= limits::FILTER_CHARS_MAX {

@@ -1,6 +1,6 @@
-//! Facts of sessions, kept in memory between answers and caught up by reading `[position, tail)`
-//! before each: the first answer after a start, the next one, and one as of an earlier position
-//! are the same code. Forgetting them changes nothing but time.
+//! Cache of sessions' facts, caught up by reading `[position, tail)` before each use: the first
+//! request after a start, a later one, and one as of an earlier position use the same code. It must
+//! not affect a response: an eviction costs only time.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -23,23 +23,23 @@ use crate::{
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };
 
-/// Events folded before the lock is released for other tasks.
+/// Maximum number of events folded before the lock is released for other tasks.
 const FOLD_EVENTS: usize = 1_000;
-/// Bytes of bodies held while folding.
+/// Maximum number of body bytes in memory while folding.
 const FOLD_BYTES: usize = 4 << 20;
-/// Sessions that a fork reads from, as far as they are named.
+/// Maximum number of a fork's ancestors that are tracked.
 pub(super) const ANCESTORS_MAX: usize = 1_000;
-/// Events that are folded without a place, and before it is looked whether to give way; and bytes
-/// of their bodies.
+/// Number of events, and of their body bytes, folded without a compute slot and between checks for
+/// other waiting computations.
 const FEW_EVENTS: usize = 64;
 const FEW_BYTES: usize = 128 << 10;
-/// Bytes of the facts of a session as of a point, mostly.
+/// Typical number of bytes of a session's facts as of a point.
 pub(super) const FACTS_BYTES: usize = 4 << 20;
-/// Bytes of facts that are shown without a place: less than a millisecond's work.
+/// Maximum bytes of facts viewed without a compute slot: less than a millisecond's work.
 const SMALL_BYTES: usize = 32 << 10;
 
-/// Facts of sessions, bounded in memory: the least recently used go first. Those in use beyond that
-/// are bounded by their room.
+/// Cache of facts with a memory limit: the least recently used are evicted first. Evicted facts
+/// that are still in use are limited by the memory budget.
 pub(super) struct FactsCache {
     slots: Mutex<Slots>,
     bytes_max: usize,
@@ -57,35 +57,35 @@ struct Slots {
 
 struct FactsSlot {
     kept: Arc<tokio::sync::Mutex<Kept>>,
-    /// Other sessions whose events its facts have: those that it reads from as a fork or continues.
+    /// Other sessions with events in the facts: ancestors of a fork and continued sessions.
     others: Writers,
     used: u64,
-    /// Time of the last use, by the monotonic clock.
+    /// Monotonic time of the last use.
     used_at: Duration,
     bytes: usize,
     held: InRoom,
 }
 
-/// Sessions whose events another one has; `None` where they are too many to name.
+/// Sessions whose events are in another session's facts; `None` if there are too many to name.
 type Writers = Option<BTreeSet<SessionId>>;
 
-/// The room of the facts of a session. It is theirs as long as they are in use, also when the table
-/// has forgotten them.
+/// Memory reserved for the facts of a session. It stays reserved while they are in use, even after
+/// their eviction.
 type InRoom = Arc<Mutex<Option<Held>>>;
 
-/// Facts that a computation refers to: their room is taken until it is dropped.
+/// Facts that a computation uses: their memory stays reserved until this is dropped.
 pub(super) type Pinned = Arc<tokio::sync::Mutex<Kept>>;
 
-/// Facts, and which life of the session they belong to.
+/// Facts, and the incarnation of the session that they belong to.
 #[derive(Default)]
 pub(super) struct Kept {
     created_at: Option<Timestamp>,
     facts: Facts,
-    /// The state of its notes.
+    /// State of the session's notes.
     pub(super) notes: Checkpoints,
-    /// The state at the checkpoint of a note's number, and its approximate bytes.
+    /// State at the checkpoint with a note's number, and its approximate size in bytes.
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
-    /// The facts of the sessions that it continues, and its own after them.
+    /// Facts of the sessions that it continues, followed by its own.
     line: Option<(Vec<PriorSession>, Box<Facts>)>,
     held: InRoom,
 }
@@ -106,7 +106,7 @@ impl FactsCache {
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        // Every change below leaves the table whole, so a panic elsewhere does not spoil it.
+        // Every update leaves the table consistent, so a poisoned lock can be ignored.
         self.slots.lock()
     }
 
@@ -125,8 +125,8 @@ impl FactsCache {
         Arc::clone(&slot.kept)
     }
 
-    /// Notes what a session's facts weigh now, forgets others until all fit, and takes room for it.
-    fn weigh(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
+    /// Records the size of a session's facts, evicts others until all fit, and reserves memory.
+    fn resize(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
         let held = {
             let mut slots = self.slots();
             let Some(slot) = slots.sessions.get_mut(key) else { return Ok(()) };
@@ -150,30 +150,29 @@ impl FactsCache {
         }
     }
 
-    /// Claims the session for the caller; false when another task reads it already.
+    /// Marks the session as being read; returns false if another task already reads it.
     pub(super) fn begin_adding(&self, key: &SessionKey) -> bool {
         self.slots().adding.insert(key.clone())
     }
 
-    /// The session is read.
+    /// Marks the session as read.
     pub(super) fn end_adding(&self, key: &SessionKey) {
         self.slots().adding.remove(key);
     }
 
-    /// Forgets a session's facts.
+    /// Evicts a session's facts.
     pub(super) fn forget(&self, key: &SessionKey) {
         Self::remove(&mut self.slots(), key);
     }
 
-    /// Notes whose events the facts of a session will have beside its own.
+    /// Records the other sessions whose events the facts of a session will contain.
     fn note_others(&self, key: &SessionKey, others: Writers) {
         if let Some(slot) = self.slots().sessions.get_mut(key) {
             slot.others = slot.others.take().zip(others).map(|(one, other)| &one | &other);
         }
     }
 
-    /// Forgets the facts that have events of these sessions of a scope; of all its sessions for
-    /// `None`.
+    /// Evicts the facts of a scope that contain events of these sessions; all of them for `None`.
     pub(super) fn forget_events_of(&self, scope: &Scope, writers: Option<&[SessionId]>) {
         let mut slots = self.slots();
         let has_events = |key: &SessionKey, slot: &FactsSlot| {
@@ -186,7 +185,7 @@ impl FactsCache {
         gone.iter().for_each(|key| Self::remove(&mut slots, key));
     }
 
-    /// Forgets the facts of sessions that were not used since then.
+    /// Evicts the facts of sessions that were not used since a time.
     pub(super) fn forget_unused(&self, since: Duration) {
         let mut slots = self.slots();
         let unused = slots.sessions.iter().filter(|(_, slot)| slot.used_at < since);
@@ -194,14 +193,14 @@ impl FactsCache {
         unused.iter().for_each(|key| Self::remove(&mut slots, key));
     }
 
-    /// Forgets everything.
+    /// Evicts all facts.
     pub(super) fn clear(&self) {
         *self.slots() = Slots::default();
     }
 }
 
 impl Service {
-    /// Runs `look` on the current facts of a session, as a use of it.
+    /// Runs `look` on the current facts of a session and counts as a use of it.
     pub(super) async fn with_facts<T>(
         &self,
         key: &SessionKey,
@@ -211,7 +210,7 @@ impl Service {
         self.facts_of(key, used, look).await
     }
 
-    /// [`Self::with_facts`] for a verb that reads many sessions, which does not count as a use.
+    /// Like [`Self::with_facts`], for a verb that reads many sessions: does not count as a use.
     pub(super) async fn peek_facts<T>(
         &self,
         key: &SessionKey,
@@ -221,7 +220,7 @@ impl Service {
         self.facts_of(key, info, look).await
     }
 
-    /// [`Self::with_facts`] for what takes as long as there are facts: many are shown in a place.
+    /// Like [`Self::with_facts`], for a `look` linear in the facts: large ones take a compute slot.
     pub(super) async fn view_facts<T: Send + 'static>(
         &self,
         key: &SessionKey,
@@ -232,8 +231,8 @@ impl Service {
         self.viewed(&key.scope.tenant, bytes, move || look(&info, &kept.facts)).await
     }
 
-    /// [`Self::view_facts`] for a verb that reads many sessions, or that has written: it does not
-    /// count as a use, and is not refused.
+    /// Like [`Self::view_facts`], for a verb that reads many sessions or has already written: it
+    /// does not count as a use, and is not rejected under load.
     pub(super) async fn peek_view<T: Send + 'static>(
         &self,
         key: &SessionKey,
@@ -263,7 +262,7 @@ impl Service {
         self.viewed(tenant, facts.weight(), move || look(&facts)).await
     }
 
-    /// Runs a function on the facts as of now, or as of the given position.
+    /// Runs `look` on the facts as of now, or as of the given position.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         key: &SessionKey,
@@ -276,7 +275,7 @@ impl Service {
         }
     }
 
-    /// Runs what looks at so many bytes of facts.
+    /// Runs `look` over the given number of bytes of facts, in a compute slot if they are large.
     pub(super) async fn viewed<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -299,7 +298,7 @@ impl Service {
         Ok(look(&info, &kept.facts))
     }
 
-    /// The facts of a session as of now.
+    /// Returns the current facts of a session.
     async fn current(
         &self,
         key: &SessionKey,
@@ -310,10 +309,10 @@ impl Service {
         loop {
             let mut kept = self.kept(&slot, key, &mut info).await?;
             if self.fold_some(key, &mut kept.facts, info.tail).await? {
-                self.facts.weigh(key, kept.weight())?;
+                self.facts.resize(key, kept.weight())?;
                 return Ok((info, kept));
             }
-            self.facts.weigh(key, kept.weight())?;
+            self.facts.resize(key, kept.weight())?;
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
             drop(kept);
@@ -321,7 +320,7 @@ impl Service {
         }
     }
 
-    /// Runs `look` on the facts of a session and of the sessions that it continues, as of one.
+    /// Runs `look` on the combined facts of a session and of the sessions that it continues.
     pub(super) async fn view_line<T: Send + 'static>(
         &self,
         key: &SessionKey,
@@ -361,11 +360,11 @@ impl Service {
                     continue;
                 }
                 let is_small = facts.weight() <= SMALL_BYTES;
-                self.facts.weigh(key, kept.weight())?;
+                self.facts.resize(key, kept.weight())?;
                 let look = move || kept.line.as_ref().map(|(_, facts)| look(facts));
                 let shown = match is_small {
                     true => look(),
-                    // It is not refused: its caller may have written already.
+                    // This is not rejected under load: the caller may have written already.
                     false => self.computed_again(&key.scope.tenant, look).await?,
                 };
                 return Ok(shown.expect("its facts were found above"));
@@ -375,7 +374,7 @@ impl Service {
         }
     }
 
-    /// [`Self::view_line`] as of a position, or as of now.
+    /// Like [`Self::view_line`], as of a position or as of now.
     pub(super) async fn look_over_line<T: Send + 'static>(
         &self,
         key: &SessionKey,
@@ -387,7 +386,7 @@ impl Service {
         self.look_over_line_in(key, at, (&mut room, 0), look).await
     }
 
-    /// [`Self::look_over_line`] in a room in which so many bytes are taken.
+    /// Like [`Self::look_over_line`], with memory reserved, of which `taken` bytes are used.
     pub(super) async fn look_over_line_in<T: Send + 'static>(
         &self,
         key: &SessionKey,
@@ -404,7 +403,7 @@ impl Service {
         looked
     }
 
-    /// The facts of a session as of a position, after those of the sessions that it continues.
+    /// Returns the facts of a session as of a position, after those of the sessions it continues.
     async fn line_facts_at(&self, key: &SessionKey, to: Position) -> ServiceResult<Facts> {
         let before = self.links_before(key).await?;
         if before.is_empty() {
@@ -423,15 +422,15 @@ impl Service {
         }
     }
 
-    /// The facts of sessions that continue one another, each as far as the next one has read it.
-    /// `facts` is empty, and may know what is to be left out.
+    /// Returns the facts of sessions that continue one another, each up to where the next one has
+    /// read it. `facts` is empty, except that it may list events to skip.
     async fn facts_of_links(
         &self,
         line: &[PriorSession],
         mut facts: Facts,
     ) -> ServiceResult<Facts> {
         loop {
-            facts = self.folded_line(line, facts).await?;
+            facts = self.fold_line(line, facts).await?;
             match facts.again() {
                 Some(again) => facts = again,
                 None => return Ok(facts),
@@ -439,7 +438,7 @@ impl Service {
         }
     }
 
-    async fn folded_line(&self, line: &[PriorSession], mut facts: Facts) -> ServiceResult<Facts> {
+    async fn fold_line(&self, line: &[PriorSession], mut facts: Facts) -> ServiceResult<Facts> {
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {
@@ -457,8 +456,8 @@ impl Service {
         Ok(facts)
     }
 
-    /// Runs `look` on the current facts of a session if the reads that are left bring them up to
-    /// now, and takes off those that it made. What was folded is kept for the next call.
+    /// Runs `look` on the current facts of a session if the remaining reads suffice to catch up;
+    /// subtracts the reads made. The folded facts are kept for the next call.
     pub(super) async fn reach<T>(
         &self,
         key: &SessionKey,
@@ -473,7 +472,7 @@ impl Service {
             *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
         }
-        self.facts.weigh(key, kept.weight())?;
+        self.facts.resize(key, kept.weight())?;
         Ok(reached.then(|| look(&info, &kept.facts)))
     }
 
@@ -481,7 +480,7 @@ impl Service {
         self.facts.slot(key, self.clock.monotonic())
     }
 
-    /// The store's answer about a session; for an unknown one its facts are dropped.
+    /// Converts the store's result for a session; evicts the facts of an unknown session.
     fn found(
         &self,
         key: &SessionKey,
@@ -493,7 +492,7 @@ impl Service {
         })
     }
 
-    /// The cached facts of a session, unless they are of another incarnation.
+    /// Returns the cached facts of a session, reset if they belong to another incarnation.
     async fn kept(
         &self,
         slot: &Arc<tokio::sync::Mutex<Kept>>,
@@ -502,13 +501,13 @@ impl Service {
     ) -> ServiceResult<OwnedMutexGuard<Kept>> {
         let mut kept = Arc::clone(slot).lock_owned().await;
         if kept.facts.position > info.tail {
-            // The store's state may have changed in between: use the latest.
+            // The store's state may have changed meanwhile: use the latest.
             *info = self.found(key, self.store.info(key).await)?;
         }
         let is_moved = kept.facts.workspace() != info.workspace.as_deref();
         if kept.created_at != Some(info.created_at) || is_moved {
             if info.forked_from.is_some() {
-                // Before the first event is folded: what goes afterwards finds the facts.
+                // Before the first event is folded, so that a later redaction finds the facts.
                 self.note_writers(key, key).await?;
             }
             let held = Arc::clone(&kept.held);
@@ -521,8 +520,8 @@ impl Service {
         Ok(kept)
     }
 
-    /// Notes that the facts of a session will have the events of another one, which may have them
-    /// of others.
+    /// Records that the facts of a session will contain the events of another one and of its
+    /// ancestors.
     async fn note_writers(&self, key: &SessionKey, of: &SessionKey) -> ServiceResult<()> {
         let family = self.store.family(of, ANCESTORS_MAX).await?;
         let is_whole = family.depth <= family.ancestors.len() as u64;
@@ -545,22 +544,22 @@ impl Service {
             let wanted =
                 Notes { after: kept.notes.last, notes_max: FOLD_EVENTS, bytes_max: FOLD_BYTES };
             let notes = self.store.notes(key, wanted).await.inspect_err(|_| {
-                // A person may accept a loss before the rest is read.
+                // The user may accept a loss before the rest is read.
                 (kept.notes, kept.state) = (Checkpoints::default(), None);
             })?;
             if notes.is_empty() {
-                // The others are lost, and a person accepted that.
+                // The others are lost, and the user accepted that.
                 break;
             }
             notes.iter().for_each(|note| kept.notes.fold(note));
             tokio::task::yield_now().await;
         }
         let answer = look(&info, &mut kept);
-        self.facts.weigh(key, kept.weight())?;
+        self.facts.resize(key, kept.weight())?;
         Ok(answer)
     }
 
-    /// The facts of a session as of a position: everything before it, nothing after.
+    /// Returns the facts of a session as of a position: those of all events before it.
     ///
     /// # Errors
     /// Those of reading the session.
@@ -571,7 +570,7 @@ impl Service {
         Ok(facts)
     }
 
-    /// Folds everything before a position in.
+    /// Folds all events before a position into the facts.
     pub(super) async fn fold_to(
         &self,
         key: &SessionKey,
@@ -584,9 +583,9 @@ impl Service {
         Ok(())
     }
 
-    /// Folds one read of `[facts.reached(), to)` in; whether that was the end of it. Dropped
-    /// half-way, the facts are those of an earlier position. A few events are folded at once, more
-    /// of them in a place.
+    /// Folds one read of `[facts.reached(), to)`; returns true at the end. If dropped halfway, the
+    /// facts are those of an earlier position. A few events are folded directly, more of them in a
+    /// compute slot.
     async fn fold_some(
         &self,
         key: &SessionKey,
@@ -597,14 +596,14 @@ impl Service {
             return Ok(!facts.restarted());
         }
         if to.0 - facts.reached().0 <= FEW_EVENTS as u64 {
-            let events = self.unfolded(key, facts, to, FEW_BYTES).await?;
+            let events = self.read_unfolded(key, facts, to, FEW_BYTES).await?;
             if events.iter().map(|event| event.body.len()).sum::<usize>() <= FEW_BYTES {
                 events.iter().for_each(|event| facts.fold(event));
                 return Ok((events.is_empty() || facts.reached() >= to) && !facts.restarted());
             }
         }
         let mut place = self.places.ask_again(&key.scope.tenant).await?;
-        let events = self.unfolded(key, facts, to, FOLD_BYTES).await?;
+        let events = self.read_unfolded(key, facts, to, FOLD_BYTES).await?;
         let mut left = events.as_slice();
         while !left.is_empty() {
             let mut bytes = 0;
@@ -621,8 +620,8 @@ impl Service {
         Ok((events.is_empty() || facts.reached() >= to) && !facts.restarted())
     }
 
-    /// The next events to be folded.
-    async fn unfolded(
+    /// Reads the next events to fold.
+    async fn read_unfolded(
         &self,
         key: &SessionKey,
         facts: &Facts,
@@ -639,7 +638,7 @@ impl Service {
         Ok(self.store.read(key, read).await?.events)
     }
 
-    /// Forgets all facts, as a restart would.
+    /// Evicts all facts, as a restart would.
     pub fn forget_facts(&self) {
         self.facts.clear();
     }
@@ -654,7 +653,7 @@ mod tests {
     };
 
     #[test]
-    fn facts_in_use_keep_their_room_when_the_table_has_forgotten_them() {
+    fn facts_in_use_keep_their_memory_reserved_after_eviction() {
         let (facts_bytes_max, held_bytes_max) = (1 << 20, 2 << 20);
         let options =
             ResearchOptions { facts_bytes_max, held_bytes_max, ..ResearchOptions::default() };
@@ -665,12 +664,12 @@ mod tests {
         };
         let [one, other] = ["one", "other"].map(key);
         let in_use = cache.slot(&one, Duration::ZERO);
-        cache.weigh(&one, facts_bytes_max).expect("half of the room is the tenant's");
+        cache.resize(&one, facts_bytes_max).expect("half of the room is the tenant's");
         drop(cache.slot(&other, Duration::ZERO));
-        let refused = cache.weigh(&other, facts_bytes_max / 2).expect_err("the others are in use");
+        let refused = cache.resize(&other, facts_bytes_max / 2).expect_err("the others are in use");
         assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true));
         assert!(!cache.slots().sessions.contains_key(&one));
         drop(in_use);
-        cache.weigh(&other, facts_bytes_max / 2).expect("they are gone");
+        cache.resize(&other, facts_bytes_max / 2).expect("they are gone");
     }
 }

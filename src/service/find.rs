@@ -1,6 +1,6 @@
-//! Looking up by words in one session: its events are read newest first, in slices of bounded
-//! size, ranked, and the best are read again for their text, so that an answer shows only what the
-//! log still has. It must not know how words are compared: `search` does.
+//! Full-text search in one session: reads its events newest first in bounded slices, ranks them,
+//! and reads the best again for their text, so that the response contains only current content. It
+//! must not compare words itself: `search` does.
 
 use std::collections::HashSet;
 
@@ -17,31 +17,30 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Events read for one query, and bytes of their bodies.
+/// Maximum number of events and body bytes read for one query.
 const SEARCHED_EVENTS_MAX: usize = 10_000;
 const SEARCHED_BYTES_MAX: usize = 256 << 20;
-/// Events and bytes of bodies held at once; other tasks run between slices.
+/// Maximum number of events and body bytes in memory at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
-/// Bytes of the members of an answer that are no match, and of the query in it.
+/// Bytes reserved in a response for members other than matches, and for the query.
 const FRAME_BYTES: usize = 900;
 const QUERY_BYTES: usize = 200;
-/// Bytes of a match's text.
+/// Maximum bytes of a match's text.
 const SNIPPET_BYTES: usize = 400;
-/// A match below this score, in hundredths of the best, is weak; bytes of its text.
+/// Score in hundredths of the best below which a match is weak; maximum bytes of its text.
 const WEAK_SCORE: u8 = 25;
 const WEAK_BYTES: usize = 160;
-/// Share of an answer's room that matches leave to findings, and that weak matches leave, in
-/// percent, while there are some.
+/// Percentage of a response's budget that matches leave to findings, and that weak matches leave.
 const FINDINGS_PERCENT: usize = 40;
 const FINDINGS_OF_WEAK_PERCENT: usize = 70;
-/// Matches of an answer; one of the usual size has room for some fifty.
+/// Maximum number of matches in a response; the usual size holds about fifty.
 const MATCHES_MAX: usize = 400;
 
-/// Facts about a match before its event is read again.
+/// Data of a match before its event is read again.
 struct PlacedMatch {
     found: Match,
-    /// In hundredths of the best match.
+    /// Score in hundredths of the best match.
     score: u8,
     step: Option<u64>,
     branch: Option<String>,
@@ -49,7 +48,7 @@ struct PlacedMatch {
 }
 
 impl Service {
-    /// Matches of the words, within `bytes_max` bytes of JSON.
+    /// Returns the matches of the words, within `bytes_max` bytes of JSON.
     pub(super) async fn find(
         &self,
         key: &SessionKey,
@@ -63,7 +62,7 @@ impl Service {
         let overview = bytes_max.saturating_sub(key.session.as_str().len());
         let tail = self.store.used(key).await?.tail;
         let position = at.map_or(tail, |at| at.min(tail));
-        let (ranking, searched_from) = self.ranked(key, query, position).await?;
+        let (ranking, searched_from) = self.rank_events(key, query, position).await?;
         let look = move |facts: &Facts| {
             let placed = placed(&ranking, facts);
             let has_gap = placed.0.iter().any(|one| one.found.field == Field::Gap);
@@ -107,7 +106,7 @@ impl Service {
     }
 
     /// Ranks the events before `to`; also returns the first position that was read.
-    async fn ranked(
+    async fn rank_events(
         &self,
         key: &SessionKey,
         query: Query,
@@ -146,7 +145,7 @@ impl Service {
     }
 }
 
-/// The best matches, each with the step it belongs to, and whether there are no others.
+/// Returns the best matches, each with the step it belongs to, and true if there are no others.
 fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<PlacedMatch>, bool) {
     let research = &facts.research;
     let step_at = |position: Position| {
@@ -178,7 +177,7 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<PlacedMatch>, bool) {
     (best.matches.into_iter().map(place).collect(), best.is_all)
 }
 
-/// Positions of the matches that are not weak, ascending.
+/// Returns the positions of the matches that are not weak, ascending.
 fn strong(placed: &[PlacedMatch]) -> Vec<Position> {
     let strong = placed.iter().filter(|one| one.score >= WEAK_SCORE);
     let mut strong: Vec<Position> = strong.map(|one| one.found.position).collect();
@@ -186,13 +185,13 @@ fn strong(placed: &[PlacedMatch]) -> Vec<Position> {
     strong
 }
 
-/// Names of the gaps that are closed.
+/// Returns the names of the closed gaps.
 fn closed_gaps(facts: &Facts) -> HashSet<String> {
     let gaps = facts.research.gaps().iter().filter(|gap| gap.closed.is_some());
     gaps.map(|gap| gap.id.to_string()).collect()
 }
 
-/// The line of a match; `None` when the event has been redacted since.
+/// Returns the line of a match; `None` if the event has been redacted since.
 fn line(
     query: &Query,
     event: &Event,
@@ -228,7 +227,7 @@ fn line(
     })
 }
 
-/// Bytes of a match in an answer.
+/// Returns the bytes of a match in a response.
 fn bytes_of(line: &MatchLine) -> usize {
     let number = |name: &str, number: Option<u64>| {
         number.map_or(0, |number| name.len() + 4 + number.to_string().len())

@@ -1,6 +1,6 @@
 //! A flow of batches: those of one session in order, those of different sessions concurrently.
-//! While a session's batches are being written, later ones queue and are then written together, in
-//! one frame, as the journal does for sessions. It must not read or write a wire.
+//! While batches of a session are being written, later ones queue and are then written together in
+//! one frame, as the journal does for sessions. It must not encode or decode a wire format.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -15,42 +15,42 @@ use crate::{
     store::{Appended, PlacedEvent},
 };
 
-/// Bytes counted for an event besides its body.
+/// Bytes counted for an event in addition to its body.
 const EVENT_WEIGHT: usize = 256;
-/// Most sessions whose client's count is tracked; in others the client reads the positions of its
-/// batches.
+/// Maximum number of sessions whose client count is tracked; in others the client reads the
+/// positions of its batches from the responses.
 const COUNTING_MAX: usize = 100_000;
 
-/// A batch or an error, and the caller's tag for it.
+/// A batch or an error, with the caller's tag.
 #[derive(Debug)]
 pub struct FlowRequest<T> {
-    /// The caller's name for it.
+    /// Caller's tag for the batch.
     pub tag: T,
     /// Session it belongs to.
     pub session: SessionId,
-    /// The batch. An error keeps its place in the session's order.
+    /// Batch. An error keeps its position in the session's order.
     pub batch: ServiceResult<Batch>,
 }
 
-/// Outcome of a batch.
+/// Result of a batch.
 #[derive(Debug)]
 pub struct FlowAnswer<T> {
-    /// The caller's name for it.
+    /// Caller's tag for the batch.
     pub tag: T,
     /// Session it belongs to.
     pub session: SessionId,
-    /// Its positions, once durable.
+    /// Positions of the batch, once durable.
     pub result: ServiceResult<Appended>,
 }
 
-/// Values that every round of a flow needs.
+/// Values shared by all rounds of a flow.
 struct Ends {
     service: Service,
     caller: Caller,
     create: bool,
 }
 
-/// Batches that are written together.
+/// Batches of one session that are written together.
 struct Round<T> {
     session: SessionId,
     weight: usize,
@@ -58,25 +58,25 @@ struct Round<T> {
     counting: Counting,
 }
 
-/// A pipelining client's count of a session's events: without those that the server added after its
-/// batches.
+/// A pipelining client's count of a session's events, which excludes those that the server added
+/// after its batches.
 #[derive(Clone, Copy, Default)]
 struct Counting {
-    /// End of its last batch, as it counts.
+    /// End of its last batch in the client's count.
     end: Position,
-    /// Number of events that the server added before there.
+    /// Number of events that the server added before that end.
     added: u64,
 }
 
 impl Counting {
-    /// The actual position for the one that a batch expects in the client's count.
+    /// Returns the actual position for an expected position in the client's count.
     fn position_of(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
         let place = expected.map(|at| if at == self.end { at.plus(self.added) } else { at });
         self.end = expected.unwrap_or(self.end).plus(events as u64);
         place
     }
 
-    /// The count after batches that began there.
+    /// Returns the count after batches that started at the expected position.
     fn after(self, expected: Option<Position>, appended: &Appended) -> Self {
         let begun = Position(appended.first_position.0.saturating_sub(self.added));
         let end = expected.unwrap_or(begun).plus(appended.events.len() as u64);
@@ -84,14 +84,14 @@ impl Counting {
     }
 }
 
-/// Batches on their way. Dropping it leaves those that are in the journal to become durable.
+/// Batches in flight. Dropping it lets those already in the journal become durable.
 pub struct Flow<T> {
     ends: Arc<Ends>,
     /// Queued batches by session; a session stays here while a round of it is in progress.
     waiting: HashMap<SessionId, VecDeque<FlowRequest<T>>>,
     /// Sessions in which the server added events after a batch.
     counting: HashMap<SessionId, Counting>,
-    /// Sessions with something waiting and nothing under way.
+    /// Sessions with queued batches and none in flight.
     ready: Vec<SessionId>,
     under_way: FuturesUnordered<BoxFuture<'static, Round<T>>>,
     batches: usize,
@@ -99,7 +99,7 @@ pub struct Flow<T> {
 }
 
 impl Service {
-    /// A flow of batches of the caller; with `create`, unknown sessions are created.
+    /// Creates a flow of the caller's batches; with `create`, unknown sessions are created.
     #[must_use]
     pub fn flow<T: Send + 'static>(&self, caller: &Caller, create: bool) -> Flow<T> {
         let (service, caller) = (self.clone(), caller.clone());
@@ -116,13 +116,13 @@ impl Service {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// True if another batch may be pushed before one is answered.
+    /// Returns true if another batch may be pushed before a response arrives.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.batches < limits::FLOW_BATCHES_MAX && self.weight < limits::FLOW_BYTES_MAX
     }
 
-    /// True if every batch is answered.
+    /// Returns true if no batch is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.batches == 0
@@ -141,12 +141,12 @@ impl<T: Send + 'static> Flow<T> {
         }
     }
 
-    /// The next answers, in order for each session; `None` when the flow is idle. Cancel-safe: no
-    /// answer is lost.
+    /// Returns the next results, in order for each session; `None` if the flow is idle.
+    /// Cancel-safe: no result is lost.
     pub async fn next(&mut self) -> Option<Vec<FlowAnswer<T>>> {
         for session in std::mem::take(&mut self.ready) {
             let Some(lane) = self.waiting.get_mut(&session) else { continue };
-            let (group, weight) = together(lane);
+            let (group, weight) = take_next_group(lane);
             let ends = Arc::clone(&self.ends);
             let mut counting = self.counting.remove(&session).unwrap_or_default();
             self.under_way.push(Box::pin(async move {
@@ -174,15 +174,15 @@ fn weight<T>(asked: &FlowRequest<T>) -> usize {
 }
 
 /// Removes the batches of the next frame from the front of a lane.
-fn together<T>(lane: &mut VecDeque<FlowRequest<T>>) -> (Vec<FlowRequest<T>>, usize) {
+fn take_next_group<T>(lane: &mut VecDeque<FlowRequest<T>>) -> (Vec<FlowRequest<T>>, usize) {
     let (mut count, mut events, mut bytes) = (0, 0, 0);
     for next in &*lane {
         let more = next.batch.as_ref().map_or(0, |batch| batch.events.len());
         let fits = events + more <= limits::BATCH_EVENTS_MAX
             && bytes + weight(next) <= limits::BATCH_BYTES_MAX;
         let first = lane.front();
-        let same = first.is_some_and(|first| joins(first) && fence(first) == fence(next));
-        if count > 0 && !(fits && joins(next) && same) {
+        let same = first.is_some_and(|first| may_share_frame(first) && fence(first) == fence(next));
+        if count > 0 && !(fits && may_share_frame(next) && same) {
             break;
         }
         (count, events, bytes) = (count + 1, events + more, bytes + weight(next));
@@ -190,14 +190,14 @@ fn together<T>(lane: &mut VecDeque<FlowRequest<T>>) -> (Vec<FlowRequest<T>>, usi
     (lane.drain(..count).collect(), bytes)
 }
 
-/// The token of a batch's lease.
+/// Returns the fencing token of a batch.
 fn fence<T>(asked: &FlowRequest<T>) -> Option<Fence> {
     asked.batch.as_ref().ok()?.fence
 }
 
-/// True if a batch may share a frame: it has events, no key, and at most one precondition on the
-/// position.
-fn joins<T>(asked: &FlowRequest<T>) -> bool {
+/// Returns true if a batch may share a frame: it has events, no key, and at most one precondition
+/// on the position.
+fn may_share_frame<T>(asked: &FlowRequest<T>) -> bool {
     let Ok(batch) = &asked.batch else { return false };
     let first = batch.events.first();
     let once =
@@ -206,7 +206,7 @@ fn joins<T>(asked: &FlowRequest<T>) -> bool {
 }
 
 impl Ends {
-    /// Appends batches of one session, in order; as one when there are several.
+    /// Appends batches of one session in order, joined into one if there are several.
     async fn append<T>(
         &self,
         group: Vec<FlowRequest<T>>,
@@ -214,12 +214,12 @@ impl Ends {
     ) -> Vec<FlowAnswer<T>> {
         if let [first, _, ..] = &group[..] {
             let expected = first.batch.as_ref().ok().and_then(|batch| batch.if_position);
-            match self.one(&first.session, Ok(joined(&group, *counting))).await {
+            match self.append_one(&first.session, Ok(join_batches(&group, *counting))).await {
                 Ok(appended) => {
                     *counting = counting.after(expected, &appended);
-                    return spread(group, appended);
+                    return split_result(group, appended);
                 }
-                // Nothing was written; each for itself shows which one it was.
+                // Nothing was written; appending each batch alone shows which one was rejected.
                 Err(error) if is_about_content(&error) => {}
                 Err(error) => {
                     let refused = |FlowRequest { tag, session, .. }| FlowAnswer {
@@ -238,7 +238,7 @@ impl Ends {
                 batch.if_position =
                     Counting::clone(counting).position_of(expected, batch.events.len());
             }
-            let result = self.one(&session, batch).await;
+            let result = self.append_one(&session, batch).await;
             if let Ok(appended) = &result {
                 *counting = counting.after(expected, appended);
             }
@@ -247,7 +247,7 @@ impl Ends {
         answers
     }
 
-    async fn one(
+    async fn append_one(
         &self,
         session: &SessionId,
         batch: ServiceResult<Batch>,
@@ -257,8 +257,8 @@ impl Ends {
     }
 }
 
-/// Joins batches into one; the precondition of each stays with its first event.
-fn joined<T>(group: &[FlowRequest<T>], mut counting: Counting) -> Batch {
+/// Joins batches into one; the precondition of each is moved to its first event.
+fn join_batches<T>(group: &[FlowRequest<T>], mut counting: Counting) -> Batch {
     let mut events = Vec::new();
     for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
         let first = events.len();
@@ -272,8 +272,8 @@ fn joined<T>(group: &[FlowRequest<T>], mut counting: Counting) -> Batch {
     Batch { events: events.into(), fence, ..Batch::default() }
 }
 
-/// Gives each batch its part of the common answer.
-fn spread<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T>> {
+/// Splits the common result into one for each batch.
+fn split_result<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T>> {
     let Appended { events, mut first_position, next_position: end, receipt, repeated } = appended;
     let mut placed = events.into_iter();
     let share = |FlowRequest { tag, session, batch }| {
@@ -281,7 +281,7 @@ fn spread<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T
         let events: Vec<PlacedEvent> = placed.by_ref().take(count).collect();
         first_position = events.first().map_or(first_position, |event| event.position);
         let next_position = events.last().map_or(first_position, |event| event.position.plus(1));
-        // The events that the server added come after the last one.
+        // The events that the server added come after the last batch.
         let next_position = if placed.len() == 0 { end } else { next_position };
         let share = Appended { events, first_position, next_position, receipt, repeated };
         FlowAnswer { tag, session, result: Ok(share) }
@@ -289,7 +289,7 @@ fn spread<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T
     group.into_iter().map(share).collect()
 }
 
-/// True if a refusal of several batches may be that of one: nothing of them was written.
+/// Returns true if one batch may have caused the rejection of all; nothing was written.
 fn is_about_content(error: &ServiceError) -> bool {
     use Code::{BodyTooLarge, IdempotencyConflict, InvalidRequest, PositionConflict};
     matches!(error.code, BodyTooLarge | IdempotencyConflict | InvalidRequest | PositionConflict)

@@ -15,28 +15,28 @@ use crate::{
     store::{ForkPoint, NewSession, Relative, SessionInfo, Survival},
 };
 
-/// Relatives of each kind that are named.
+/// Maximum number of relatives of each kind in a response.
 const RELATIVES_MAX: usize = 1_000;
 
-/// The parameters of a fork.
+/// Parameters of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkCall {
-    /// The point it starts from.
+    /// Point at which it starts.
     pub at: Point,
-    /// Its id; generated when absent.
+    /// Session id; generated if absent.
     pub id: Option<SessionId>,
-    /// A line for people; the parent's when absent.
+    /// Title; the parent's if absent.
     pub title: Option<String>,
-    /// A retry with the same key returns the same fork.
+    /// Idempotency key: a retry returns the same fork.
     pub key: Option<BatchKey>,
 }
 
 impl Service {
-    /// Creates a session that continues from a point of another one and shares the events below it.
-    /// It belongs to the same project and has the same lifetime as its parent.
+    /// Creates a session that continues from a point of another one and shares the events before
+    /// it. It has the same workspace and lifetime as its parent.
     ///
     /// # Errors
-    /// `session_not_found` and its like for the parent, `lease_lost`, `point_not_found`,
+    /// `session_not_found` and similar for the parent, `lease_lost`, `point_not_found`,
     /// `session_exists`, `prefix_erased`, and those of the engine.
     pub async fn fork_session(
         &self,
@@ -47,7 +47,7 @@ impl Service {
         let key = caller.key(parent);
         let info = self.store.used(&key).await?;
         if caller.fence.is_some() {
-            // A read needs no lease, but a lost one is refused.
+            // A read needs no lease, but a lost one is rejected.
             info.work.admit(parent, caller.fence, self.store.counted())?;
         }
         let caller = &Caller { fence: None, ..caller.clone() };
@@ -55,7 +55,7 @@ impl Service {
         if at > info.tail {
             return Err(ServiceError::point_not_found(&call.at, info.tail));
         }
-        // The event of the title is the fork's own, where it is before the fork.
+        // The title's event is shared only if it precedes the fork point.
         let is_own = |place: &String| place.parse::<u64>().map_or(true, |place| place < at.0);
         let place = info.metadata.get(&title_of()).filter(|place| is_own(place));
         let place = place.filter(|_| call.title.is_none() && info.title.is_none());
@@ -75,17 +75,17 @@ impl Service {
         };
         let child = self.create_session(caller, new).await?.0;
         let child = match &call.at {
-            // A retry finds what the first attempt brought along.
+            // A retry finds the checkpoint that the first attempt copied.
             Point::Checkpoint(name) if child.work.notes == 0 => {
-                self.bring_along(caller, &key, name, child).await?
+                self.copy_checkpoint(caller, &key, name, child).await?
             }
             _ => child,
         };
         Ok(child.into())
     }
 
-    /// Copies the state of the checkpoint that a fork begins at into a checkpoint of its own.
-    async fn bring_along(
+    /// Copies the state of the checkpoint at which a fork starts into a checkpoint of the fork.
+    async fn copy_checkpoint(
         &self,
         caller: &Caller,
         parent: &SessionKey,
@@ -104,10 +104,10 @@ impl Service {
         Ok(self.store.info(&child.key).await?)
     }
 
-    /// The sessions that one reads from and those that read from it.
+    /// Returns the ancestors and the forks of a session.
     ///
     /// # Errors
-    /// `session_not_found` and its like.
+    /// `session_not_found` and similar.
     pub async fn family(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Lineage> {
         let mut family = self.store.family(&caller.key(session), RELATIVES_MAX).await?;
         let all = family.ancestors.iter_mut().chain(&mut family.children);

@@ -1,6 +1,6 @@
-//! Texts that hooks gave to models (`context.injected`), which may repeat any event of the session
-//! or of others of its workspace: hidden metadata names the events, so that a redaction and an
-//! erasure find them without reading a session. It must not look at what a text says.
+//! Texts that hooks gave to models (`context.injected`) may repeat any event of the session or its
+//! workspace. Hidden metadata names these events, so that a redaction or an erasure finds them
+//! without reading a session. It must not read the text itself.
 
 use super::{Caller, RESERVED_METADATA, Service, ServiceResult};
 use crate::{
@@ -8,12 +8,12 @@ use crate::{
     store::{Criterion, Listing, SessionInfo},
 };
 
-/// Before the id of the event, in the name of its metadata.
+/// Returns the prefix of the metadata name, which the event id follows.
 fn name() -> String {
     format!("{RESERVED_METADATA}given.")
 }
 
-/// Has the session note the texts of a batch that were given to a model.
+/// Adds the ids of the batch's texts given to a model to the session's metadata.
 pub(super) fn keep(batch: &mut Batch) {
     let given = batch.events.iter().filter(|event| event.kind.as_str() == kinds::CONTEXT_INJECTED);
     let ids = given.filter_map(|event| event.id.as_ref());
@@ -22,8 +22,8 @@ pub(super) fn keep(batch: &mut Batch) {
 }
 
 impl Service {
-    /// The texts that models were given since a time, in a session and the others of its workspace:
-    /// they may repeat whatever was recorded before.
+    /// Returns the texts given to models since a time in a session and its workspace, which may
+    /// repeat anything recorded before.
     pub(super) async fn given_since(
         &self,
         caller: &Caller,
@@ -50,7 +50,7 @@ impl Service {
         Ok(given)
     }
 
-    /// The sessions of a workspace whose models were given a text, written to since a time.
+    /// Returns the sessions of a workspace whose models were given a text, written to since a time.
     async fn sessions_given(
         &self,
         caller: &Caller,

@@ -1,6 +1,6 @@
-//! The history of a scope: what the sessions written to last were for, what the next one of a
-//! workspace starts from, and unfinished work. It must not count as a use of a session: a read of
-//! many uses none.
+//! History of a scope: the goals of the sessions written to last, the starting point for the next
+//! session of a workspace, and unfinished work. It must not count as a use of the sessions it
+//! reads.
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Status,
@@ -15,27 +15,27 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Sessions of a history by default, and at most.
+/// Default and maximum number of sessions in a history.
 const SESSIONS_DEFAULT: usize = 20;
 const SESSIONS_MAX: usize = 100;
 
 /// Recent work of a scope.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The sessions written to last.
+    /// Sessions written to last.
     pub sessions: Vec<Past>,
-    /// The last checkpoint at which work was done, or else the last one at all, among them.
+    /// Last checkpoint among them marked as done, or else the last one of all.
     pub start_from: Option<StartFrom>,
-    /// Sessions with unfinished work, the one written to last first.
+    /// Sessions with unfinished work, last written first.
     pub unfinished: Vec<Left>,
 }
 
-/// A session with work that was started and not marked as done.
+/// A session with started work that is not marked as done.
 #[derive(Clone, Debug)]
 pub struct Left {
-    /// The session.
+    /// Session record.
     pub info: SessionInfo,
-    /// Its last checkpoint.
+    /// Last checkpoint of the session.
     pub checkpoint: Option<Checkpoint>,
     /// True if a harness still holds its lease.
     pub leased: bool,
@@ -64,10 +64,10 @@ impl From<History> for HistoryAnswer {
 }
 
 impl Service {
-    /// The sessions written to last, each with its goal and state.
+    /// Returns the sessions written to last, each with its goal and state.
     ///
     /// # Errors
-    /// Those of reading a session; one that is deleted meanwhile is left out.
+    /// Those of reading a session; one deleted concurrently is omitted.
     pub async fn review_history(
         &self,
         caller: &Caller,
@@ -80,7 +80,7 @@ impl Service {
             match past {
                 Ok(past) => history.push(past),
                 Err(error) if error.code.is_gone() => {}
-                // One damaged session does not fail the list: its entry says so.
+                // One damaged session does not fail the list: its entry contains the error.
                 Err(error) if error.code == Code::SessionDamaged => history.push(Past {
                     info,
                     goal: String::new(),
@@ -96,11 +96,11 @@ impl Service {
         Ok(history)
     }
 
-    /// Recent work in a workspace, or in the whole scope.
+    /// Returns recent work in a workspace, or in the whole scope.
     ///
     /// # Errors
-    /// `invalid_request` for a limit out of bounds, and those of reading a session; one that is
-    /// deleted meanwhile is left out.
+    /// `invalid_request` for a limit out of bounds, and those of reading a session; one deleted
+    /// concurrently is omitted.
     pub async fn history(
         &self,
         caller: &Caller,
@@ -116,8 +116,8 @@ impl Service {
         let start_from = self.start_from(&sessions).await?;
         let workspace = workspace.map(String::as_str);
         let mut left = self.store.unfinished(&caller.scope, workspace, limit).await?;
-        // The engine knows leases and checkpoints: an open call, as `wake` finds it, is among the
-        // events.
+        // The engine knows leases and checkpoints only; an open call, which `wake` also detects, is
+        // found in the events.
         let is_left = |past: &&Past| {
             past.calls_open > 0 && Status::from_info(&past.info) != Status::Terminated
         };
@@ -140,7 +140,7 @@ impl Service {
         Ok(History { sessions, start_from, unfinished })
     }
 
-    /// The last checkpoint at which work was done, or else the last one at all.
+    /// Returns the last checkpoint marked as done, or else the last one of all.
     async fn start_from(&self, sessions: &[Past]) -> ServiceResult<Option<StartFrom>> {
         let marked = || sessions.iter().filter(|past| past.info.work.checkpoint.is_some());
         let mut found = None;
@@ -156,7 +156,7 @@ impl Service {
         }
         let found = found.or_else(|| marked().next().map(|past| (&past.info.key, None)));
         let Some((key, id)) = found else { return Ok(None) };
-        // It may be deleted or damaged meanwhile: then there is no state.
+        // If it was deleted or damaged meanwhile, there is no state.
         let found = self.checkpoint_state(key, id.as_deref()).await.unwrap_or_default();
         let session = key.session.to_string();
         Ok(found.map(|checkpoint| StartFrom { session, checkpoint }))

@@ -1,6 +1,6 @@
-//! Hits of a search with what the log says: their events are read and shown in a place, and the
-//! bytes that are read for a page are bounded. An event that the log does not serve any more is not
-//! shown. It must not rank.
+//! Hits of a search with their content from the log: their events are read and formatted in a
+//! compute slot, and the bytes read for a page are limited. An event that the log no longer returns
+//! is not shown. It must not rank.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,51 +27,51 @@ use crate::{
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
-/// Bytes of a hit's text, and of an event beside it.
+/// Maximum bytes of a hit's text, and of the text of an adjacent event.
 const SNIPPET_BYTES: usize = 600;
 const BESIDE_BYTES: usize = 240;
-/// Bytes of a hit's members beside its texts in an answer, about.
+/// Approximate bytes of a hit's members other than its texts in a response.
 const FRAME_BYTES: usize = 400;
 const BESIDE_FRAME_BYTES: usize = 60;
-/// Bytes of bodies that are read for a page; and of those, for words in a row.
+/// Maximum body bytes read for a page; and the part of them used to score consecutive words.
 const PAGE_BYTES: usize = 32 << 20;
 const ROWS_BYTES: usize = 8 << 20;
-/// Bytes of bodies that are read at once for a hit and what is beside it, or on either side of a
-/// larger hit.
+/// Maximum body bytes read at once for a hit and its adjacent events, or on either side of a larger
+/// hit.
 const EVENTS_BYTES: usize = 256 << 10;
-/// Bytes of bodies from which on a hit is shown on a thread of its own.
+/// Body bytes from which a hit is formatted on a separate thread.
 const LARGE_BYTES: usize = 64 << 10;
-/// Events before a result among which its call is looked for, and after a call its result.
+/// Number of events before a result searched for its call, and after a call for its result.
 const CALL_EVENTS: u64 = 8;
-/// Bytes of a body that are read within a step.
+/// Bytes of a body read between two yields.
 const BYTES_OF_A_STEP: usize = 256;
-/// The first hits whose texts are read for words in a row, before a page is cut from them.
+/// Number of first hits whose texts are scored for consecutive words before a page is cut.
 pub(super) const IN_ROW_MAX: usize = 50;
-/// Passages that are near in meaning and rank for it.
+/// Maximum number of passages that are ranked by their vectors.
 const NEAR_MAX: usize = 100;
-/// Damping of later places in an order, and weight of the order by meaning beside that by words.
+/// Constant of reciprocal rank fusion, and weight of vector ranks relative to word ranks.
 const RANKS: f32 = 60.0;
 const MEANING: f32 = 0.5;
 
-/// Sessions and budgets that one page of a search has used for its hits.
+/// Sessions and budgets used by the hits of one page of a search.
 pub(super) struct PageBudget {
     infos: HashMap<SessionId, Option<SessionInfo>>,
-    /// Reads that are left to bring facts up to now.
+    /// Number of reads left to catch up facts.
     reads: usize,
-    /// Bytes of bodies that may still be read.
+    /// Body bytes that may still be read.
     bytes_left: usize,
     place: Option<Place>,
-    /// Sessions of which the log did not serve a hit, because it is damaged.
+    /// Sessions with a hit that the log could not return because of damage.
     hurt: BTreeMap<SessionId, Position>,
 }
 
-/// A hit's events and what is shown of them.
+/// Events of a hit and their formatted text.
 struct Drawn {
     events: Vec<Event>,
     event: Event,
     who: Option<String>,
     shown: search::Snippet,
-    /// The same for the same passage.
+    /// Hash that is equal for equal passages.
     passage: u64,
     beside: Vec<Neighbour>,
 }
@@ -82,19 +82,19 @@ impl PageBudget {
         Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
     }
 
-    /// True if nothing more may be read for this page.
+    /// Returns true if no more bytes may be read for this page.
     pub(super) fn is_spent(&self) -> bool {
         self.bytes_left == 0
     }
 
-    /// Names the sessions that hits were not served of.
+    /// Adds the sessions with unreadable hits to the response.
     pub(super) fn name_hurt(self, complete: &mut Complete) {
         self.hurt.into_iter().for_each(|(session, tail)| add_hurt(complete, session, tail));
     }
 }
 
 impl Service {
-    /// Adds to the first hits what they get for words in a row, and puts them in their order.
+    /// Adds the score for consecutive words to the first hits, and sorts them.
     pub(super) async fn add_rows(
         &self,
         caller: &Caller,
@@ -132,7 +132,7 @@ impl Service {
         Ok(place)
     }
 
-    /// Events of a range, or the first of them if that is large; none where the log serves none.
+    /// Reads the events of a range, only the first if it is large; empty if the log returns none.
     async fn hit_read(&self, key: &SessionKey, range: Range, fill: Fill) -> Vec<Event> {
         if range.is_empty() {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Service {
         self.store.read(key, read).await.map(|slice| slice.events).unwrap_or_default()
     }
 
-    /// The event at a position and what is beside it, ascending; of large ones only the nearest.
+    /// Reads the event at a position and its adjacent events, ascending; only the nearest if large.
     async fn hit_events(&self, key: &SessionKey, at: Position, range: Range) -> Vec<Event> {
         let mut events = self.hit_read(key, range, Fill::Forward).await;
         if events.last().is_some_and(|last| last.position.plus(1) == range.to) {
@@ -155,9 +155,9 @@ impl Service {
         events
     }
 
-    /// The events among which the call of a hit that is a result is, or the result of a call; none
-    /// where the hit is neither.
-    async fn of_the_same_call(
+    /// Reads the events that may include the call of a result, or the result of a call; empty if
+    /// the hit is neither.
+    async fn events_of_same_call(
         &self,
         key: &SessionKey,
         at: Position,
@@ -182,7 +182,7 @@ impl Service {
         near
     }
 
-    /// True if a damaged session cannot serve an event that it has.
+    /// Returns true if damage prevents a session from returning an existing event.
     async fn is_hurt(&self, key: &SessionKey, at: Position) -> bool {
         let range = Range::new(at, at.plus(1));
         let read =
@@ -191,8 +191,8 @@ impl Service {
         matches!(read, Err(StoreError::SessionDamaged { .. } | StoreError::Io { .. }))
     }
 
-    /// The record of a hit's session, asked for once; `None` when it is gone.
-    async fn looked_up(&self, key: &SessionKey, looked: &mut PageBudget) -> Option<SessionInfo> {
+    /// Returns the record of a hit's session, cached for the page; `None` if the session is gone.
+    async fn find_session(&self, key: &SessionKey, looked: &mut PageBudget) -> Option<SessionInfo> {
         if !looked.infos.contains_key(&key.session) {
             let info = match self.store.info(key).await {
                 Ok(info) => Some(self.titled(info).await),
@@ -203,8 +203,8 @@ impl Service {
         looked.infos.get(&key.session).and_then(Clone::clone)
     }
 
-    /// A hit with its text from the log, and a number that is the same for the same passage; `None`
-    /// when the log does not serve it any more.
+    /// Returns a hit with its text from the log, and a hash that is equal for equal passages;
+    /// `None` if the log no longer returns it.
     pub(super) async fn shown(
         &self,
         caller: &Caller,
@@ -216,7 +216,7 @@ impl Service {
     ) -> ServiceResult<Option<(u64, Hit)>> {
         let session = found.session.clone();
         let key = caller.key(&session);
-        let Some(info) = self.looked_up(&key, looked).await else { return Ok(None) };
+        let Some(info) = self.find_session(&key, looked).await else { return Ok(None) };
         let mut place = self.places.turn(&caller.scope.tenant, looked.place.take()).await?;
         let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
         let range = Range::new(Position(from), Position(to).min(info.tail));
@@ -228,7 +228,7 @@ impl Service {
             looked.place = Some(place);
             return Ok(None);
         }
-        let near = self.of_the_same_call(&key, found.position, range, &events).await;
+        let near = self.events_of_same_call(&key, found.position, range, &events).await;
         let bytes = bytes_of(&events) + bytes_of(&near);
         looked.bytes_left = looked.bytes_left.saturating_sub(bytes);
         let (query, of) = (Arc::clone(query), (found.position, found.piece, found.is_by_words));
@@ -247,7 +247,7 @@ impl Service {
         let standing = if index.is_settled(found.hash, Position(from), info.tail) {
             Standing::default()
         } else {
-            // The facts of a session are waited for without a place.
+            // Waiting for the facts of a session must not hold a compute slot.
             looked.place = None;
             self.standing(&key, &event, &shown, &events, &mut looked.reads).await
         };
@@ -255,7 +255,7 @@ impl Service {
             return Ok(None);
         }
         beside.retain(|one| !standing.forgotten.contains(&one.position));
-        // What says the same and has another standing is another hit.
+        // An equal passage with other marks or doubts is a separate hit.
         let mut hasher = DefaultHasher::new();
         (passage, standing.marked.len(), standing.doubt.is_some()).hash(&mut hasher);
         let ends = events.first().zip(events.last());
@@ -284,8 +284,8 @@ impl Service {
     }
 }
 
-/// Draws the event at a position, and what is beside it; `None` when the query does not admit what
-/// the log says there.
+/// Formats the event at a position and its adjacent events; `None` if the query does not match the
+/// current content there.
 fn drawn(
     query: &SearchQuery,
     (position, piece, is_by_words): (Position, u16, bool),
@@ -315,19 +315,19 @@ fn drawn(
     Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
 }
 
-/// Bytes of the bodies of events.
+/// Returns the total bytes of the bodies of events.
 fn bytes_of(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
 
-/// Bytes of a hit in an answer, about.
+/// Returns the approximate bytes of a hit in a response.
 pub(super) fn bytes_of_hit(hit: &Hit) -> usize {
     let beside = hit.around.iter().map(|one| json_bytes(&one.text) + BESIDE_FRAME_BYTES);
     FRAME_BYTES + json_bytes(&hit.snippet.text) + beside.sum::<usize>()
 }
 
-/// Event that ranks by its words, by its meaning, or by both. Where there are meanings, the
-/// places of both orders count and not their scores, which no scale has in common.
+/// Event ranked by its words, by its vector, or by both. With vectors, the ranks in both orders are
+/// combined instead of the scores, which have no common scale.
 pub(super) struct RankedEvent {
     hash: SessionHash,
     session: SessionId,
@@ -335,12 +335,12 @@ pub(super) struct RankedEvent {
     piece: u16,
     score: f32,
     why: Why,
-    /// True if the words of the query found it, which looks at the filters.
+    /// True if the words of the query found it; that search already applies the filters.
     is_by_words: bool,
 }
 
 impl RankedEvent {
-    /// Joins what words found and what is near in meaning, in one order.
+    /// Merges the hits by words and by vectors into one order.
     pub(super) fn merged(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
         let mut places = HashMap::new();
         let mut all: Vec<Self> = Vec::new();
@@ -359,7 +359,7 @@ impl RankedEvent {
                 all.push(Self { hash, session, position, piece, score, why, is_by_words: false });
                 all.len() - 1
             });
-            // Of an event the nearest piece counts, which comes first.
+            // Only the nearest piece of an event counts, which comes first.
             if let Some(one) = all.get_mut(at).filter(|one| one.why.meaning == 0.0) {
                 one.why.meaning = MEANING * of_rank(rank);
                 one.score += one.why.meaning;
@@ -373,12 +373,12 @@ impl RankedEvent {
     }
 }
 
-/// Weight of a place in an order: 1 for the first, and less the later it is.
+/// Returns the weight of a rank: 1 for the first, and less for later ones.
 fn of_rank(rank: usize) -> f32 {
     (RANKS + 1.0) / (RANKS + 1.0 + rank as f32)
 }
 
-/// Memory of an event, if it was written to be remembered.
+/// Returns the memory item of an event, if it is one.
 fn memory_of(event: &Event) -> Option<Memory> {
     let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
     let body: MemoryBody = is_item.then(|| body::read(&event.body)).flatten()?;
@@ -387,7 +387,7 @@ fn memory_of(event: &Event) -> Option<Memory> {
     Some(Memory { memory_id: event.id.clone(), kind, topic, importance })
 }
 
-/// Positions of the words that matched in a snippet, in characters.
+/// Returns the ranges of the matched words in a snippet, in characters.
 fn marks(shown: &search::Snippet) -> Vec<(u64, u64)> {
     let count = |end: usize| shown.text.get(..end).unwrap_or_default().chars().count() as u64;
     shown.marks.iter().map(|mark| (count(mark.start), count(mark.end))).collect()

@@ -1,6 +1,6 @@
-//! Metadata of a session about the agent that runs it, under reserved names that clients do not
-//! see. A stored session does not run, so only the agent's name is kept. It must not hold anything
-//! that changes with time.
+//! Session metadata about the agent that runs it, under reserved names hidden from clients. A
+//! stored session does not run, so only the agent's identity is kept. It must not hold data that
+//! changes over time.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::{
     event::limits,
 };
 
-/// Agent and environment of a session that was created without one.
+/// Agent and environment of a session created without one.
 const LOCAL: &str = "local";
-/// The model of an agent that was named without one.
+/// Model of an agent that was named without one.
 const UNKNOWN: &str = "unknown";
-/// Metadata that holds the agent's id.
+/// Metadata name for the agent's id.
 const AGENT: &str = "sessionlog.agent";
-/// Metadata that holds the agent's version.
+/// Metadata name for the agent's version.
 const VERSION: &str = "sessionlog.agent_version";
-/// Metadata that holds the agent's model.
+/// Metadata name for the agent's model.
 const MODEL: &str = "sessionlog.agent_model";
-/// Metadata that holds the environment.
+/// Metadata name for the environment.
 const ENVIRONMENT: &str = "sessionlog.environment";
-/// Metadata that no session has.
+/// Metadata name that no session has.
 const NEVER: &str = "sessionlog.never";
 
 impl From<&SessionInfo> for Thread {
-    /// The thread that a session is.
+    /// Converts a session into its thread.
     fn from(info: &SessionInfo) -> Self {
         let session = &info.key.session;
         Self {
@@ -43,7 +43,7 @@ impl From<&SessionInfo> for Thread {
     }
 }
 
-/// Read from the metadata of a session.
+/// Reads the agent and environment from the metadata of a session.
 pub(super) fn hosted(metadata: &BTreeMap<String, String>) -> Hosted {
     let named = |name: &str| metadata.get(name).cloned();
     let id = named(AGENT).unwrap_or_else(|| LOCAL.to_owned());
@@ -61,13 +61,13 @@ pub(super) fn hosted(metadata: &BTreeMap<String, String>) -> Hosted {
     Hosted { agent, environment_id, ..Hosted::default() }
 }
 
-/// Metadata as its client gave it.
+/// Returns the metadata without reserved names, as the client set it.
 pub(super) fn visible(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let own = |(name, _): &(&String, &String)| !name.starts_with(RESERVED_METADATA);
     metadata.iter().filter(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Refuses names that are reserved.
+/// Rejects reserved names.
 ///
 /// # Errors
 /// `invalid_request`, naming the pair.
@@ -81,7 +81,7 @@ pub(super) fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Se
     }
 }
 
-/// The metadata that keeps agent and environment of a new session.
+/// Returns the metadata for the agent and environment of a new session.
 ///
 /// # Errors
 /// `invalid_request` for a name that is empty or too long.
@@ -116,19 +116,19 @@ pub(super) fn metadata(
     Ok(kept)
 }
 
-/// A pair of metadata that sessions to be listed have.
+/// A metadata pair by which sessions are filtered.
 #[derive(Clone, Debug)]
 pub struct WantedPair {
-    /// Its name.
+    /// Name of the pair.
     pub name: String,
-    /// Its value.
+    /// Value of the pair.
     pub value: String,
-    /// The value of a session that has no such pair.
+    /// Value assumed for a session without the pair.
     pub usual: Option<String>,
 }
 
-/// The pairs of metadata of sessions that were created for an agent, and for a version of it where
-/// one is named. No stored session has a deployment or a memory store, which are `unknown`.
+/// Returns the metadata filter for sessions created for an agent, and for a version of it if given.
+/// No stored session has a deployment or a memory store: `unknown` is the id of one, if given.
 #[must_use]
 pub fn run_by(agent: Option<&str>, version: Option<u64>, unknown: Option<&str>) -> Vec<WantedPair> {
     let pair = |name: &str, value: String, usual: Option<&str>| WantedPair {

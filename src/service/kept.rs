@@ -1,5 +1,4 @@
-//! Verbs on what is remembered: items are listed, read and forgotten. They must not judge what is
-//! worth remembering.
+//! Verbs that list, read and forget items of memory. They must not judge what is worth remembering.
 
 use super::{
     Caller, Code, MemoryPlace, Service, ServiceError, ServiceResult,
@@ -23,18 +22,18 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Characters of a text in a list.
+/// Maximum number of characters of a text in a list.
 const LISTED_CHARS: usize = 600;
 
-/// An item and the session that keeps it.
+/// An item of memory and the session that contains it.
 pub(super) struct KeptItem {
     pub(super) session: SessionId,
     pub(super) item: projection::MemoryItem,
 }
 
 impl Service {
-    /// The items of a session and of the notebook of its workspace, newest first. Forgotten ones
-    /// are not listed.
+    /// Returns the items of a session and of its workspace's notebook, newest first, without
+    /// forgotten ones.
     ///
     /// # Errors
     /// `invalid_request`, and those of the session.
@@ -73,8 +72,8 @@ impl Service {
         })
     }
 
-    /// The items of these kinds, of all where none is named, newest first; and how many more the
-    /// sessions had no room for.
+    /// Returns the items of these kinds, or of all kinds if empty, newest first; and the number of
+    /// further items for which the sessions had no space.
     pub(super) async fn kept_items(
         &self,
         caller: &Caller,
@@ -105,7 +104,7 @@ impl Service {
         Ok((items, left))
     }
 
-    /// One item of a session or of the notebook of its workspace.
+    /// Returns one item of a session or of its workspace's notebook.
     ///
     /// # Errors
     /// `event_not_found`, and those of the session.
@@ -136,8 +135,8 @@ impl Service {
             .action("list the memory of the session for the ids of its items"))
     }
 
-    /// Forgets an item: it is listed, found and recalled no more. The log keeps its event; to
-    /// remove its bytes, redact it. Twice is once.
+    /// Forgets an item: it is no longer listed, found or recalled. The log keeps its event; redact
+    /// it to remove its bytes. Idempotent.
     ///
     /// # Errors
     /// `event_not_found`, and those of the session and the engine.
@@ -160,8 +159,8 @@ impl Service {
         Ok(MemoryForgotten { memory_id, session, position, kind: "memory_forgotten".to_owned() })
     }
 
-    /// The sessions that keep the memory of a place: itself, and the notebook of its workspace when
-    /// there is one.
+    /// Returns the sessions that contain the memory of a place: the session, and the notebook of
+    /// its workspace if that exists.
     pub(super) async fn keepers(
         &self,
         caller: &Caller,

@@ -1,5 +1,5 @@
-//! The items of memory that the notebook of a workspace keeps and the last work there, for the
-//! sessions that come after. It must not link a session.
+//! Items of memory in a workspace's notebook and the last work in it, for later sessions. It must
+//! not link a session.
 
 use super::{
     Caller, Code, Service, ServiceResult,
@@ -13,16 +13,16 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Sessions that are looked at for the last work, and those that have a line each.
+/// Maximum number of sessions examined for the last work, and of those shown in a line each.
 const SESSIONS_MAX: usize = 32;
 const LINES_MAX: usize = 5;
-/// Part of a continuation that items of memory take: one in so many.
+/// Divisor of a continuation's budget for items of memory.
 const REMEMBERED_PART: usize = 10;
-/// Items of memory that are considered.
+/// Maximum number of items of memory considered.
 const ITEMS_MAX: usize = 32;
 
 impl Service {
-    /// Items that the workspace keeps: the most important first, then the newest.
+    /// Returns the items that the workspace keeps, most important first, then newest.
     pub(super) async fn lasting(
         &self,
         caller: &Caller,
@@ -39,8 +39,8 @@ impl Service {
         Ok(items)
     }
 
-    /// The last session with work, or else the last one in which something was asked, and whether
-    /// it has work; and the others in a line each.
+    /// Returns the last session with work, or else the last one with a request, and whether it has
+    /// work; and the other sessions in a line each.
     pub(super) async fn work_before(
         &self,
         caller: &Caller,
@@ -52,7 +52,7 @@ impl Service {
         let latest = self.latest(caller, Some(&name), SESSIONS_MAX).await?;
         let open = self.store.unfinished(&caller.scope, Some(workspace), SESSIONS_MAX).await?;
         let counted = self.store.counted();
-        // One that another harness holds is at work elsewhere.
+        // A session leased by another harness is being worked in elsewhere.
         let is_other = |info: &SessionInfo| {
             Some(&info.key.session) != own && !is_beside(info) && !info.work.is_leased(counted)
         };
@@ -62,7 +62,7 @@ impl Service {
             if last.is_some() && others.len() >= LINES_MAX {
                 break;
             }
-            // The text of the last work has them, but for what was done in one since.
+            // The text of the last work covers them, unless one was worked in since.
             let worked_on = info.worked_at();
             if before.iter().any(|(key, until)| *key == info.key && worked_on <= *until) {
                 continue;
@@ -82,7 +82,7 @@ impl Service {
                 Ok((past, _, outcome)) if !past.goal.is_empty() => others.push((past, outcome)),
                 Ok(_) => {}
                 Err(error) if error.code.is_gone() => {}
-                // The others do not depend on it.
+                // The other sessions do not depend on it.
                 Err(error) if error.code == Code::SessionDamaged => notices.push(error.message),
                 Err(error) => return Err(error),
             }
@@ -102,8 +102,8 @@ impl Service {
         Ok((last.map(|past| (past, has_work)), StartText { earlier, ..StartText::new(workspace) }))
     }
 
-    /// Items that the workspace of a session keeps, as a list for a text of so many tokens: a tenth
-    /// of them. Where it cannot be read, the text has none.
+    /// Returns the items that a session's workspace keeps as a list, within a tenth of the token
+    /// budget; empty if they cannot be read.
     pub(super) async fn kept_in_workspace(
         &self,
         caller: &Caller,
@@ -121,8 +121,8 @@ impl Service {
         }
     }
 
-    /// A line that names the last work of the workspace, for a session that has none; nothing for
-    /// one that continues another.
+    /// Returns a line that names the last work of the workspace, for a session without work; empty
+    /// for one that continues another.
     pub(super) async fn last_work(
         &self,
         caller: &Caller,
@@ -136,7 +136,7 @@ impl Service {
         };
         let found = self.work_before(caller, workspace, Some(session), &mut Vec::new()).await?;
         let Some((past, true)) = found.0 else { return Ok(String::new()) };
-        // What cannot be read says nothing; its name leads to the error.
+        // Rules that cannot be read are omitted; reading the named session returns the error.
         let rules = self.look_over_line(&past.info.key, None, harness::rules).await;
         let (name, rules) = (past.info.key.session.as_str(), rules.unwrap_or_default());
         let at = past.info.worked_at();

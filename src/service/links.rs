@@ -1,6 +1,6 @@
-//! Sessions that continue one another: what a restore has read of which, and those before one. The
-//! links are hidden metadata, so that a listing shows them without reading an event. It must not
-//! write one.
+//! Links between sessions that continue one another, and how far a restore has read the earlier
+//! one. They are hidden metadata, so a listing shows them without reading an event. It must not
+//! write a link.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::{
     store::{Fill, Read, SessionInfo},
 };
 
-/// Sessions of a chain that are followed.
+/// Maximum number of links of a chain followed.
 pub(super) const LINKS_MAX: usize = 100;
-/// First events of a session among which its work is looked for, and bytes of their bodies.
+/// Maximum number of first events, and of their body bytes, examined for work.
 const LOOK_EVENTS: usize = 32;
 const LOOK_BYTES: usize = 1 << 20;
 
-/// A session of a chain, up to where the next one has read it.
+/// A session of a chain, and the position up to which the next one has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PriorSession {
     pub(super) key: SessionKey,
@@ -25,51 +25,51 @@ pub(super) struct PriorSession {
     pub(super) to: Position,
 }
 
-/// Metadata of a session that names the one it has read, and up to where.
+/// Returns the metadata name for the session that was restored, and the position read up to.
 pub(super) fn restored_from() -> String {
     format!("{RESERVED_METADATA}restored_from")
 }
 
-/// The label of the checkpoint of a save.
+/// Label of a save's checkpoint.
 pub(super) const SAVED: &str = "saved";
 
-/// Metadata of a session that says where it was saved last.
+/// Returns the metadata name for the position of a session's last save.
 pub(super) fn saved() -> String {
     format!("{RESERVED_METADATA}saved")
 }
 
-/// Metadata of a session that names the one it continues.
+/// Returns the metadata name for the session that this one continues.
 pub(super) fn continues() -> String {
     format!("{RESERVED_METADATA}continues")
 }
 
-/// The session that this one continues, and up to where it has read it.
+/// Returns the session that this one restored, and the position up to which it read it.
 pub(super) fn read_before(info: &SessionInfo) -> Option<(SessionId, Position)> {
     let (session, position) = info.metadata.get(&restored_from())?.rsplit_once('@')?;
     Some((SessionId::new(session).ok()?, Position(position.parse().ok()?)))
 }
 
-/// The session that this one continues, however it came to do so.
+/// Returns the session that this one continues, through a restore or a link.
 pub(super) fn continued(info: &SessionInfo) -> Option<(SessionId, Option<Position>)> {
     let read = read_before(info).map(|(session, at)| (session, Some(at)));
     let linked = || SessionId::new(info.metadata.get(&continues())?).ok();
     read.or_else(|| linked().map(|session| (session, None)))
 }
 
-/// Position of a session's last save.
+/// Returns the position of a session's last save.
 pub(super) fn saved_at(info: &SessionInfo) -> Option<Position> {
     info.metadata.get(&saved())?.parse().ok().map(Position)
 }
 
-/// True if a session was imported beside another one, which has the work itself: a copy of its
-/// transcript, or that of a subagent.
+/// Returns true if a session is a secondary import: a copy of another session's transcript, or the
+/// transcript of a subagent.
 pub(super) fn is_beside(info: &SessionInfo) -> bool {
     let of = info.key.session.as_str().rsplit_once('.').map(|(_, of)| of);
     let is_one = of.is_some_and(|of| of == "transcript" || of.starts_with("agent-"));
     is_one && info.metadata.contains_key("import.shape")
 }
 
-/// True if an event is work, and not a note of a program that a session begins or continues.
+/// Returns true if an event is work, and not an automatic note at a session's start.
 pub(super) fn is_work(event: &Event) -> bool {
     !matches!(
         event.kind.as_str(),
@@ -85,7 +85,7 @@ pub(super) fn is_work(event: &Event) -> bool {
 }
 
 impl Service {
-    /// True if anything was done in a session. What cannot be read may be work.
+    /// Returns true if a session has work. An unreadable session may have some.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
         if info.tail.0 > LOOK_EVENTS as u64 {
             return true;
@@ -97,7 +97,7 @@ impl Service {
         )
     }
 
-    /// The first events of a session before a position: so many at most, of so many bytes.
+    /// Returns the first events of a session before a position, limited in number and bytes.
     pub(super) async fn first_events(
         &self,
         key: &SessionKey,
@@ -114,8 +114,8 @@ impl Service {
         Ok(self.store.read(key, read).await?.events)
     }
 
-    /// The sessions that a session continues, the first one first, each as far as the next has read
-    /// it. One that is gone or of another workspace ends the line.
+    /// Returns the sessions that a session continues, the earliest first, each up to where the next
+    /// has read it. The chain ends at a session that is gone or in another workspace.
     pub(super) async fn links_before(&self, key: &SessionKey) -> ServiceResult<Vec<PriorSession>> {
         let mut info = self.store.info(key).await?;
         let mut seen = BTreeSet::from([key.session.clone()]);
@@ -134,7 +134,7 @@ impl Service {
         Ok(line)
     }
 
-    /// The error of a workspace that has no session to work with, or not the one that was named.
+    /// Returns the error for a workspace without a session to work with, or without the named one.
     pub(super) fn none_in(workspace: &str, session: Option<&SessionId>) -> ServiceError {
         let message = match session {
             Some(session) => format!("workspace {workspace:?} has no session {session}"),

@@ -1,5 +1,5 @@
-//! Notes of checkpoints without a state, which the server makes beside events: of calls of tools,
-//! of a save, of a context that fills up. It must not read the notes of a session.
+//! Notes of stateless checkpoints that the server writes along with events: for tool calls, for a
+//! save, and when a context fills up. It must not read the notes of a session.
 
 use std::sync::atomic::Ordering;
 
@@ -12,36 +12,36 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Metadata that says what a result of a tool does. `timer`: no checkpoint. `tool_calls`: a
-/// checkpoint that marks the work as unfinished, so that the session is unfinished until a final
-/// one. Otherwise: a checkpoint without such a mark.
+/// Metadata that selects the effect of a tool result. `timer`: no checkpoint. `tool_calls`: a
+/// checkpoint that marks the work as unfinished until a final one. Otherwise: a checkpoint without
+/// that mark.
 const MARKS: &str = "checkpoints";
 const MARKS_NONE: &str = "timer";
 const MARKS_OPEN: &str = "tool_calls";
 
 impl Service {
-    /// Adds a checkpoint to a batch with a result of a tool: both are one frame. The session's
-    /// metadata may turn this off.
+    /// Adds a checkpoint to a batch with a tool result, so that both are in one frame. The
+    /// session's metadata may disable this.
     pub(super) async fn mark_tool_calls(&self, key: &SessionKey, batch: &mut Batch) {
         if !has_result(batch) || batch.note.is_some() {
             return;
         }
-        // A session that does not exist yet is marked once it is created.
+        // A new session gets its checkpoint once it is created.
         let Ok(info) = self.store.info(key).await else { return };
-        batch.note = self.mark(&info, batch.key.as_ref());
+        batch.note = self.checkpoint_note(&info, batch.key.as_ref());
     }
 
-    /// Makes the checkpoint of a session that was created with a result of a tool. Without it the
-    /// session is whole: a failure is logged.
+    /// Writes the checkpoint of a session that was created with a tool result. The session is
+    /// complete without it, so a failure is only logged.
     pub(super) async fn mark_created(&self, info: &SessionInfo, batch: &Batch) {
-        let note = self.mark(info, batch.key.as_ref()).filter(|_| has_result(batch));
+        let note = self.checkpoint_note(info, batch.key.as_ref()).filter(|_| has_result(batch));
         let Some(note) = note else { return };
         if let Err(error) = self.durable(self.store.note(&info.key, batch.fence, note)).await {
             tracing::warn!(session = %info.key.session, %error, "no checkpoint was made of it");
         }
     }
 
-    fn mark(&self, info: &SessionInfo, key: Option<&BatchKey>) -> Option<NewNote> {
+    fn checkpoint_note(&self, info: &SessionInfo, key: Option<&BatchKey>) -> Option<NewNote> {
         let asked = info.metadata.get(MARKS).map(String::as_str);
         if asked == Some(MARKS_NONE) {
             return None;
@@ -50,7 +50,7 @@ impl Service {
         Some(NewNote { idle: asked != Some(MARKS_OPEN), ..self.plain_note(info, key, &body) })
     }
 
-    /// The labelled checkpoint of a call, for the batch of its events.
+    /// Builds the labelled checkpoint of a call, for the batch of its events.
     pub(super) fn labelled_note(
         &self,
         info: &SessionInfo,
@@ -63,7 +63,7 @@ impl Service {
         self.plain_note(info, key, &body)
     }
 
-    /// The note of a checkpoint without a state, at the tail.
+    /// Builds the note of a stateless checkpoint at the tail.
     pub(super) fn plain_note(
         &self,
         info: &SessionInfo,
@@ -80,7 +80,7 @@ impl Service {
         }
     }
 
-    /// A name for a new checkpoint; the same for the same key.
+    /// Returns an id for a new checkpoint, the same for the same key.
     pub(super) fn checkpoint_id(&self, info: &SessionInfo, key: Option<&BatchKey>) -> String {
         match key {
             Some(key) => keyed_id(self.digest_of(key)),
@@ -92,12 +92,12 @@ impl Service {
     }
 }
 
-/// The id of a checkpoint that was made with a key.
+/// Returns the id of a checkpoint that was created with a key.
 pub(super) fn keyed_id(digest: [u8; 16]) -> String {
     format!("chk_{:032x}", u128::from_be_bytes(digest))
 }
 
-/// The body of a checkpoint's note.
+/// Encodes the body of a checkpoint's note.
 pub(super) fn bytes_of(body: &CheckpointBody) -> Bytes {
     serde_json::to_vec(body).expect("a body of JSON values is JSON").into()
 }

@@ -1,4 +1,4 @@
-//! The verb that marks an event: important, wrong, done. It must not change the event.
+//! The verb that marks an event as important, wrong or done. It must not change the event.
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, added::event, memory::check_importance,
@@ -12,12 +12,12 @@ use crate::{
     },
 };
 
-/// Characters of a note.
+/// Maximum number of characters of a note.
 const NOTE_CHARS_MAX: usize = 400;
 
 impl Service {
-    /// Marks an event; durable when this returns. Returns the event's marks, the latest of each
-    /// kind. A retry with the same key writes nothing more.
+    /// Marks an event; durable on return. Returns the latest mark of each kind on the event. A
+    /// retry with the same key writes nothing more.
     ///
     /// # Errors
     /// `invalid_request`, `event_not_found`, and those of the session and the engine.

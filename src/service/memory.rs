@@ -1,5 +1,5 @@
-//! Verbs on memory: something is remembered. What holds beyond a session goes into the notebook of
-//! its workspace. It must not judge what is worth remembering.
+//! Verbs that write items of memory. An item that is valid beyond its session is written to the
+//! notebook of its workspace. They must not judge what is worth remembering.
 
 use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
 use crate::{
@@ -14,37 +14,37 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Characters of a text, of a topic, a tag and a name; tags of an item; its importance at most.
+/// Limits: characters of a text, and of a topic, tag or name; tags of an item; its importance.
 const TEXT_CHARS_MAX: usize = 8_000;
 const NAME_CHARS_MAX: usize = 120;
 const TAGS_MAX: usize = 32;
 const IMPORTANCE_MAX: u8 = 10;
-/// Characters of a similar item.
+/// Maximum number of characters of a similar item.
 const SIMILAR_CHARS: usize = 200;
-/// Hexadecimal digits of the id of an item that was written with a key.
+/// Number of hexadecimal digits in the id of an item that was written with a key.
 const ID_DIGITS: usize = 24;
-/// Tries of a superseding, repeated when something was written in between.
+/// Maximum number of attempts to supersede an item, repeated after a concurrent write.
 const TRIES_MAX: usize = 16;
 
-/// Place in which something is remembered.
+/// Target of an item of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryPlace {
-    /// In a session; what holds beyond it, in the notebook of its workspace.
+    /// A session; an item valid beyond it goes into the notebook of its workspace.
     Session(SessionId),
-    /// In the notebook of a workspace.
+    /// The notebook of a workspace.
     Workspace(String),
 }
 
-/// Destination of an item.
+/// Session that an item is written to.
 struct Destination {
     session: SessionId,
-    /// The workspace whose notebook it is.
+    /// Workspace whose notebook it is.
     workspace: Option<String>,
     from: Option<PlaceBody>,
 }
 
 impl Service {
-    /// Remembers something; durable when this returns. Items that say much the same are named, and
+    /// Writes an item of memory; durable on return. Similar items are named in the response and
     /// stay. A retry with the same key writes nothing more.
     ///
     /// # Errors
@@ -58,11 +58,12 @@ impl Service {
     ) -> ServiceResult<Remembered> {
         let body = checked(asked)?;
         let kind = MemoryKind::named(&body.kind).expect("it was checked");
-        let target = self.goes_to(caller, place, kind).await?;
+        let target = self.destination_of(caller, place, kind).await?;
         let at = caller.key(&target.session);
         let id = key.map(id_of);
         for _ in 0..TRIES_MAX {
-            let (similar, replaced, tail) = self.looked_at(&at, &target, &body, id.clone()).await?;
+            let (similar, replaced, tail) =
+                self.read_known(&at, &target, &body, id.clone()).await?;
             let written = |memory_id: EventId, position: Position| Remembered {
                 memory_id,
                 session: target.session.clone(),
@@ -78,7 +79,7 @@ impl Service {
             let of = MemoryBody { from: target.from.clone(), ..body.clone() };
             let mut new = event(kinds::MEMORY_ITEM, caller.origin, body::write(&of));
             new.id = id.clone();
-            // What another caller supersedes in between is looked at again.
+            // The precondition detects an item that another caller supersedes concurrently.
             let if_position = body.supersedes.as_ref().and(tail);
             let batch = Batch { events: [new].into(), if_position, ..Batch::default() };
             let appended = match &target.workspace {
@@ -101,9 +102,9 @@ impl Service {
             .action("try again"))
     }
 
-    /// Looks at what is there already: items that say much the same, whether the item may be
-    /// superseded, and the tail.
-    async fn looked_at(
+    /// Reads the existing memory: similar items, whether the named item may be superseded, and the
+    /// tail.
+    async fn read_known(
         &self,
         at: &SessionKey,
         target: &Destination,
@@ -127,7 +128,7 @@ impl Service {
             });
             let similar: Vec<SimilarItem> = similar.collect();
             let may = of.as_ref().map_or(Ok(()), |of| {
-                replaceable(facts, supersedes.as_ref()).map_err(|why| {
+                check_replaceable(facts, supersedes.as_ref()).map_err(|why| {
                     let why = why.unwrap_or_else(|| format!("{keeper} keeps no such item"));
                     ServiceError::invalid("supersedes", format!("{of}: {why}"))
                 })
@@ -147,7 +148,7 @@ impl Service {
         }
     }
 
-    async fn goes_to(
+    async fn destination_of(
         &self,
         caller: &Caller,
         place: &MemoryPlace,
@@ -187,7 +188,7 @@ impl Service {
         }
     }
 
-    /// The position of the item of that id, when the same call has written it.
+    /// Returns the position of the item with that id if an earlier attempt of this call wrote it.
     async fn written_before(
         &self,
         key: &SessionKey,
@@ -209,7 +210,7 @@ impl Service {
         Err(ServiceError::new(Code::IdempotencyConflict, message).action("send another key"))
     }
 
-    /// Remembers how something is done, as [`Self::remember`] does.
+    /// Writes a skill as an item of memory, as [`Self::remember`] does.
     ///
     /// # Errors
     /// Those of [`Self::remember`].
@@ -228,7 +229,7 @@ impl Service {
             name: Some(name),
             ..RememberRequest::default()
         };
-        // A skill's text is its description and its body.
+        // A skill's text is its description and body.
         self.remember(caller, place, asked, key).await.map_err(|mut error| {
             if error.hint.field.as_deref() == Some("text") {
                 error.message = error.message.replacen("text", "body", 1);
@@ -239,9 +240,9 @@ impl Service {
     }
 }
 
-/// Checks whether an item may be superseded; the error says why not, or nothing of one that is not
-/// known.
-fn replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>> {
+/// Checks whether an item may be superseded; the error contains the reason, or nothing for an
+/// unknown item.
+fn check_replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>> {
     let item = id.and_then(|id| facts.memory.get(id)).ok_or(None)?;
     Err(Some(match &item.state {
         MemoryState::Current => return Ok(()),
@@ -256,7 +257,7 @@ fn replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>
     }))
 }
 
-/// The body of the item that is to be remembered.
+/// Validates a request and builds the body of the item.
 fn checked(asked: RememberRequest) -> ServiceResult<MemoryBody> {
     kinds_of("kind", std::slice::from_ref(&asked.kind))?;
     let RememberRequest { text, kind, topic, tags, importance, name, supersedes } = asked;
@@ -287,7 +288,7 @@ fn checked(asked: RememberRequest) -> ServiceResult<MemoryBody> {
     Ok(MemoryBody { kind, text, tags, topic, importance, name, supersedes, positions, from })
 }
 
-/// Refuses what is no importance, of an item or of a mark.
+/// Rejects an invalid importance of an item or a mark.
 pub(super) fn check_importance(importance: Option<u8>) -> ServiceResult<()> {
     match importance {
         Some(importance) if !(1..=IMPORTANCE_MAX).contains(&importance) => {
@@ -297,7 +298,7 @@ pub(super) fn check_importance(importance: Option<u8>) -> ServiceResult<()> {
     }
 }
 
-/// The kinds of these names.
+/// Parses the kinds with these names.
 pub(super) fn kinds_of(field: &str, names: &[String]) -> ServiceResult<Vec<MemoryKind>> {
     let kind = |name: &String| {
         MemoryKind::named(name).ok_or_else(|| {
@@ -308,7 +309,7 @@ pub(super) fn kinds_of(field: &str, names: &[String]) -> ServiceResult<Vec<Memor
     names.iter().map(kind).collect()
 }
 
-/// The id of the item that is written with a key.
+/// Returns the id of an item that is written with a key.
 fn id_of(key: &BatchKey) -> EventId {
     let context = "sessionlog v1 id of an item of memory";
     let hash = blake3::Hasher::new_derive_key(context).update(key.as_str().as_bytes()).finalize();

@@ -1,6 +1,6 @@
-//! VERBS: one method for each request of a client. The only room that uses both the store and the
-//! meaning of events. It must not depend on HTTP, MCP or a command line, and must not format for a
-//! client.
+//! VERBS: one method for each client request. The only module that uses both the store and the
+//! meaning of events. It must not depend on HTTP, MCP or a command line, nor format a response for
+//! a client.
 
 mod added;
 mod admit;
@@ -131,31 +131,31 @@ use crate::{
     store::{Store, StoreError, StoreResult},
 };
 
-/// Prefix of names of metadata that interfaces keep for themselves. They count against no limit.
+/// Prefix of metadata names reserved for interfaces. They count towards no limit.
 pub const RESERVED_METADATA: &str = "sessionlog.";
-/// Time that a verb waits for a write to be durable; what becomes of it then is unknown.
+/// Time that a verb waits for a write to be durable; after that its outcome is unknown.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The caller: scope and origin, set by the interface from the credential and its own nature.
+/// Caller of a verb: scope and origin, set by the interface from the credential and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The scope it acts in.
+    /// Scope in which it acts.
     pub scope: Scope,
-    /// The origin that the interface writes into events.
+    /// Origin that the interface writes into events.
     pub origin: Origin,
-    /// The token of its lease, when it has one.
+    /// Fencing token of its lease, if any.
     pub fence: Option<Fence>,
 }
 
 impl Caller {
-    /// The key of one of the caller's sessions.
+    /// Returns the key of one of the caller's sessions.
     #[must_use]
     pub fn key(&self, session: &SessionId) -> SessionKey {
         SessionKey { scope: self.scope.clone(), session: session.clone() }
     }
 }
 
-/// Counts of appends through the verbs since the process started.
+/// Counters of operations through the verbs since the process started.
 #[derive(Debug, Default)]
 struct Counters {
     appends: AtomicU64,
@@ -163,11 +163,11 @@ struct Counters {
     bytes: AtomicU64,
     expired: AtomicU64,
     reclaimed: AtomicU64,
-    /// Counter of generated names, so that they are unique.
+    /// Counter for unique generated names.
     names: AtomicU64,
 }
 
-/// The verbs. Verb families live in files of their own, each an `impl Service` block.
+/// The verbs. Each family of verbs has a separate file with an `impl Service` block.
 #[derive(Clone)]
 pub struct Service {
     store: Arc<dyn Store>,
@@ -176,22 +176,22 @@ pub struct Service {
     options: ResearchOptions,
     monitor: Monitor,
     facts: Arc<facts::FactsCache>,
-    /// Room held by computations.
+    /// Memory budget of computations.
     computations: Arc<Room>,
     bindings: Arc<bind::Bindings>,
     agents: Arc<agent::Agents>,
     ledger: Arc<quota::Ledger>,
     restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
-    /// Vectors, where an embedder makes some.
+    /// Vectors, if an embedder is configured.
     embedding: Option<Arc<embedding::Embedding>>,
-    /// Places in which computations run.
+    /// Compute slots.
     places: Arc<places::Places>,
     titles: Arc<titles::Titles>,
 }
 
 impl Service {
-    /// The verbs over a store.
+    /// Creates the service over a store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
@@ -218,7 +218,7 @@ impl Service {
         }
     }
 
-    /// The same verbs with other bounds of research sessions.
+    /// Returns the service with other limits of research sessions.
     #[must_use]
     pub fn with_research(mut self, options: ResearchOptions) -> Self {
         let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
@@ -229,43 +229,43 @@ impl Service {
         self
     }
 
-    /// The same verbs with other bounds of a model's context window.
+    /// Returns the service with other limits of a model's context window.
     #[must_use]
     pub fn with_monitor(mut self, monitor: Monitor) -> Self {
         self.monitor = monitor;
         self
     }
 
-    /// The same verbs with other defaults of a restore.
+    /// Returns the service with other defaults for a restore.
     #[must_use]
     pub fn with_restoring(mut self, options: RestoreOptions) -> Self {
         self.restoring = options;
         self
     }
 
-    /// The same verbs with other bounds of searching.
+    /// Returns the service with other search settings.
     #[must_use]
     pub fn with_search(mut self, options: SearchOptions) -> Self {
         self.indexing = Arc::new(indexing::Indexing::new(options));
         self
     }
 
-    /// The same verbs with so many places for computations, instead of one for each processor.
+    /// Returns the service with a given number of compute slots.
     #[must_use]
     pub fn with_places(mut self, at_once: usize) -> Self {
         self.places = places::Places::new(Arc::clone(&self.clock), at_once);
         self
     }
 
-    /// The same verbs with limits of what a tenant may keep.
+    /// Returns the service with storage quotas for tenants.
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl Into<PerTenant<Quotas>>) -> Self {
         self.ledger = Arc::new(quota::Ledger::new(quotas.into()));
         self
     }
 
-    /// Waits for a write up to a limit, because failing storage may block for longer than a client
-    /// waits; then the outcome is reported as unknown. The write continues in the background.
+    /// Waits for a write for a limited time, because failing storage may block for longer; then the
+    /// outcome is reported as unknown, and the write continues in the background.
     async fn durable<T>(&self, write: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         tokio::time::timeout(WRITE_PATIENCE, write).await.unwrap_or_else(|_| {
             let seconds = WRITE_PATIENCE.as_secs();
@@ -274,8 +274,8 @@ impl Service {
         })
     }
 
-    /// Carries out several steps in a task of its own: what was begun is finished, though its
-    /// caller does not wait for it. To a caller that waited long the outcome is unknown.
+    /// Runs several steps in a separate task, which completes even if its caller stops waiting. A
+    /// caller that waits for too long gets an unknown outcome.
     async fn carried_out<T: Send + 'static>(
         &self,
         work: impl Future<Output = ServiceResult<T>> + Send + 'static,
@@ -292,20 +292,20 @@ impl Service {
         done.unwrap_or_else(under_way)
     }
 
-    /// Wall time.
+    /// Returns the wall-clock time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Time since a fixed instant; monotonic.
+    /// Returns the monotonic time since a fixed instant.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         self.clock.monotonic()
     }
 }
 
-/// Runs what does not end with its caller.
+/// Runs a future in a task that outlives its caller.
 async fn in_a_task<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {

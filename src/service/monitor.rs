@@ -1,4 +1,4 @@
-//! The token monitor: how full a session's context window is, by the usage that its harness
+//! The token monitor: how full a session's context window is, from the usage that its harness
 //! reports. An event records each crossing of a level, once. It must not guess: without reports
 //! there are no events.
 
@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use super::{ServiceError, ServiceResult};
 use crate::projection::{Level, ReportedUsage};
 
-/// Pairs of a session's metadata that take the place of the settings, and what they are.
+/// Session metadata that overrides the settings, each with a description of its values.
 const LIMIT: (&str, &str) = ("token_limit", "a whole number of tokens");
 const THRESHOLD: (&str, &str) = ("token_threshold", "a share from 0 to 1, such as 0.75");
 const MARGIN: (&str, &str) = ("token_margin", "a whole number of tokens");
 
-/// Bounds of a model's context window.
+/// Limits of a model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Monitor {
-    /// Tokens of the model's context; default 200 000. Set for another model.
+    /// Size of the model's context in tokens; default 200 000. Set for another model.
     pub limit: u64,
-    /// Percent of the limit from which on the context should be made smaller; default 75.
+    /// Percent of the limit from which the context should be reduced; default 75.
     pub threshold_percent: u64,
-    /// Tokens below the limit that are never used, because a count may be off; default 100.
+    /// Tokens below the limit that stay unused, because counts are inexact; default 100.
     pub margin: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for Monitor {
 }
 
 impl Monitor {
-    /// The bounds of a session: those of its metadata, and the others from here.
+    /// Returns the limits of a session: those of its metadata, with these as defaults.
     #[must_use]
     pub fn with_metadata(self, metadata: &BTreeMap<String, String>) -> Self {
         let said = |(name, _): (&str, &str)| metadata.get(name);
@@ -43,7 +43,7 @@ impl Monitor {
         }
     }
 
-    /// Refuses a pair of metadata that names a bound and is none.
+    /// Rejects an invalid value of a metadata pair that sets a limit.
     ///
     /// # Errors
     /// `invalid_request` naming the pair.
@@ -63,19 +63,19 @@ impl Monitor {
         }
     }
 
-    /// Tokens from which on the context should be made smaller.
+    /// Returns the number of tokens from which the context should be reduced.
     #[must_use]
     pub fn threshold(&self) -> u64 {
         self.limit.saturating_mul(self.threshold_percent.min(100)) / 100
     }
 
-    /// Tokens from which on nothing more fits.
+    /// Returns the number of tokens at which the context is full.
     #[must_use]
     pub fn full(&self) -> u64 {
         self.limit.saturating_sub(self.margin)
     }
 
-    /// The level reached by a number of tokens; `None` without a limit.
+    /// Returns the level reached by a number of tokens; `None` without a limit.
     #[must_use]
     pub fn level(&self, tokens: u64) -> Option<Level> {
         match tokens {
@@ -86,28 +86,28 @@ impl Monitor {
         }
     }
 
-    /// The level crossed and not recorded yet, with the tokens that crossed it.
+    /// Returns the level that was crossed but not recorded yet, with the tokens that crossed it.
     pub(super) fn crossed(&self, usage: &ReportedUsage) -> Option<(Level, u64)> {
         let tokens = usage.latest?.tokens;
         let level = self.level(tokens)?;
         let recorded = usage.recorded.map(|(level, _)| level);
-        // A recorded level holds until the context has been below it again.
+        // A recorded level counts until the context has been below it again.
         let below = usage.least_since.map(|least| self.level(least));
         let known = below.map_or(recorded, |below| recorded.min(below));
         (known < Some(level)).then_some((level, tokens))
     }
 
-    /// Tokens of a window by default: below the limit, with room for the next answer.
+    /// Returns the default tokens of a window: below the limit, with space for the next response.
     #[must_use]
     pub fn room(&self) -> usize {
         usize::try_from(self.threshold().min(self.full())).unwrap_or(usize::MAX)
     }
 }
 
-/// A share as the setting has it, in percent.
+/// Parses a share from 0 to 1 into percent.
 fn percent(text: &str) -> Option<u64> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share))?;
-    // Counts of tokens are estimates: a hundredth is precise enough.
+    // Token counts are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let percent = (share * 100.0).round() as u64;
     Some(percent)

@@ -1,17 +1,16 @@
-//! Names that are made of content: ids of relations and outcomes, of events that a recorder names
-//! by what they say, and what stands for a key. Each is a hash that only the store can make, so
-//! that what is left of a redacted event does not tell whether a guess is right. It must not name
-//! anything by a hash that others can make.
+//! Names derived from content: ids of relations, outcomes and content-named events, and digests of
+//! keys. Each is a keyed hash that only the store can compute, so that the remains of a redacted
+//! event do not confirm a guess of its content. It must not use a hash that others can compute.
 
 use super::{Service, of_store::hex};
 use crate::event::{BatchKey, EventId, NewEvent, Scope, SessionKey};
 
-/// Hexadecimal digits of a name: 96 bits.
+/// Number of hexadecimal digits of a name: 96 bits.
 const DIGITS: usize = 24;
 
 impl Service {
-    /// The name of content in a scope, as digits: the same in every session, so that a fork knows
-    /// what its parent has. `kind` is what it names.
+    /// Returns the name of content in a scope, as hexadecimal digits. It is the same in every
+    /// session, so a fork recognises its parent's names. `kind` is the type of the named object.
     pub(super) fn name_of(&self, scope: &Scope, kind: &str, content: &[u8]) -> String {
         let parts = [kind, scope.tenant.as_str(), scope.user.as_str()].map(str::as_bytes);
         let mut all = Vec::new();
@@ -24,13 +23,13 @@ impl Service {
         name
     }
 
-    /// Digest that stands for a key where it is kept without the key.
+    /// Returns the digest of a key, stored instead of the key.
     pub(super) fn digest_of(&self, key: &BatchKey) -> [u8; 16] {
         key.digest_by(|text| self.store.name_hash(text))
     }
 
-    /// Gives events that are named after their content the ids that the store keeps them by. An
-    /// event that an earlier version of the store kept by the name it was sent with has that one.
+    /// Replaces the ids of content-named events by the store's names. An event that an earlier
+    /// version stored under its original id keeps that id.
     pub(super) async fn name_events(
         &self,
         (scope, session): (&Scope, Option<&SessionKey>),

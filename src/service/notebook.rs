@@ -1,7 +1,7 @@
-//! The notebook of a workspace: a session of the server's own making that keeps what was learned in
-//! no single session of it. Its id follows from the workspace that it was begun in; where it was
-//! moved to another, an empty session with an id of that one names it. It is bound, offered and
-//! listed nowhere, and does not expire. It must not know what it keeps.
+//! The notebook of a workspace: a session created by the server that keeps knowledge beyond single
+//! sessions. Its id is derived from its first workspace; if it was moved to another, an empty
+//! session with that workspace's notebook id points to it. It is never bound, offered or listed,
+//! and does not expire. It must not interpret its content.
 
 use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::unwritten,
@@ -11,14 +11,14 @@ use crate::{
     store::{Criterion, NewSession, SessionInfo, StoreError},
 };
 
-/// Prefix of the id of a notebook, and the hexadecimal digits behind that.
+/// Prefix of a notebook's id, and the number of hexadecimal digits after it.
 const PREFIX: &str = "notebook.";
 const DIGITS: usize = 32;
 
-/// Ids that a workspace may have: that of an erased notebook is not free at once.
+/// Number of possible ids per workspace: the id of an erased notebook is not free at once.
 const IDS: u8 = 8;
 
-/// An id of a workspace's notebook, in every scope the same.
+/// Returns an id of a workspace's notebook, the same in every scope.
 fn notebook_of(workspace: &str, number: u8) -> SessionId {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 notebook of a workspace");
     let hash = hasher.update(&[number]).update(workspace.as_bytes()).finalize();
@@ -26,7 +26,7 @@ fn notebook_of(workspace: &str, number: u8) -> SessionId {
     SessionId::new(&format!("{PREFIX}{digits}")).expect("digits are characters of an id")
 }
 
-/// Metadata of an empty session that stands for a notebook: the id of that one.
+/// Returns the metadata name with which an empty session points to a notebook's id.
 fn pointer() -> String {
     format!("{RESERVED_METADATA}notebook")
 }
@@ -35,7 +35,7 @@ pub(super) fn title_of(workspace: &str) -> String {
     clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX)
 }
 
-/// True if an id is one of a notebook.
+/// Returns true if an id is that of a notebook.
 #[must_use]
 pub fn is_notebook(session: &SessionId) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -43,12 +43,12 @@ pub fn is_notebook(session: &SessionId) -> bool {
     digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(is_digit))
 }
 
-/// The condition of the sessions that are no notebooks.
+/// Returns the filter that excludes notebooks.
 pub(super) fn no_notebook() -> Criterion {
     Criterion::not(Criterion::HexId(PREFIX.to_owned(), DIGITS))
 }
 
-/// Refuses a client's new session with the id of a notebook.
+/// Rejects a client's new session with the id of a notebook.
 ///
 /// # Errors
 /// `invalid_request`.
@@ -61,10 +61,10 @@ pub(super) fn refuse_reserved(session: &SessionId) -> ServiceResult<()> {
 }
 
 impl Service {
-    /// The notebook of a workspace, and whether it is there already.
+    /// Returns the id of a workspace's notebook, and whether it exists.
     ///
     /// # Errors
-    /// `limit_reached` when too many were erased lately, and those of the store.
+    /// `limit_reached` if too many were erased recently, and those of the store.
     pub(super) async fn notebook(
         &self,
         caller: &Caller,
@@ -75,7 +75,7 @@ impl Service {
             let session = notebook_of(workspace, number);
             match self.store.info(&caller.key(&session)).await {
                 Ok(info) => {
-                    if let Some(found) = self.pointed_at(caller, info, workspace).await? {
+                    if let Some(found) = self.pointed_notebook(caller, info, workspace).await? {
                         return Ok((found, true));
                     }
                 }
@@ -92,7 +92,7 @@ impl Service {
         })
     }
 
-    /// All notebooks of a workspace: more than one, where one was deleted and restored later.
+    /// Returns all notebooks of a workspace: several if one was deleted and restored later.
     pub(super) async fn notebooks(
         &self,
         caller: &Caller,
@@ -102,7 +102,7 @@ impl Service {
         for number in 0..IDS {
             let session = notebook_of(workspace, number);
             match self.store.info(&caller.key(&session)).await.map_err(ServiceError::from) {
-                Ok(info) => found.extend(self.pointed_at(caller, info, workspace).await?),
+                Ok(info) => found.extend(self.pointed_notebook(caller, info, workspace).await?),
                 Err(error) if error.code.is_gone() => {}
                 Err(error) => return Err(error),
             }
@@ -110,9 +110,9 @@ impl Service {
         Ok(found)
     }
 
-    /// The notebook that a session with the id of one is or names, where that is one of the
-    /// workspace: it may have been moved to another.
-    async fn pointed_at(
+    /// Returns the notebook that a session is or points to, if it belongs to the workspace: it may
+    /// have been moved to another.
+    async fn pointed_notebook(
         &self,
         caller: &Caller,
         info: SessionInfo,
@@ -133,7 +133,7 @@ impl Service {
         }
     }
 
-    /// Has a workspace find a notebook that is about to be moved to it.
+    /// Creates pointers in a workspace to a notebook that is about to be moved to it.
     pub(super) async fn point_at_notebook(
         &self,
         caller: &Caller,
@@ -165,7 +165,7 @@ impl Service {
                     self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
                     match self.durable(self.store.create(&caller.scope, new)).await {
                         Ok(_) => return Ok(()),
-                        // Another caller took it in between.
+                        // Another caller created it concurrently.
                         Err(StoreError::SessionExists { .. }) => {}
                         Err(error) => return Err(unwritten(error)),
                     }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_workspace_has_a_notebook_of_its_own() {
+    fn each_workspace_has_a_separate_notebook() {
         let one = notebook_of("/work/bank", 0);
         assert!(is_notebook(&one) && one == notebook_of("/work/bank", 0), "{one}");
         assert_ne!(one, notebook_of("/work/bank/", 0));

@@ -1,5 +1,5 @@
-//! State of an agent at a checkpoint, read from the notes of its session that make it up. It must
-//! not decide what a checkpoint is for.
+//! State of an agent at a checkpoint, built from the notes of its session. It must not interpret a
+//! checkpoint.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -10,20 +10,20 @@ use crate::{
     store::{Notes, SessionInfo},
 };
 
-/// Notes read at once while a state is put together.
+/// Maximum number of notes read at once while a state is built.
 const READ_NOTES: usize = 256;
-/// Bytes of notes held while a state is put together.
+/// Maximum bytes of notes in memory while a state is built.
 const READ_BYTES: usize = 8 << 20;
 
 impl Service {
-    /// Writes a note on behalf of a caller, where its tenant has room for it.
+    /// Writes a note for a caller, within the tenant's quota.
     pub(super) async fn put_note(
         &self,
         key: &SessionKey,
         fence: Option<Fence>,
         note: NewNote,
     ) -> ServiceResult<()> {
-        // To delete a cursor takes no room.
+        // Deleting a cursor uses no quota.
         if note.position.is_some() || note.kind.is_checkpoint() {
             let bytes = note.name.len() + note.body.len();
             self.room_for(&key.scope.tenant, 0, 1, bytes).await?;
@@ -42,7 +42,7 @@ impl Service {
         self.with_notes(key, found, |info, kept| look(&kept.notes, info)).await
     }
 
-    /// The state that the notes of these numbers make up, in order; notes of other chains between
+    /// Builds the state from the notes with these numbers, in order; notes of other chains between
     /// them are skipped.
     pub(super) async fn state_of(&self, key: &SessionKey, chain: &[Lsn]) -> ServiceResult<State> {
         let mut state = State::new();
@@ -71,7 +71,7 @@ impl Service {
         Ok(state)
     }
 
-    /// [`Self::state_of`], cached for the next read or append of the chain.
+    /// Like [`Self::state_of`], cached for the next read or append of the chain.
     pub(super) async fn state_at(
         &self,
         key: &SessionKey,
@@ -92,27 +92,27 @@ impl Service {
         Ok(state)
     }
 
-    /// Caches the state at the checkpoint of a note's number.
+    /// Caches the state at the checkpoint with a note's number.
     pub(super) async fn keep_state(
         &self,
         key: &SessionKey,
         number: Lsn,
         state: &Arc<State>,
     ) -> ServiceResult<()> {
-        // A parsed tree takes several times the memory of its text.
+        // A parsed tree takes several times as much memory as its text.
         let bytes = 4 * text_of(state).len();
         let kept = (number, Arc::clone(state), bytes);
         self.with_notes(key, self.store.info(key).await, |_, all| all.state = Some(kept)).await
     }
 }
 
-/// Time at which a loss of a session was accepted last. What is known until then may be older than
-/// what was acknowledged: a note that replaced it may be lost.
+/// Returns the time when a loss of a session was last accepted. Notes until then may be older than
+/// acknowledged ones: a note that replaced them may be lost.
 pub(super) fn uncertain_until(info: &SessionInfo) -> Option<Timestamp> {
     info.damage.iter().filter_map(|gap| gap.accepted_at).max()
 }
 
-/// Adds advice on a name that is not there; where a loss was accepted it may be among it.
+/// Adds advice to an error about an unknown name, which may be among accepted losses.
 pub(super) fn unnamed(error: ServiceError, info: &SessionInfo, action: &str) -> ServiceError {
     match uncertain_until(info) {
         None => error.action(action),
@@ -122,7 +122,7 @@ pub(super) fn unnamed(error: ServiceError, info: &SessionInfo, action: &str) -> 
     }
 }
 
-/// An object as text.
+/// Encodes an object as JSON.
 pub(super) fn text_of(object: &State) -> String {
     serde_json::to_string(object).expect("an object of JSON values is JSON")
 }

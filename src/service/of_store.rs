@@ -1,5 +1,5 @@
-//! Values of the store as clients read them: receipts, gaps, sessions and their dates. It must not
-//! decide anything.
+//! Conversions of store values into the API's: receipts, gaps, sessions and their dates. It must
+//! not contain any logic.
 
 use super::{Status, hosted};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     store::{ForkPoint, Gap, Receipt, SessionInfo},
 };
 
-/// Bytes as clients see them.
+/// Encodes bytes as hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

@@ -1,23 +1,22 @@
-//! Bounds of research sessions and of what is in memory for them, which the operator sets. It must
-//! not apply them.
+//! Limits of research sessions and of their memory, set by the operator. It must not apply them.
 
 use std::time::Duration;
 
 use crate::harness;
 
-/// Bounds of research sessions.
+/// Limits of research sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResearchOptions {
-    /// Steps of one session; 0 (the default) for no limit. Set by an operator who pays for storage.
+    /// Maximum steps of a session; 0 (the default) for no limit. Set to limit the cost of storage.
     pub steps_max: u64,
-    /// Bytes of one answer's structured content; default 10 000, at least 3 000.
+    /// Maximum bytes of a response's structured content; default 10 000, at least 3 000.
     pub answer_bytes_max: usize,
-    /// Memory for facts of sessions, in bytes; default 64 MiB.
+    /// Memory for cached facts of sessions, in bytes; default 64 MiB.
     pub facts_bytes_max: usize,
-    /// Bytes that computations may hold in memory together, and the same for the facts of sessions
-    /// in use; default 256 MiB. A tenant may hold half of it.
+    /// Memory in bytes for all running computations, and the same for the facts of sessions in use;
+    /// default 256 MiB. A tenant may use half of it.
     pub held_bytes_max: usize,
-    /// How long a computation waits for room among them; default 10 s.
+    /// Time that a computation waits for memory; default 10 s.
     pub held_patience: Duration,
 }
 

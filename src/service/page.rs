@@ -1,13 +1,13 @@
-//! Pages of a listing: their size, and cursors that say where the next one begins, opaque to the
-//! client. A cursor has no secret and gives no right: a client that changes one only reads another
-//! page of what it may read. It must not read a page.
+//! Pages of a listing: their size, and opaque cursors for the next page. A cursor contains no
+//! secret and grants no right: a client that modifies one only reads another page of data it may
+//! read. It must not read a page.
 
 use std::fmt::Write as _;
 
 use super::{ServiceError, ServiceResult};
 use crate::event::limits;
 
-/// The size of a page, given the requested one.
+/// Checks the requested size of a page, or returns the default.
 pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
     let limit = limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
     if limit == 0 || limit > limits::PAGE_SESSIONS_MAX {
@@ -17,7 +17,7 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
     Ok(limit)
 }
 
-/// Hex of `kind`, a version and the parts; opaque, so that clients do not build their own.
+/// Encodes `kind`, a version and the parts in hexadecimal, opaque to clients.
 pub(super) fn seal(kind: &str, parts: &[&str]) -> String {
     let text = format!("{kind}1 {}", parts.join(" "));
     text.bytes().fold(String::with_capacity(text.len() * 2), |mut hex, byte| {
@@ -26,7 +26,7 @@ pub(super) fn seal(kind: &str, parts: &[&str]) -> String {
     })
 }
 
-/// The parts sealed under `kind`, `N` of them.
+/// Decodes the `N` parts sealed under `kind`.
 pub(super) fn open<const N: usize>(kind: &str, page: &str) -> ServiceResult<[String; N]> {
     let refused = || {
         ServiceError::invalid("page", "this is no page of this listing")
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_opens_only_as_what_it_was_sealed() {
+    fn a_page_cursor_opens_only_under_the_kind_it_was_sealed_with() {
         let page = seal("e", &["asc", "17", ""]);
         assert_eq!(open::<3>("e", &page), Ok(["asc".into(), "17".into(), String::new()]));
         assert!(open::<2>("e", &page).is_err());

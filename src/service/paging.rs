@@ -1,5 +1,5 @@
-//! Paging in: items of memory, ranges of events, or what a query finds, in full and within a budget
-//! of tokens. What does not fit is named. It must not write but what a model was given.
+//! Paging in: returns items of memory, ranges of events or search results in full within a token
+//! budget, and names the rest. It must not write, except for a record of what a model received.
 
 use super::{
     Caller, Code, MemoryPlace, Service, ServiceError, ServiceResult,
@@ -23,42 +23,42 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Tokens of an answer by default, at least and at most.
+/// Default, minimum and maximum tokens of a response.
 const TOKENS_DEFAULT: usize = 2_000;
 const TOKENS_MIN: usize = 100;
 const TOKENS_MAX: usize = 200_000;
-/// Blocks that one call asks for.
+/// Maximum number of blocks requested in one call.
 const BLOCKS_MAX: usize = 100;
-/// Hits of a query that are considered.
+/// Maximum number of hits of a query considered.
 const HITS_MAX: usize = 20;
-/// Events of a range, and bytes of their bodies.
+/// Maximum number of events of a range, and of their body bytes.
 const EVENTS_MAX: usize = 1_000;
 const EVENTS_BYTES: usize = 2 << 20;
-/// Steps of a line of a range, and bytes of a body that are read within one.
+/// Steps counted for a line of a range, and body bytes read in one step.
 const LINE_STEPS: usize = 4;
 const BYTES_OF_A_STEP: usize = 256;
-/// Bytes of a text whose tokens are counted at once.
+/// Bytes of a text up to which its tokens are counted without a compute slot.
 const SHORT_BYTES: usize = 8 << 10;
 /// Tokens of the members around a text.
 const FRAME_TOKENS: usize = 40;
 
-/// Events to page in: exactly one of ids, ranges and query.
+/// Content to page in: exactly one of ids, ranges and query.
 #[derive(Clone, Debug, Default)]
 pub struct PageInCall {
-    /// Place in which the ids are looked for, and the session of a range that names none.
+    /// Memory in which the ids are looked up, and the session of a range that names none.
     pub place: Option<MemoryPlace>,
     /// Ids of items of memory.
     pub ids: Vec<EventId>,
     /// Ranges of events.
     pub ranges: Vec<(Option<SessionId>, Range)>,
-    /// Words to look for.
+    /// Search query.
     pub query: Option<String>,
-    /// Tokens of all blocks at most; 2 000 by default.
+    /// Token budget of all blocks; 2 000 by default.
     pub tokens_max: Option<usize>,
 }
 
 impl Service {
-    /// Blocks in full, within the budget.
+    /// Returns blocks in full, within the budget.
     ///
     /// # Errors
     /// `invalid_request`, `event_not_found` for an id, those of the sessions and of a search.
@@ -110,7 +110,7 @@ impl Service {
         Ok(paged)
     }
 
-    /// Adds a block: the tokens of a long one are counted in a place.
+    /// Adds a block; the tokens of a long one are counted in a compute slot.
     async fn with_block(
         &self,
         caller: &Caller,
@@ -126,8 +126,8 @@ impl Service {
         if is_short { Ok(add()) } else { self.computed_again(&caller.scope.tenant, add).await }
     }
 
-    /// Notes in the session of a model that it was given these blocks; not when there are none.
-    /// That it cannot be noted is no failure of paging in.
+    /// Records in a model's session that it received these blocks, if there are any. A failure to
+    /// record does not fail the call.
     pub async fn note_paged_in(
         &self,
         caller: &Caller,
@@ -156,7 +156,7 @@ impl Service {
         }
     }
 
-    /// The events that a query finds, the best first, and the workspaces that it names.
+    /// Returns the events that a query finds, best first, and the workspaces that it names.
     async fn found_blocks(
         &self,
         caller: &Caller,
@@ -273,7 +273,7 @@ impl Service {
     }
 }
 
-/// Adds a block, or its name when it does not fit any more.
+/// Adds a block, or only its name if it exceeds the budget.
 fn add(paged: &mut PagedInAnswer, mut block: MemoryBlock, tokens_max: usize) {
     let tokens = Tokenizer::O200k.count(&block.text) + FRAME_TOKENS;
     block.tokens = tokens as u64;

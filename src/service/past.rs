@@ -1,31 +1,30 @@
-//! A session in a history: what it was for, and its state, by its facts. It must not read a
-//! session.
+//! A session in a history: its goal and state, computed from its facts. It must not read a session.
 
 use super::SessionInfo;
 use crate::{harness, projection::Facts};
 
-/// Bytes of a goal and of a summary in a history.
+/// Maximum bytes of a goal and of a summary in a history.
 const PAST_GOAL_BYTES: usize = 240;
 const PAST_SUMMARY_BYTES: usize = 800;
-/// Characters of a line of that summary.
+/// Maximum characters of a line of that summary.
 const PAST_LINE_CHARS: usize = 120;
 
 /// A session in a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// The session's record.
+    /// Session record.
     pub info: SessionInfo,
-    /// The goal.
+    /// Goal of the session.
     pub goal: String,
-    /// The state in a text.
+    /// State of the session as text.
     pub summary: String,
-    /// Steps recorded.
+    /// Number of recorded steps.
     pub steps: u64,
-    /// Gaps that are open.
+    /// Number of open gaps.
     pub gaps_open: u64,
-    /// True if its latest step was marked as the last.
+    /// True if its latest step was marked as final.
     pub complete: bool,
-    /// Calls of tools without a result.
+    /// Number of tool calls without a result.
     pub calls_open: usize,
 }
 

@@ -1,11 +1,11 @@
-//! Places for computations that take longer than a millisecond. One processor is left to serve:
-//! as many run at once as there are others. Tenants that wait take turns. A computation passes its
-//! place on after a slice of time, and ends once its caller stops waiting. At each step it lets the
-//! threads run that wait for its processor: else the system leaves it there for a tick, 4 ms, while
-//! a request waits to be read. It must not know what is computed.
+//! Compute slots for computations that take longer than a millisecond. One processor is reserved
+//! for serving requests; each other one has a slot. Waiting tenants take turns. A computation
+//! releases its slot after a time slice, and ends once its caller stops waiting. At each step it
+//! yields to threads that wait for its processor: otherwise the system delays them for a tick, 4
+//! ms. It must not depend on the computation.
 //!
-//! A task that has a place waits for no other place and for no facts of a session: both are given
-//! back by computations that may wait for its place.
+//! A task that holds a slot must not wait for another slot or for the facts of a session: their
+//! holders may be waiting for its slot.
 
 use std::{
     cell::Cell,
@@ -33,38 +33,38 @@ use crate::{
     },
 };
 
-/// Time that a computation keeps its place while others wait.
+/// Time that a computation keeps its slot while others wait.
 const SLICE: Duration = Duration::from_millis(2);
-/// Computations of a tenant that have begun at most: each may hold memory while it waits.
+/// Maximum number of started computations of a tenant: each may hold memory while it waits.
 const BEGUN_MAX: usize = 8;
-/// Computations of all tenants that have begun, up to which a tenant has more than one: each may
-/// keep a thread while it waits, of the 512 that a runtime has. And those at most.
+/// Number of started computations of all tenants up to which a tenant may have several: each may
+/// block one of the runtime's 512 threads. And the maximum number of them.
 const BEGUN_SHARED: usize = 64;
 const BEGUN_ALL: usize = 256;
-/// Computations of a tenant that wait to begin at most.
+/// Maximum number of computations of a tenant that wait to start.
 const WAITING_MAX: usize = 64;
 
-/// The places of a process.
+/// Compute slots of a process.
 pub(super) struct Places {
     clock: Arc<dyn Clock>,
     queue: Mutex<Queue>,
 }
 
 struct Queue {
-    /// Places that no computation has.
+    /// Number of free slots.
     free: usize,
-    /// Computations of all tenants that have begun.
+    /// Number of started computations of all tenants.
     begun: usize,
     lanes: HashMap<TenantId, Lane>,
-    /// Tenants of whose computations one waits, each once; the next is first.
+    /// Tenants with a waiting computation, each once; the next one is first.
     turns: VecDeque<TenantId>,
 }
 
-/// The computations of a tenant.
+/// Computations of a tenant.
 #[derive(Default)]
 struct Lane {
     waiting: VecDeque<Waiter>,
-    /// Those that have begun, with a place or waiting for one.
+    /// Number of started computations, with a slot or waiting for one.
     begun: usize,
 }
 
@@ -73,19 +73,19 @@ struct Waiter {
     place: oneshot::Sender<Place>,
 }
 
-/// A place of a computation, given back when it is dropped.
+/// Compute slot of a computation, released on drop.
 pub(super) struct Place {
     places: Arc<Places>,
     tenant: TenantId,
     since: Duration,
-    /// Cleared where the queue counts it already.
+    /// False once the queue has already released it.
     is_counted: bool,
 }
 
 impl Places {
-    /// The places of a machine of so many processors.
+    /// Creates the slots of a machine with a number of processors.
     pub(super) fn beside_serving(clock: Arc<dyn Clock>, processors: usize) -> Arc<Self> {
-        // What serves a request needs a processor at once, however many compute.
+        // Serving requests needs one processor at all times.
         Self::new(clock, processors.saturating_sub(1))
     }
 
@@ -95,32 +95,32 @@ impl Places {
         Arc::new(Self { clock, queue: Mutex::from(queue) })
     }
 
-    /// A place for a computation of a tenant, once it is its turn.
+    /// Waits for a slot for a computation of a tenant.
     ///
     /// # Errors
-    /// `limit_reached` while too many computations of this tenant wait.
+    /// `limit_reached` if too many computations of this tenant wait.
     pub(super) async fn ask(self: &Arc<Self>, tenant: &TenantId) -> ServiceResult<Place> {
-        self.asked(tenant, WAITING_MAX).await
+        self.await_slot(tenant, WAITING_MAX).await
     }
 
-    /// The same for a request that had a place before, or has to be carried out: it is not refused.
+    /// Like `ask`, for a request that had a slot before or must complete: it is never rejected.
     pub(super) async fn ask_again(self: &Arc<Self>, tenant: &TenantId) -> ServiceResult<Place> {
-        self.asked(tenant, usize::MAX).await
+        self.await_slot(tenant, usize::MAX).await
     }
 
-    async fn asked(self: &Arc<Self>, tenant: &TenantId, most: usize) -> ServiceResult<Place> {
+    async fn await_slot(self: &Arc<Self>, tenant: &TenantId, most: usize) -> ServiceResult<Place> {
         let (place, turn) = oneshot::channel();
         if !self.queue.lock().take(tenant, Waiter { has_begun: false, place }, most) {
             let message =
                 format!("{WAITING_MAX} computations of tenant {tenant} wait for their turn");
             return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
         }
-        self.give_out();
+        self.assign_free_slots();
         turn.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
     }
 
-    /// The next turn of a task: with the place that it has, or one that it asks for without being
-    /// refused.
+    /// Starts the next turn of a task, with its slot or with a new one that it waits for without
+    /// being rejected.
     pub(super) async fn turn(
         self: &Arc<Self>,
         tenant: &TenantId,
@@ -132,24 +132,24 @@ impl Places {
         }
     }
 
-    /// Gives the free places to those whose turn it is.
-    fn give_out(self: &Arc<Self>) {
+    /// Assigns the free slots to the next waiters.
+    fn assign_free_slots(self: &Arc<Self>) {
         loop {
             let Some((tenant, waiter)) = self.queue.lock().next() else { return };
             let (places, since) = (Arc::clone(self), self.clock.monotonic());
             let place = Place { places, tenant, since, is_counted: true };
-            // A caller that is gone takes none.
+            // A waiter that is gone gets no slot.
             if let Err(mut place) = waiter.place.send(place) {
                 place.is_counted = false;
-                self.queue.lock().leave(&place.tenant);
+                self.queue.lock().end_computation(&place.tenant);
             }
         }
     }
 }
 
 impl Queue {
-    /// Takes one that waits, where fewer than so many of its tenant wait to begin; whether it did.
-    /// Those whose callers are gone leave.
+    /// Queues a waiter if fewer than `most` of its tenant wait to start; returns true if it did.
+    /// Waiters whose callers are gone are removed.
     fn take(&mut self, tenant: &TenantId, waiter: Waiter, most: usize) -> bool {
         let lane = self.lanes.entry(tenant.clone()).or_default();
         let has_turn = !lane.waiting.is_empty();
@@ -164,7 +164,7 @@ impl Queue {
         takes
     }
 
-    /// The one whose turn it is, when a place is free: it has the place then.
+    /// Returns the next waiter if a slot is free, and assigns the slot to it.
     fn next(&mut self) -> Option<(TenantId, Waiter)> {
         for _ in 0..self.turns.len() {
             if self.free == 0 {
@@ -189,8 +189,8 @@ impl Queue {
         None
     }
 
-    /// A computation of a tenant is over.
-    fn leave(&mut self, tenant: &TenantId) {
+    /// Records the end of a tenant's computation.
+    fn end_computation(&mut self, tenant: &TenantId) {
         (self.free, self.begun) = (self.free + 1, self.begun - 1);
         let Some(lane) = self.lanes.get_mut(tenant) else { return };
         lane.begun -= 1;
@@ -199,7 +199,7 @@ impl Queue {
         }
     }
 
-    /// A computation gives its place up until its next turn; whether another one waits for it.
+    /// Releases a computation's slot until its next turn; returns false if no other one waits.
     fn step_aside(&mut self, tenant: &TenantId, place: oneshot::Sender<Place>) -> bool {
         if self.turns.is_empty() {
             return false;
@@ -211,12 +211,12 @@ impl Queue {
 }
 
 impl Place {
-    /// True if it is to be passed on when another computation waits.
+    /// Returns true if the slot must be released when another computation waits.
     fn is_due(&self) -> bool {
         self.places.clock.monotonic().saturating_sub(self.since) >= SLICE
     }
 
-    /// Gives the place up, when another computation waits: then it comes back by the receiver.
+    /// Releases the slot if another computation waits; the receiver then gets a slot again.
     fn step_aside(&mut self) -> Option<oneshot::Receiver<Place>> {
         let (place, turn) = oneshot::channel();
         if !self.places.queue.lock().step_aside(&self.tenant, place) {
@@ -224,11 +224,11 @@ impl Place {
             return None;
         }
         self.is_counted = false;
-        self.places.give_out();
+        self.places.assign_free_slots();
         Some(turn)
     }
 
-    /// Gives way to others, if it is time to.
+    /// Yields to other computations, if the time slice is over.
     pub(super) async fn give_way(mut self) -> ServiceResult<Self> {
         thread::yield_now();
         if !self.is_due() {
@@ -242,7 +242,7 @@ impl Place {
         }
     }
 
-    /// The same on a thread that may block.
+    /// Like `give_way`, on a thread that may block.
     fn give_way_blocking(mut self) -> Result<Self, Ended> {
         thread::yield_now();
         if !self.is_due() {
@@ -258,8 +258,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if std::mem::take(&mut self.is_counted) {
-            self.places.queue.lock().leave(&self.tenant);
-            self.places.give_out();
+            self.places.queue.lock().end_computation(&self.tenant);
+            self.places.assign_free_slots();
         }
     }
 }
@@ -274,9 +274,9 @@ impl Drop for CancelOnDrop {
 }
 
 impl Place {
-    /// Runs a computation in this place on a thread of its own; the place comes back with what was
-    /// computed. Its loops call [`crate::event::pace::steps`]: it gives way to others there, and
-    /// ends there when this future is dropped. It must hold no lock and wait for nothing.
+    /// Runs a computation in this slot on a separate thread and returns the slot with the result.
+    /// Its loops call [`crate::event::pace::steps`], where it yields to others, and ends if this
+    /// future was dropped. It must hold no lock and wait for nothing.
     ///
     /// # Errors
     /// `internal_error` for a computation that panics.
@@ -305,10 +305,10 @@ impl Place {
 }
 
 impl Service {
-    /// Runs a computation of a tenant once it has a place: see [`Place::run`].
+    /// Runs a computation of a tenant once it has a slot: see [`Place::run`].
     ///
     /// # Errors
-    /// `limit_reached` while too many computations of this tenant wait.
+    /// `limit_reached` if too many computations of this tenant wait.
     pub(super) async fn computed<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -317,7 +317,7 @@ impl Service {
         Ok(self.places.ask(tenant).await?.run(compute).await?.1)
     }
 
-    /// The same for a request that had a place before: it is not refused.
+    /// Like `computed`, for a request that had a slot before: it is never rejected.
     pub(super) async fn computed_again<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -327,8 +327,8 @@ impl Service {
     }
 }
 
-/// Runs a short part of a computation of a task that has a place, without holding up the other
-/// tasks of this thread.
+/// Runs a short part of a computation in a task that holds a slot, without blocking the other tasks
+/// of this thread.
 pub(super) fn aside<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
     use crate::event::{Timestamp, pace::steps};
 
-    /// A clock that a test moves, in milliseconds.
+    /// Manual clock, in milliseconds.
     #[derive(Default)]
     struct Hands(AtomicU64);
 
@@ -366,21 +366,21 @@ mod tests {
         (Arc::clone(&hands), Places::new(hands, at_once))
     }
 
-    /// Lets every task run until it waits.
+    /// Runs all tasks until each of them waits.
     async fn settled() {
         for _ in 0..200 {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Free places, computations that have begun, and tenants that are known.
+    /// Returns the numbers of free slots, started computations, known tenants and waiting tenants.
     fn state(places: &Places) -> (usize, usize, usize, usize) {
         let queue = places.queue.lock();
         (queue.free, queue.begun, queue.lanes.len(), queue.turns.len())
     }
 
     #[tokio::test]
-    async fn tenants_that_wait_take_turns_and_a_tenants_own_keep_their_order() {
+    async fn waiting_tenants_take_turns_and_each_tenant_is_served_in_order() {
         let (_, places) = made(1);
         let held = places.ask(&tenant("a")).await.unwrap();
         let order = Arc::new(Mutex::from(Vec::new()));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_is_passed_on_after_a_slice_and_only_while_another_waits() {
+    async fn a_slot_is_released_after_a_time_slice_only_if_another_computation_waits() {
         let (hands, places) = made(1);
         let mut own = places.ask(&tenant("a")).await.unwrap();
         hands.0.fetch_add(10, Ordering::Relaxed);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_with_too_many_that_wait_is_refused_by_its_name_and_another_is_not() {
+    async fn a_tenant_with_too_many_waiting_computations_is_rejected_and_another_is_not() {
         let (_, places) = made(1);
         let held = places.ask(&tenant("acme")).await.unwrap();
         let ask = |name: &'static str| {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_of_a_tenant_begin_and_the_free_places_are_the_others() {
+    async fn a_tenant_starts_a_limited_number_and_leaves_free_slots_to_others() {
         let (_, places) = made(2 * BEGUN_MAX);
         let mut begun = Vec::new();
         for _ in 0..BEGUN_MAX {
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_that_leave_at_any_moment_lose_no_place_and_leave_no_queue() {
+    async fn callers_cancelled_at_any_moment_leak_no_slot_and_no_queue_entry() {
         let (hands, places) = made(2);
         let mut tasks = Vec::new();
         let mut seed = 7_usize;
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_computation_whose_caller_is_gone_ends_at_its_next_step() {
+    async fn a_computation_whose_caller_is_cancelled_ends_at_its_next_step() {
         const ALL: u64 = 100_000;
         let (_, places) = made(1);
         let place = places.ask(&tenant("a")).await.unwrap();
@@ -535,14 +535,14 @@ mod tests {
         computing.abort();
         assert!(computing.await.is_err_and(|error| error.is_cancelled()));
         leaves.send(()).unwrap();
-        // The place is free only once the computation is over.
+        // The slot is free only once the computation has ended.
         drop(places.ask(&tenant("a")).await.unwrap());
         assert!(done.load(Ordering::Relaxed) < ALL / 10);
         assert_eq!(state(&places), (1, 0, 0, 0));
     }
 
     #[tokio::test]
-    async fn a_computation_that_panics_gives_its_place_back() {
+    async fn a_panicking_computation_releases_its_slot() {
         let (_, places) = made(1);
         let place = places.ask(&tenant("a")).await.unwrap();
         let panics = || -> u32 { panic::resume_unwind(Box::new("planted")) };

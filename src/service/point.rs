@@ -1,4 +1,4 @@
-//! A point becomes a position. It must not change anything.
+//! Resolves a point to a position. It must not change anything.
 
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Service {
-    /// The position a point names now.
+    /// Returns the current position of a point.
     ///
     /// # Errors
     /// `point_not_found`, and those of the session.
@@ -22,7 +22,7 @@ impl Service {
         self.position_of(&key, point, tail).await
     }
 
-    /// The position a view is as of: what a point names, or the tail.
+    /// Returns the position as of which a view is built: that of the point, or the tail.
     pub(super) async fn as_of(
         &self,
         key: &SessionKey,
@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// The end of a past that a point names: with the step it names, and before anything else.
+    /// Returns the end of the past that a point names: after its step, before any other event.
     pub(super) async fn end_of(
         &self,
         key: &SessionKey,
@@ -78,7 +78,7 @@ impl Service {
         found.ok_or_else(|| ServiceError::point_not_found(point, tail))
     }
 
-    /// The positions of a step.
+    /// Returns the positions of a step.
     async fn step_extent(
         &self,
         key: &SessionKey,

@@ -1,6 +1,6 @@
-//! Quotas of a tenant: sessions and bytes. They are counted once from the store and then by
-//! addition, in counters of the tenant; the store is counted again only when a limit is reached. It
-//! must not make tenants wait for each other, nor look at a body.
+//! Quotas of a tenant: sessions and bytes. They are counted once from the store and then
+//! incrementally, in counters per tenant; the store is counted again only when a limit is reached.
+//! It must not block one tenant on another, nor read a body.
 
 use std::{
     collections::HashMap,
@@ -18,21 +18,21 @@ use crate::{
     event::{TenantId, UserId},
 };
 
-/// Most bytes of a record besides what the client chose.
+/// Maximum bytes of a record in addition to client data.
 const RECORD_BYTES: u64 = 256;
-/// Time before the store of a full tenant is counted again.
+/// Minimum time between two counts of the store for a full tenant.
 const RECOUNT: Duration = Duration::from_secs(1);
 
-/// Limits of what each tenant may store; 0 means no limit.
+/// Storage limits of each tenant; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
-    /// Sessions.
+    /// Maximum number of sessions.
     pub sessions_max: u64,
-    /// Bytes of bodies, checkpoints, cursors, titles and metadata, before compression.
+    /// Maximum bytes of bodies, checkpoints, cursors, titles and metadata, before compression.
     pub bytes_max: u64,
 }
 
-/// Usage of tenants, as far as it was counted.
+/// Counted usage of tenants.
 #[derive(Default)]
 pub(super) struct Ledger {
     quotas: PerTenant<Quotas>,
@@ -64,8 +64,8 @@ impl Ledger {
 }
 
 impl TenantCounts {
-    /// Reserves room, if there is enough.
-    fn take(&self, quotas: &Quotas, sessions: u64, bytes: u64) -> Result<(), ServiceError> {
+    /// Reserves quota, if enough is left.
+    fn reserve(&self, quotas: &Quotas, sessions: u64, bytes: u64) -> Result<(), ServiceError> {
         let over = |counter: &AtomicU64, more: u64, max: u64| {
             let sum = counter.fetch_add(more, Ordering::AcqRel) + more;
             let over = max != 0 && more != 0 && sum > max;
@@ -75,16 +75,16 @@ impl TenantCounts {
             over
         };
         if over(&self.sessions, sessions, quotas.sessions_max) {
-            return Err(full(&format!("the tenant keeps {} sessions", quotas.sessions_max)));
+            return Err(over_quota(&format!("the tenant keeps {} sessions", quotas.sessions_max)));
         }
         if over(&self.bytes, bytes, quotas.bytes_max) {
             self.sessions.fetch_sub(sessions, Ordering::AcqRel);
-            return Err(full(&format!("the tenant keeps {} bytes", quotas.bytes_max)));
+            return Err(over_quota(&format!("the tenant keeps {} bytes", quotas.bytes_max)));
         }
         Ok(())
     }
 
-    /// True if a count is due: at first, and from time to time while a limit is reached.
+    /// Returns true if a count is due: initially, and periodically while a limit is reached.
     fn is_due(&self, now: Duration, only_first: bool) -> bool {
         let mut counted = self.counted.lock();
         let due = counted.is_none_or(|last| !only_first && now >= last + RECOUNT);
@@ -96,7 +96,7 @@ impl TenantCounts {
 }
 
 impl Service {
-    /// Reserves room for a tenant's write.
+    /// Reserves quota for a tenant's write.
     pub(super) async fn room_for(
         &self,
         tenant: &TenantId,
@@ -114,19 +114,19 @@ impl Service {
         if kept.is_due(self.clock.monotonic(), true) {
             self.recount(tenant, &kept).await?;
         }
-        let Err(error) = kept.take(quotas, sessions, bytes) else { return Ok(()) };
+        let Err(error) = kept.reserve(quotas, sessions, bytes) else { return Ok(()) };
         if !kept.is_due(self.clock.monotonic(), false) {
             return Err(error);
         }
         self.recount(tenant, &kept).await?;
-        kept.take(quotas, sessions, bytes)
+        kept.reserve(quotas, sessions, bytes)
     }
 
     async fn recount(&self, tenant: &TenantId, kept: &TenantCounts) -> ServiceResult<()> {
-        // The server's own sessions count against no quota.
+        // The server's own sessions count towards no quota.
         let own = UserId::new(AUDIT_USER).expect("a constant that is a name");
         let usage = self.store.usage(tenant, &own).await.inspect_err(|_| {
-            // What was not counted is counted before the next write.
+            // A failed count is repeated before the next write.
             *kept.counted.lock() = None;
         })?;
         kept.sessions.store(usage.sessions, Ordering::Release);
@@ -135,7 +135,7 @@ impl Service {
     }
 }
 
-fn full(problem: &str) -> ServiceError {
+fn over_quota(problem: &str) -> ServiceError {
     ServiceError::new(Code::QuotaExceeded, format!("{problem}, as many as it may"))
         .action("delete sessions that are not needed, or ask the server's operator for more")
 }

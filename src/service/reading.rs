@@ -1,4 +1,4 @@
-//! Reads of single events of a session, by their place. It must not fold them.
+//! Reads single events of a session by position or type. It must not fold them.
 
 use super::{Service, ServiceResult};
 use crate::{
@@ -6,15 +6,15 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Bytes read for one event at most.
+/// Maximum bytes read for one event.
 const EVENT_BYTES: usize = 8 << 20;
-/// Events read in one step of a backward search.
+/// Number of events read in one step of a backward search.
 const SEARCH_EVENTS: usize = 1_000;
-/// Bytes of bodies held in one step while searching backwards.
+/// Maximum body bytes in memory in one step of a backward search.
 const SEARCH_BYTES: usize = 4 << 20;
 
 impl Service {
-    /// The event at a position, if there is one.
+    /// Returns the event at a position, if it exists.
     pub(super) async fn event_at(
         &self,
         key: &SessionKey,
@@ -30,7 +30,7 @@ impl Service {
         Ok(self.store.read(key, read).await?.events.into_iter().next())
     }
 
-    /// The n-th last event of a type, 1 = last, by reading backwards.
+    /// Returns the position of the n-th last event of a type, 1 = last, by reading backwards.
     pub(super) async fn nth_last(
         &self,
         key: &SessionKey,

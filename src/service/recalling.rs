@@ -1,7 +1,7 @@
-//! Part of the log that a window shows beside its newest messages: a brief of what it leaves out,
-//! passages of the session's own line, and of other sessions of its workspace when they are asked
-//! for, found by the words of the work in hand. A window never waits long for the index, and never
-//! fails for it. It must not write.
+//! Content of the log that a window shows in addition to its newest messages: a brief of the
+//! omitted part, and passages of the session's own line, and of other sessions of its workspace on
+//! request, found by the text of the current work. A window never waits long for the index, nor
+//! fails because of it. It must not write.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,18 +20,18 @@ use crate::{
     projection::Facts,
 };
 
-/// Part of the budget that recall takes by default, one in so many, and tokens of it at least and
-/// at most. Of a smaller part the frame around it takes too much.
+/// Divisor of the budget for the default recall, and its minimum and maximum tokens. The frame
+/// would take too much of a smaller recall.
 const PART: usize = 3;
 const TOKENS_MIN: usize = 400;
 const TOKENS_MAX: usize = 4_000;
-/// Part of that which passages have, one in so many; the brief has the rest.
+/// Divisor of the recall's budget for passages; the brief gets the rest.
 const PASSAGES_PART: usize = 3;
-/// Tokens of a brief at least.
+/// Minimum tokens of a brief.
 const BRIEF_TOKENS_MIN: usize = 100;
-/// Passages that are considered of the line, and of the workspace.
+/// Maximum number of passages considered of the line, and of the workspace.
 const CANDIDATES: usize = 20;
-/// Types of events recalled of the session's own line, and of other sessions.
+/// Types of events recalled from the session's own line, and from other sessions.
 const OF_LINE: [&str; 8] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -45,24 +45,24 @@ const OF_LINE: [&str; 8] = [
 const OF_OTHERS: [&str; 4] =
     [kinds::USER_MESSAGE, kinds::AGENT_MESSAGE, kinds::RESEARCH_STEP, kinds::MEMORY_ITEM];
 
-/// View that a window recalls of a session of which it leaves something out.
+/// Content recalled for a window that omits part of its session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecallView {
-    /// From where.
+    /// Source of the passages.
     pub from: RecallFrom,
-    /// Tokens of it at most.
+    /// Token budget of the recall.
     pub tokens_max: usize,
-    /// The message, where there is anything to tell.
+    /// Message with the recalled content, if any.
     pub recalled: Option<Recalled>,
-    /// Reason for the lack of passages.
+    /// Reason for missing passages.
     pub missing: Option<Unrecalled>,
-    /// The passages in it, in the order of the log.
+    /// Passages in the message, in log order.
     pub passages: Vec<Passage>,
 }
 
 impl Service {
-    /// Recalls content for a window of these events; `None` when it leaves nothing out, or is to
-    /// recall nothing.
+    /// Recalls content for a window of these events; `None` if it omits nothing, or recall is
+    /// disabled.
     pub(super) async fn recall(
         &self,
         caller: &Caller,
@@ -83,11 +83,11 @@ impl Service {
         };
         let chosen = move || {
             let room = tokens_max / PASSAGES_PART;
-            choose(&mut others, &mut found, room, tokenizer)
+            choose_passages(&mut others, &mut found, room, tokenizer)
         };
         let (passages, spent) = self.computed_again(tenant, chosen).await?;
         let (key, room) = (caller.key(session), (tokens_max, spent, tokenizer));
-        // What of the session cannot be read, or folded now, is no reason to refuse the window.
+        // An unreadable session, or one that cannot be folded now, does not fail the window.
         let brief = self.brief_of_rest(&key, at, window, room, held).await;
         let brief = brief.ok().flatten().unwrap_or_default();
         let missing = missing.or(passages.is_empty().then_some(Unrecalled::NothingFits));
@@ -100,7 +100,7 @@ impl Service {
         Ok(Some(RecallView { from, tokens_max, recalled, missing, passages }))
     }
 
-    /// The brief of what a window does not show, in what is left of so many tokens.
+    /// Returns the brief of the content that a window omits, within the remaining tokens.
     async fn brief_of_rest(
         &self,
         key: &SessionKey,
@@ -114,7 +114,7 @@ impl Service {
         if room < BRIEF_TOKENS_MIN {
             return Ok(None);
         }
-        let out = window.dropped.iter().filter(|(_, reason)| is_out(*reason));
+        let out = window.dropped.iter().filter(|(_, reason)| is_hidden_by(*reason));
         let out: Vec<Range> = out.map(|(range, _)| *range).collect();
         let is_shown = move |at: Position| {
             let after = out.partition_point(|range| range.from <= at);
@@ -131,7 +131,7 @@ impl Service {
         }
     }
 
-    /// The passages of other sessions, and of the session's own line, the best first.
+    /// Returns the passages of other sessions and of the session's own line, best first.
     async fn passages(
         &self,
         caller: &Caller,
@@ -146,19 +146,19 @@ impl Service {
             return Ok(Err(Unrecalled::NothingFits));
         }
         let words = words.join(" ");
-        let found = match self.of_line(caller, session, &words, window, plan).await {
+        let found = match self.line_passages(caller, session, &words, window, plan).await {
             Ok(found) => found,
             Err(missing) => return Ok(Err(missing)),
         };
         let others = match from {
-            RecallFrom::Workspace => self.of_workspace(caller, session, &words).await,
+            RecallFrom::Workspace => self.other_passages(caller, session, &words).await,
             RecallFrom::Line | RecallFrom::Nowhere => Vec::new(),
         };
         Ok(Ok([others, found]))
     }
 
-    /// Passages of the session's own line that its window does not show, the best first.
-    async fn of_line(
+    /// Returns passages of the session's own line that its window omits, best first.
+    async fn line_passages(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -187,17 +187,17 @@ impl Service {
                 || !window
                     .dropped
                     .iter()
-                    .any(|(range, why)| range.contains(position) && is_out(*why))
+                    .any(|(range, why)| range.contains(position) && is_hidden_by(*why))
         };
         let is_filtered =
             |kind: &EventType| plan.transforms.iter().any(|one| one.leaves_out(kind.as_str()));
-        let hits = found.answer.hits.into_iter().filter(holds);
+        let hits = found.answer.hits.into_iter().filter(is_current_match);
         let hits = hits.filter(|hit| !is_shown(hit.position) && !is_filtered(&hit.kind));
         Ok(hits.map(|hit| passage(hit, None)).collect())
     }
 
-    /// Passages of other sessions of its workspace, the best first; none where there is none.
-    async fn of_workspace(&self, caller: &Caller, own: &SessionId, words: &str) -> Vec<Passage> {
+    /// Returns passages of other sessions of its workspace, best first; empty without a workspace.
+    async fn other_passages(&self, caller: &Caller, own: &SessionId, words: &str) -> Vec<Passage> {
         let key = caller.key(own);
         let workspace = self.store.info(&key).await.ok().and_then(|info| info.workspace);
         let Some(workspace) = workspace else { return Vec::new() };
@@ -211,7 +211,7 @@ impl Service {
         let within = Within { below: None, words_alone: true };
         let found = self.searched(caller, &asked, within, false).await;
         let Ok(found) = found else { return Vec::new() };
-        let hits = found.answer.hits.into_iter().filter(holds);
+        let hits = found.answer.hits.into_iter().filter(is_current_match);
         let hits = hits.filter(|hit| !line.contains(&hit.session));
         let session = |hit: Hit| {
             let session = hit.session.clone();
@@ -221,7 +221,7 @@ impl Service {
     }
 }
 
-/// Tokens that a window of this budget recalls by default; 0 when it is too small.
+/// Returns the default tokens of a recall for a window's budget; 0 if that is too small.
 pub(super) fn usual(tokens_max: usize) -> usize {
     let part = (tokens_max / PART).min(TOKENS_MAX);
     if part < TOKENS_MIN { 0 } else { part }
@@ -232,8 +232,8 @@ fn asked(types: &[&str]) -> SearchBody {
     SearchBody { types, limit: Some(CANDIDATES), ..SearchBody::default() }
 }
 
-/// True if a hit speaks of the work in hand, and it is known that nothing speaks against it.
-fn holds(hit: &Hit) -> bool {
+/// Returns true if a hit concerns the current work and is known not to be outdated.
+fn is_current_match(hit: &Hit) -> bool {
     speaks_of_words(hit) && hit.stale.is_none()
 }
 
@@ -243,9 +243,9 @@ fn passage(hit: Hit, session: Option<SessionId>) -> Passage {
     Passage { session, position, at, origin, who, text, score }
 }
 
-/// Other sessions get half of the room at most, the line all that is left; with the tokens of the
-/// message of these alone.
-fn choose(
+/// Chooses the passages: other sessions get at most half of the budget, the line gets the rest.
+/// Also returns the tokens of the message with these alone.
+fn choose_passages(
     others: &mut Vec<Passage>,
     line: &mut Vec<Passage>,
     tokens_max: usize,
@@ -257,7 +257,7 @@ fn choose(
     (std::mem::take(others), recalled.map_or(0, |recalled| recalled.tokens))
 }
 
-/// True if a reader does not see what is left out for this reason, and might.
-fn is_out(reason: Reason) -> bool {
+/// Returns true if content omitted for this reason is hidden from a reader who may need it.
+fn is_hidden_by(reason: Reason) -> bool {
     matches!(reason, Reason::Budget | Reason::NotAMessage)
 }

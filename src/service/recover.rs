@@ -16,52 +16,52 @@ use crate::{
 /// Bytes of a page's names, ids, marker and cursor.
 const PAGE_FRAME_BYTES: usize = 900;
 
-/// The parameters of a read.
+/// Parameters of a read.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverCall {
-    /// The session, when named.
+    /// Session, if named.
     pub session: Option<SessionId>,
-    /// One step in full.
+    /// Number of a step to return in full.
     pub step: Option<u64>,
-    /// The step's branch, when several have that number.
+    /// Branch of the step, if several steps have that number.
     pub branch: Option<String>,
-    /// The cursor of an earlier answer.
+    /// Cursor of an earlier response.
     pub cursor: Option<Cursor>,
-    /// As of this point instead of now.
+    /// Point as of which to read; the present if absent.
     pub at: Option<Point>,
-    /// A query; only with `at`.
+    /// Search query; combinable only with `at`.
     pub find: Option<String>,
-    /// True if an overview has a text, for a model.
+    /// True if the overview includes a text for a model.
     pub is_text: bool,
 }
 
-/// Answer to a reader.
+/// Response to a reader.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recovered {
-    /// The session.
+    /// Overview of the session.
     Overview(Box<Overview>),
-    /// One step.
+    /// One step in full.
     Step(Box<StepAnswer>),
-    /// The rest of a list.
+    /// Rest of a list.
     Page(PageAnswer),
-    /// Matches of the words.
+    /// Matches of the query.
     Found(Box<FindAnswer>),
 }
 
-/// Answer to a reader, with its session.
+/// Response to a reader, with its session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecoveredSession {
-    /// The session.
+    /// Session that was read.
     pub session: SessionId,
-    /// Means by which it was found.
+    /// How it was found.
     pub by: BoundBy,
-    /// The session that it continues and that is shown, where nothing was asked or done in it yet.
+    /// Continued session shown in its place, if nothing was asked or done in it yet.
     pub continues: Option<SessionId>,
-    /// Answer to the reader.
+    /// Response content.
     pub recovered: Recovered,
 }
 
-/// The position of a step.
+/// Position of a step.
 struct StepFound {
     ordinal: usize,
     extent: Range,
@@ -69,7 +69,7 @@ struct StepFound {
 }
 
 impl RecoverCall {
-    /// The query, which excludes other parameters.
+    /// Returns the query, which excludes other parameters.
     fn words(&self) -> ServiceResult<&str> {
         for (field, is_there) in [
             ("stepId", self.step.is_some()),
@@ -86,12 +86,12 @@ impl RecoverCall {
 }
 
 impl Service {
-    /// Content of a session, for a reader that lost its context.
+    /// Returns the content of a session for a reader that lost its context.
     ///
     /// # Errors
     /// `session_required`, `session_not_found`, `session_damaged`, `step_not_found`,
-    /// `point_not_found`,
-    /// `invalid_request` for a cursor of another session and for words that are no query.
+    /// `point_not_found`, and `invalid_request` for a cursor of another session or an invalid
+    /// query.
     pub async fn get_research_session(
         &self,
         caller: &Caller,
@@ -145,13 +145,13 @@ impl Service {
                     };
                     (view, harness::has_work(facts))
                 };
-                // Its lists are bounded: but for the text it is less than a millisecond's work.
+                // Its lists are bounded: without the text it takes less than a millisecond.
                 let (mut view, has_work) = match at {
                     None if !is_text => self.with_facts(&key, |_, facts| view(facts)).await?,
                     _ => self.look(&key, at, view).await?,
                 };
                 if has_line {
-                    // As a text it continues the sessions before it.
+                    // The text covers the sessions before it as well.
                     let text = move |facts: &Facts| harness::overview_text(facts, &name, room);
                     view.shown.text = Some(self.look_over_line(&key, at, text).await?);
                 }
@@ -171,7 +171,7 @@ impl Service {
         Ok(RecoveredSession { session, by, continues, recovered })
     }
 
-    /// Reads the step's range, and nothing else.
+    /// Reads the events of the step only.
     async fn step_page(
         &self,
         key: &SessionKey,

@@ -1,7 +1,7 @@
-//! `move`: all that belongs to a workspace gets another name of it, because its directory has one:
-//! its sessions, and its notebook with memory and graph. Each session is moved by itself and
-//! durably, so that a call that was cut short is repeated and moves what is left. It must not copy
-//! an event, nor move a workspace below it: a workspace is its whole name.
+//! `move`: renames a workspace whose directory was renamed, with its sessions and its notebook of
+//! memory and graph. Each session is moved separately and durably, so repeating an interrupted call
+//! moves the rest. It must not copy an event, nor move workspaces below it: a workspace is
+//! identified by its whole name.
 
 use futures_util::future::join_all;
 
@@ -14,20 +14,20 @@ use crate::{
     store::{Change, Listing},
 };
 
-/// Sessions that are moved at once.
+/// Number of sessions moved concurrently.
 const AT_ONCE: usize = 64;
-/// Sessions that a report names because they stayed.
+/// Maximum number of unmoved sessions named in a report.
 const NAMED_MAX: usize = 20;
 
-/// Codes with which one session stays while others are moved.
+/// Error codes after which one session stays while others are moved.
 const REFUSALS: [Code; 3] = [Code::SessionDamaged, Code::LeaseHeld, Code::LeaseLost];
 
 impl Service {
-    /// Moves what a workspace has to another one, which may have sessions already.
+    /// Moves the sessions of a workspace to another one, which may have sessions already.
     ///
     /// # Errors
-    /// `invalid_request` for what is no name, or the same; `limit_reached` where the other has too
-    /// many notebooks; and those of the engine. A session that refuses is reported.
+    /// `invalid_request` for an invalid or unchanged name; `limit_reached` if the other one has too
+    /// many notebooks; and those of the engine. A session that cannot be moved is reported.
     pub async fn move_workspace(
         &self,
         caller: &Caller,
@@ -41,7 +41,7 @@ impl Service {
         }
         let (service, caller) = (self.clone(), caller.clone());
         let (from, to) = (from.to_owned(), to.to_owned());
-        // What was begun is finished, whether its client waits or not.
+        // A started move completes even if its client stops waiting.
         let moving = async move {
             service.agents.storing(&caller.scope);
             let moved = service.relocate(&caller, &from, &to).await;
@@ -54,9 +54,9 @@ impl Service {
     async fn relocate(&self, caller: &Caller, from: &str, to: &str) -> ServiceResult<MovedAnswer> {
         let mut done = MovedAnswer::default();
         let (notebooks, sessions): (Vec<SessionId>, Vec<SessionId>) =
-            self.all_in(caller, from).await?.into_iter().partition(is_notebook);
-        // The place where the new name looks for a notebook comes before the notebook does: of two
-        // moves that are cut short, neither loses it.
+            self.sessions_in(caller, from).await?.into_iter().partition(is_notebook);
+        // The pointers to a notebook are written before it is moved: neither of two interrupted
+        // moves loses it.
         for notebook in &notebooks {
             self.point_at_notebook(caller, notebook, to).await?;
         }
@@ -65,7 +65,7 @@ impl Service {
         Ok(done)
     }
 
-    /// Gives sessions the name of another workspace; returns how many.
+    /// Renames the workspace of sessions; returns the number of moved ones.
     async fn rename_all(
         &self,
         caller: &Caller,
@@ -99,8 +99,8 @@ impl Service {
         Ok(moved)
     }
 
-    /// Every session of a workspace, its notebooks among them.
-    async fn all_in(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
+    /// Returns all sessions of a workspace, including its notebooks.
+    async fn sessions_in(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
         let (limit, workspace) = (limits::LISTED_LOOKS_MAX, Some(workspace.to_owned()));
         let listing = Listing { limit, workspace, ..Listing::default() };
         let listed = self.store.list(&caller.scope, listing).await?.sessions;

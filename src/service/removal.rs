@@ -1,5 +1,5 @@
-//! Removing for good: the body of one event with what was made of it, or a whole session. What was
-//! begun is finished, though its caller may not wait. It must not return before it is removed.
+//! Permanent removal: the body of one event with its copies, or a whole session. A started removal
+//! completes even if its caller stops waiting. It must not return before the content is removed.
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, facts::ANCESTORS_MAX,
@@ -12,14 +12,14 @@ use crate::{
 };
 
 impl Service {
-    /// Erases a session: once this returns, no caller can read it, nor a text that a model of its
-    /// workspace was given since the session began. Returns the items of memory that
-    /// were written from it and stay in the notebook of its workspace, as far as that lists them;
-    /// with `with_memory` they are redacted first.
+    /// Erases a session: on return no caller can read it, nor a text that a model of its workspace
+    /// received since the session started. Returns the listed items of memory that were written
+    /// from it and stay in the notebook of its workspace; with `with_memory` they are redacted
+    /// first.
     ///
     /// # Errors
-    /// `session_not_found`, `session_held`, `outcome_unknown` while it is under way; after another
-    /// error a retry completes it.
+    /// `session_not_found`, `session_held`, `outcome_unknown` while it is in progress; after
+    /// another error a retry completes it.
     pub async fn erase_session(
         &self,
         caller: &Caller,
@@ -39,16 +39,16 @@ impl Service {
     ) -> ServiceResult<Vec<ItemOf>> {
         let mut items = match self.written_from(caller, session, |_| true).await {
             Ok(items) => items,
-            // The session is erased whatever is wrong with a notebook.
+            // The session is erased even if its notebook cannot be read.
             Err(_) if !with_memory => Vec::new(),
             Err(error) => return Err(error),
         };
-        self.take_items(caller, &mut items, with_memory).await?;
-        // While it is there: a retry of what an error left needs to know when it began.
+        self.redact_items(caller, &mut items, with_memory).await?;
+        // Before the erasure, because a retry after an error needs the session's creation time.
         if let Ok(info) = self.store.info(&caller.key(session)).await {
             for (of, given, _) in self.given_since(caller, session, info.created_at).await? {
                 if of != *session {
-                    self.take_away(caller, &of, &given).await?;
+                    self.remove_body(caller, &of, &given).await?;
                 }
             }
         }
@@ -59,14 +59,14 @@ impl Service {
         Ok(items)
     }
 
-    /// Removes the body of an event, the events of its session that recorders and the server made
-    /// of it, and the texts that models were given after it; returns it as served from now on, and
-    /// the items of memory that may repeat it. With `with_memory` those are redacted, too. A retry
-    /// completes what an error left.
+    /// Removes the body of an event, its copies in the session made by recorders and the server,
+    /// and the texts given to models after it. Returns the event as read from now on, and the items
+    /// of memory that may repeat it; with `with_memory` those are redacted as well. A retry
+    /// completes the work after an error.
     ///
     /// # Errors
     /// `session_not_found`, `event_not_found`, `session_held`, `session_damaged`,
-    /// `outcome_unknown` while it is under way.
+    /// `outcome_unknown` while it is in progress.
     pub async fn redact_event(
         &self,
         caller: &Caller,
@@ -93,26 +93,26 @@ impl Service {
                 .action("look for its id among the session's events; it is not a position")
         };
         let key = caller.key(session);
-        let position = self.take_away(caller, session, event).await?.ok_or_else(not_found)?;
-        // Behind the event: none is made of it any more, and a retry finds them by its place.
+        let position = self.remove_body(caller, session, event).await?.ok_or_else(not_found)?;
+        // After the event: no further copies are made of it, and a retry finds them by position.
         let copies = self.copies_of(&key, (event, position)).await?;
-        // The last first: a copy of a copy is found by that one's body.
+        // The last first: a copy of a copy is found through the body of its source.
         for (copy, _) in copies.iter().rev() {
-            self.take_away(caller, session, copy).await?;
+            self.remove_body(caller, session, copy).await?;
         }
         let removed = self.event_at(&key, position).await?.ok_or_else(not_found)?;
         let mut given = self.given_since(caller, session, removed.processed_at).await?;
         given.retain(|(of, _, at)| of != session || *at > position);
         for (of, text, _) in &given {
-            self.take_away(caller, of, text).await?;
+            self.remove_body(caller, of, text).await?;
         }
         let mut memory = match self.written_of(caller, session, position).await {
             Ok(items) => items,
-            // The event is redacted whatever is wrong with a notebook.
+            // The event is redacted even if a notebook cannot be read.
             Err(_) if !with_memory => Vec::new(),
             Err(error) => return Err(error),
         };
-        self.take_items(caller, &mut memory, with_memory).await?;
+        self.redact_items(caller, &mut memory, with_memory).await?;
         let copy = |(id, position)| CopyOf { id, position, session: None };
         let given = given.into_iter().map(|(of, id, position)| CopyOf {
             session: (of != *session).then_some(of),
@@ -122,22 +122,22 @@ impl Service {
         Ok((removed, RedactedBeside { copies, memory }))
     }
 
-    /// Redacts items of memory, where that is asked for.
-    async fn take_items(
+    /// Redacts items of memory, if requested.
+    async fn redact_items(
         &self,
         caller: &Caller,
         items: &mut [ItemOf],
         with_memory: bool,
     ) -> ServiceResult<()> {
         for item in items.iter_mut().filter(|_| with_memory) {
-            self.take_away(caller, &item.notebook, &item.memory_id).await?;
+            self.remove_body(caller, &item.notebook, &item.memory_id).await?;
             item.redacted = true;
         }
         Ok(())
     }
 
-    /// Removes the body of one event; returns its position, `None` for one that is not there.
-    async fn take_away(
+    /// Removes the body of one event; returns its position, `None` if it does not exist.
+    async fn remove_body(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -149,14 +149,14 @@ impl Service {
         if matches!(redacted, Ok(None)) {
             return Ok(None);
         }
-        // Facts folded from the body are dropped even after an error, those of forks too.
+        // Facts folded from the body are evicted even after an error, including those of forks.
         let at = redacted.as_ref().ok().copied().flatten();
         let writers = family.and_then(|family| writers(session, &family, at));
         self.forget_events_of(caller, &redacted, writers.as_deref()).await;
         redacted.map_err(unwritten)
     }
 
-    /// Forgets what was made from events of these sessions, unless nothing of them can have gone.
+    /// Drops data derived from events of these sessions, unless nothing can have been removed.
     async fn forget_events_of<T>(
         &self,
         caller: &Caller,
@@ -179,11 +179,11 @@ impl Service {
     }
 }
 
-/// The sessions that may have written an event of one, which is at that position if that is known;
-/// `None` where they are too many to name.
+/// Returns the sessions that may have written an event of a session, at a known or unknown
+/// position; `None` if there are too many to name.
 fn writers(session: &SessionId, family: &Family, at: Option<Position>) -> Option<Vec<SessionId>> {
     let ancestors = &family.ancestors;
-    // Each begins where the next further up ends.
+    // Each ancestor's part starts where the next older one's ends.
     let bases = ancestors.iter().map(|one| one.at).chain([Position::ZERO]);
     let all = [session].into_iter().chain(ancestors.iter().map(|one| &one.session)).zip(bases);
     let writer = at.and_then(|at| all.clone().find(|(_, base)| *base <= at));

@@ -1,7 +1,7 @@
-//! `sequential_search`: one numbered step, durable with its goal, gaps and summary as one batch
-//! before the answer. The same number with the same content is a retry; with other content it is a
-//! `step_conflict`: a step is never overwritten, forked or dropped. It must not format an answer:
-//! harness renders the facts.
+//! `sequential_search`: records one numbered step with its goal, gaps and summary as one durable
+//! batch before the response. The same number with the same content is a retry; with other content
+//! it is a `step_conflict`: a step is never overwritten, forked or dropped. It must not format a
+//! response: harness renders the facts.
 
 use super::{
     BoundBy, Caller, Code, Emitted, NewSession, Service, ServiceError, ServiceResult, SessionInfo,
@@ -23,49 +23,49 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// Retries of a step after another writer appended in between.
+/// Maximum number of retries of a step after another writer appended concurrently.
 const ATTEMPTS_MAX: usize = 100;
-/// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
+/// Maximum JSON bytes of the description of an opened or closed gap in a step's response.
 const GAP_BYTES_MAX: usize = 400;
-/// Bytes of the members that only the answer to a step has: its number, whether it was recorded
-/// before, names of a gap opened, of one closed, and of the session before.
+/// Bytes of the members that only a step's response has: its number, whether it is a repeat, the
+/// opened gap, the closed gap, and the earlier session.
 const OF_STEP_BYTES: usize = 110;
 
-/// Outcome of a step.
+/// Result of a step.
 #[derive(Clone, Debug)]
 pub struct RecordedStep {
-    /// The session.
+    /// Session of the step.
     pub session: SessionId,
-    /// Means by which the session was found.
+    /// How the session was found.
     pub bound_by: BoundBy,
-    /// The step's number.
+    /// Number of the step.
     pub number: u64,
-    /// The positions of the step and the events of its batch.
+    /// Positions of the step and the other events of its batch.
     pub extent: Range,
     /// True if it was stored before and nothing was written.
     pub repeated: bool,
-    /// The session that this one continues, when the step begins it.
+    /// Session that this one continues, if the step created this one.
     pub continues: Option<SessionId>,
     /// True if the overview is the full view.
     pub full: bool,
-    /// The gap this step opened.
+    /// Gap that this step opened.
     pub gap_opened: Option<OpenGap>,
-    /// The gap this step closed.
+    /// Gap that this step closed.
     pub gap_closed: Option<OpenGap>,
-    /// Coverage of the sources, and what to look for, on request.
+    /// Coverage of the sources and further search suggestions, on request.
     pub coverage: Option<(CoverageOut, Vec<String>)>,
-    /// The session's current overview.
+    /// Current overview of the session.
     pub overview: Overview,
 }
 
-/// The target of a step.
+/// Session that a step is written to.
 struct StepTarget {
-    /// The session; a new one under a new name when absent.
+    /// Session id; absent for a new session with a generated id.
     session: Option<SessionId>,
     /// True if it must be created.
     new: bool,
     by: BoundBy,
-    /// The session that this one continues with another goal.
+    /// Session that this one continues with another goal.
     continues: Option<SessionId>,
 }
 
@@ -114,23 +114,23 @@ impl Service {
                 let appended = self.append_step(caller, &session, &call).await;
                 let (extent, repeated) = match appended {
                     Err(error) if error.hint.next_step == Some(1) => {
-                        return Err(self.begun_elsewhere(caller, via, &session, error).await?);
+                        return Err(self.offer_others(caller, via, &session, error).await?);
                     }
                     appended => appended?,
                 };
                 (session, extent, repeated)
             }
-            target => self.start(caller, via, &call, target).await?,
+            target => self.create_with_step(caller, via, &call, target).await?,
         };
         self.bind(caller, via, &session);
         if let Some(before) = &continues
             && let Err(error) = self.link(caller, before, &session).await
         {
-            // The step is durable: a link that is missing is no reason to refuse it.
+            // The step is durable, so a failed link does not fail the call.
             tracing::warn!(%session, code = error.code.as_str(), "the session is not linked");
         }
         let whole = self.options.answer_bytes_max.min(harness::STEP_ANSWER_BYTES);
-        // An answer with too little room for both leaves the coverage out.
+        // A response without space for both omits the coverage.
         let room =
             whole.checked_sub(COVERAGE_BYTES).filter(|left| *left >= harness::ANSWER_BYTES_MIN);
         let room = room.filter(|_| call.coverage);
@@ -169,8 +169,8 @@ impl Service {
         })
     }
 
-    /// The target of a step: the given or bound session. A first step without a session id uses the
-    /// bound session if that holds no other work, and starts a session otherwise.
+    /// Returns the target of a step: the given or bound session. A first step without a session id
+    /// uses the bound session if it contains no other work, and creates a session otherwise.
     async fn target(
         &self,
         caller: &Caller,
@@ -214,7 +214,7 @@ impl Service {
         }
     }
 
-    /// True if a first step has a goal that none of the directory's live research has.
+    /// Returns true if no live research of the directory has the first step's goal.
     async fn is_new_work(
         &self,
         caller: &Caller,
@@ -236,8 +236,8 @@ impl Service {
         Ok(is_new)
     }
 
-    /// The target of a first step, given the caller's session. If that holds other work, the step
-    /// goes to the caller's `idle` session, or else to a new one, linked to this one.
+    /// Returns the target of a first step, given the caller's session. If that contains other work,
+    /// the step goes to the caller's `idle` session, or else to a new one, linked to this one.
     async fn first_step(
         &self,
         caller: &Caller,
@@ -272,9 +272,9 @@ impl Service {
         })
     }
 
-    /// The refusal of a later step in a session without steps, when other sessions of the directory
-    /// have some: these are offered.
-    async fn begun_elsewhere(
+    /// Adds to the error of a later step in an empty session the other sessions of the directory
+    /// that have steps.
+    async fn offer_others(
         &self,
         caller: &Caller,
         via: &Via,
@@ -295,7 +295,7 @@ impl Service {
     }
 
     /// Creates a session with the step in it.
-    async fn start(
+    async fn create_with_step(
         &self,
         caller: &Caller,
         via: &Via,
@@ -336,7 +336,7 @@ impl Service {
                 }
                 Ok((info.key.session, extent, appended.repeated))
             }
-            // Another caller created the same id first: the step goes there.
+            // Another caller created the same id first: the step is appended to it.
             (Err(error), Some(session)) if error.code == Code::SessionExists => {
                 let (extent, repeated) = self.append_step(caller, &session, call).await?;
                 Ok((session, extent, repeated))
@@ -345,7 +345,7 @@ impl Service {
         }
     }
 
-    /// Appends the step where the facts allow it; retries after another writer appended in between.
+    /// Appends the step if the facts allow it; retries after concurrent appends.
     async fn append_step(
         &self,
         caller: &Caller,
@@ -365,7 +365,7 @@ impl Service {
                 Verdict::Taken(extent) if self.same(&key, extent, call).await? => {
                     return Ok((extent, true));
                 }
-                Verdict::Taken(_) => return Err(self.taken(&key, call).await?),
+                Verdict::Taken(_) => return Err(self.taken_error(&key, call).await?),
             };
             let batch = Batch {
                 events: events_of(call, caller.origin, closes).into(),
@@ -388,7 +388,7 @@ impl Service {
         Err(error.action("many writers are busy with this session: send the same step again"))
     }
 
-    /// True if the events in the range are those the call would write.
+    /// Returns true if the events in the range are those the call would write.
     async fn same(&self, key: &SessionKey, extent: Range, call: &StepCall) -> ServiceResult<bool> {
         let read = Read {
             range: extent,
@@ -403,12 +403,12 @@ impl Service {
             && found.iter().zip(&wanted).all(|(found, wanted)| alike(found, wanted, call)))
     }
 
-    async fn taken(&self, key: &SessionKey, call: &StepCall) -> ServiceResult<ServiceError> {
+    async fn taken_error(&self, key: &SessionKey, call: &StepCall) -> ServiceResult<ServiceError> {
         self.with_facts(key, |_, facts| {
             let number = call.step.number;
             let message = format!("step {number} is recorded with other content");
             if number == 1 && call.step.branch_id.is_none() {
-                // A caller that starts again with the same goal lost its context.
+                // A caller that starts again with the same goal has lost its context.
                 let recover = "this research has begun: recover it with get_research_session";
                 let mut error = conflict(&facts.research, call, message, recover);
                 let other = "other work begins with a researchGoal of its own and no sessionId, \
@@ -423,7 +423,7 @@ impl Service {
     }
 }
 
-/// Says how the work of a session that is full continues; other errors stay.
+/// Adds advice on how to continue the work of a full session; returns other errors unchanged.
 fn continued_elsewhere(error: ServiceError, info: &SessionInfo) -> ServiceError {
     if error.code != Code::LimitReached {
         return error;

@@ -1,6 +1,6 @@
-//! `restore`: what a session of a workspace hands to the one that continues it, within a budget,
-//! and the link between both. Two callers at once make one successor, a repeat answers the same,
-//! and without `create` nothing is written. It must not choose what is given: harness does.
+//! `restore`: passes the work of a workspace's session to its successor within a budget, and links
+//! both. Concurrent callers create one successor, a repeat returns the same, and without `create`
+//! nothing is written. It must not choose the content: harness does.
 
 use std::collections::BTreeMap;
 
@@ -29,44 +29,43 @@ use crate::{
     store::{NewSession, SessionInfo, StoreError},
 };
 
-/// Sessions of a workspace among which the one to restore is looked for.
+/// Maximum number of sessions searched for the one to restore.
 const LATEST_MAX: usize = 100;
-/// Successors of one session that have work, after which none is made.
+/// Maximum number of successors with work of one session.
 const SUCCESSORS_MAX: u32 = 256;
-/// Chosen items that are recorded with a restore.
+/// Maximum number of chosen items recorded with a restore.
 const RECORDED_MAX: usize = 400;
-/// Sessions that are named because they were not chosen.
+/// Maximum number of sessions named because they were not chosen.
 const NOTICES_MAX: usize = 3;
-/// Characters of a text that says what a session was asked.
+/// Maximum characters of a text that describes the session's request.
 const WANTED_CHARS_MAX: usize = 1_200;
-/// Hexadecimal digits of the id of a successor.
+/// Number of hexadecimal digits in the id of a successor.
 const ID_DIGITS: usize = 24;
-/// The largest threshold.
+/// Maximum threshold, and maximum number of items.
 const THRESHOLD_MAX: u8 = 10;
 const ITEMS_MAX: usize = 500;
-/// Metadata that says which call made a successor.
+/// Metadata name for the call that created a successor.
 const CALL: &str = "restored_call";
 
-/// The sessions that a restore names, and its key.
+/// Sessions that a restore names, and its idempotency key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RestoreNames {
-    /// The session to restore.
+    /// Session to restore.
     pub(super) session: Option<SessionId>,
-    /// The session that continues it: the one in which the caller is at work. Without it one is
-    /// made.
+    /// Successor: the session in which the caller works. If absent, one is created.
     pub(super) successor: Option<SessionId>,
-    /// A retry with the same key answers the same.
+    /// Idempotency key: a retry returns the same result.
     pub(super) key: Option<BatchKey>,
 }
 
-/// Values of a restore that its caller does not give.
+/// Defaults of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOptions {
-    /// The least priority of a context item.
+    /// Minimum priority of a context item.
     pub threshold: u8,
-    /// Context items at most.
+    /// Maximum number of context items.
     pub items_max: usize,
-    /// Directories, beside a workspace's own, whose files a save may refer to.
+    /// Directories outside of the workspace whose files a save may refer to.
     pub files_roots: Vec<String>,
 }
 
@@ -77,21 +76,21 @@ impl Default for RestoreOptions {
     }
 }
 
-/// Session that was chosen to be restored.
+/// Session chosen to be restored.
 struct ChosenSession {
     info: SessionInfo,
-    /// Up to where; `None` for now.
+    /// End of the restored part; `None` for the tail.
     at: Option<Position>,
     notices: Vec<String>,
-    /// True if it was not named.
+    /// True if the caller did not name it.
     is_latest: bool,
 }
 
 impl Service {
-    /// Restores a session of a workspace, and makes the session that continues it.
+    /// Restores a session of a workspace, and creates its successor.
     ///
     /// # Errors
-    /// `invalid_request` naming what does not fit, `session_not_found` for a session or a successor
+    /// `invalid_request` naming the invalid member, `session_not_found` for a session or successor
     /// of another workspace and for a workspace without work, `idempotency_conflict`, and those of
     /// the sessions and the engine.
     pub async fn restore_work(
@@ -108,17 +107,17 @@ impl Service {
         check_workspace(workspace)?;
         let asked = asked(workspace, &request, &self.restoring, is_text)?;
         if let Some(own) = &named.successor {
-            self.in_workspace(caller, workspace, own).await.map_err(no_successor)?;
+            self.in_workspace(caller, workspace, own).await.map_err(successor_error)?;
         }
         let mut hurt = Vec::new();
         let (choice, (mut answer, mut chosen)) = loop {
-            let choice = match self.to_restore(caller, workspace, &named, &hurt).await {
+            let choice = match self.choose_to_restore(caller, workspace, &named, &hurt).await {
                 Err(error) => return Err(hurt.into_iter().next().map_or(error, |(_, hurt)| hurt)),
                 Ok(choice) => choice,
             };
             match self.given(caller, &choice, &asked, named.successor.as_ref()).await {
                 Ok(given) => break (choice, given),
-                // A damaged session is passed over where none was named, and the answer says so.
+                // If the caller named none, a damaged session is skipped and reported.
                 Err(error) if error.code == Code::SessionDamaged && choice.is_latest => {
                     hurt.push((choice.info, error));
                 }
@@ -145,11 +144,11 @@ impl Service {
         Ok(answer)
     }
 
-    /// Records looks at the files of a restore, durable when this returns: in the session that it
-    /// made, else in the notebook of the workspace, where they make no session the latest.
+    /// Records checks of a restore's files, durable on return: in the session that the restore
+    /// created, else in the workspace's notebook, where they do not make a session the latest.
     ///
     /// # Errors
-    /// `invalid_request` without a look, `session_not_found` for a session of another workspace,
+    /// `invalid_request` without a check, `session_not_found` for a session of another workspace,
     /// and those of the engine.
     pub async fn record_looks(
         &self,
@@ -183,7 +182,7 @@ impl Service {
         Ok(LooksAnswer { session, position: first })
     }
 
-    /// What a chosen session hands over, and what was chosen of it.
+    /// Returns the content that a chosen session passes on, and the list of chosen items.
     async fn given(
         &self,
         caller: &Caller,
@@ -193,7 +192,7 @@ impl Service {
     ) -> ServiceResult<(RestoredAnswer, Vec<GivenBody>)> {
         let (info, asked) = (&choice.info, asked.clone());
         let wanted = match successor {
-            // What a caller at work was asked counts before what the session was asked.
+            // Requests in the caller's own session take precedence over those in the restored one.
             Some(own) if *own != info.key.session => {
                 self.peek_facts(&caller.key(own), |_, facts| wanted(facts)).await?
             }
@@ -208,8 +207,8 @@ impl Service {
         self.look_over_line(&info.key, at, look).await
     }
 
-    /// The sessions that a session of a workspace continues and those that continue it, the first
-    /// one first; without a name those of the one that a restore would choose.
+    /// Returns the sessions that a session of a workspace continues and those that continue it,
+    /// earliest first; without an id, those of the session that a restore would choose.
     ///
     /// # Errors
     /// `session_not_found`, and those of the engine.
@@ -221,11 +220,11 @@ impl Service {
     ) -> ServiceResult<Vec<ChainLink>> {
         check_workspace(workspace)?;
         let named = RestoreNames { session: session.cloned(), ..RestoreNames::default() };
-        let chosen = self.to_restore(caller, workspace, &named, &[]).await?;
+        let chosen = self.choose_to_restore(caller, workspace, &named, &[]).await?;
         self.chain_of(caller, &chosen.info.key.session).await
     }
 
-    /// A session with its place in its chain, its state, and its tokens as it was saved.
+    /// Returns a session with its links, its state, and its tokens when it was saved.
     ///
     /// # Errors
     /// Those of the session.
@@ -243,13 +242,13 @@ impl Service {
         Ok((link, past, tokens))
     }
 
-    /// Whether nothing was recorded in a session since it was saved.
+    /// Returns true if nothing was recorded in a session since it was saved.
     pub async fn is_just_saved(&self, caller: &Caller, session: &SessionId) -> bool {
         let info = self.store.info(&caller.key(session)).await;
         info.is_ok_and(|info| saved_at(&info) == Some(info.tail))
     }
 
-    /// Whether nothing was done in a session yet.
+    /// Returns true if nothing was done in a session yet.
     pub async fn is_unused(&self, caller: &Caller, session: &SessionId) -> bool {
         match self.store.info(&caller.key(session)).await {
             Ok(info) => !self.has_work(&info).await,
@@ -257,9 +256,9 @@ impl Service {
         }
     }
 
-    /// The session to restore: the named one; that of the same call before; else the one saved
-    /// last, or what continues it; else the latest with work. None of those that are hurt.
-    async fn to_restore(
+    /// Chooses the session to restore: that of an earlier attempt; the named one; else the last
+    /// saved one, or its successor; else the latest with work. Damaged ones are excluded.
+    async fn choose_to_restore(
         &self,
         caller: &Caller,
         workspace: &str,
@@ -291,7 +290,7 @@ impl Service {
         let Some(mut chosen) = saved.or_else(|| worked.first()) else {
             return Err(Self::none_in(workspace, None));
         };
-        // What continues it knows more.
+        // A successor has more recent work.
         for _ in 0..worked.len() {
             let continued = |info: &&SessionInfo| {
                 read_before(info).is_some_and(|(from, _)| from == chosen.key.session)
@@ -323,8 +322,8 @@ impl Service {
         Ok(ChosenSession { info, at: None, notices, is_latest: true })
     }
 
-    /// The session that continues another: the caller's own, or a new one unless there is one
-    /// without work; with what the caller should know of it.
+    /// Returns the successor of a session: the caller's own, one without work, or a new one; with a
+    /// notice for the caller, if any.
     pub(super) async fn successor(
         &self,
         caller: &Caller,
@@ -340,7 +339,7 @@ impl Service {
                 return Ok((own.clone(), None));
             }
             let info = self.store.info(&caller.key(own)).await?;
-            if let Some(notice) = self.why_unlinked(caller, before, &info).await? {
+            if let Some(notice) = self.reason_unlinked(caller, before, &info).await? {
                 return Ok((own.clone(), Some(format!("{notice}: nothing was linked"))));
             }
             self.continue_in(caller, &info, (from, position), event).await?;
@@ -352,7 +351,7 @@ impl Service {
                 Err(StoreError::SessionNotFound { .. }) => {
                     match self.new_successor(caller, before, &id, position, named, &event).await? {
                         Some(made) => return Ok((made, None)),
-                        // Another caller made it in between.
+                        // Another caller created it concurrently.
                         None => self.store.info(&caller.key(&id)).await?,
                     }
                 }
@@ -375,9 +374,9 @@ impl Service {
             .action("restore one of those that continue it, or look with create=false"))
     }
 
-    /// Why a session does not become one that continues another: it has its place in a line, which
-    /// other sessions may have read.
-    async fn why_unlinked(
+    /// Returns the reason why a session cannot become a successor: it already has links in a chain,
+    /// which other sessions may have read.
+    async fn reason_unlinked(
         &self,
         caller: &Caller,
         before: &SessionInfo,
@@ -402,7 +401,7 @@ impl Service {
         Ok(next.map(|next| format!("session {} continues {id} already", next.key.session)))
     }
 
-    /// Notes in a session that it continues another, unless it says so.
+    /// Records in a session that it continues another, unless it is recorded already.
     async fn continue_in(
         &self,
         caller: &Caller,
@@ -423,7 +422,7 @@ impl Service {
         Ok(())
     }
 
-    /// A session that begins with what it continues; `None` when it is there already.
+    /// Creates a session that starts with its link; `None` if it already exists.
     async fn new_successor(
         &self,
         caller: &Caller,
@@ -456,7 +455,7 @@ impl Service {
         }
     }
 
-    /// The successor that the same call made before.
+    /// Returns the successor that an earlier attempt of the same call created.
     fn called_before<'a>(
         &self,
         sessions: &'a [SessionInfo],
@@ -480,8 +479,8 @@ impl Service {
     }
 }
 
-/// A refusal of the named successor.
-fn no_successor(mut error: ServiceError) -> ServiceError {
+/// Adds advice to the error about a named successor.
+fn successor_error(mut error: ServiceError) -> ServiceError {
     error.hint.field = Some("successor_id".to_owned());
     match error.code {
         Code::SessionNotFound => {
@@ -495,12 +494,12 @@ fn call_name() -> String {
     format!("{}{CALL}", super::RESERVED_METADATA)
 }
 
-/// The metadata of a session that continues another.
+/// Returns the metadata of a session that continues another.
 fn links(from: &SessionId, position: Position) -> BTreeMap<String, String> {
     [(continues(), from.to_string()), (restored_from(), format!("{from}@{position}"))].into()
 }
 
-/// The id of a session that continues another.
+/// Returns the id of a session that continues another.
 fn successor_of(session: &SessionId, number: u32) -> SessionId {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 id of a successor");
     let hash = hasher.update(&number.to_be_bytes()).update(session.as_str().as_bytes());
@@ -508,7 +507,7 @@ fn successor_of(session: &SessionId, number: u32) -> SessionId {
     SessionId::new(&format!("next_{digits}")).expect("digits are characters of an id")
 }
 
-/// Builds the request to harness, within its bounds.
+/// Builds the request to harness and checks its limits.
 fn asked(
     workspace: &str,
     request: &RestoreRequest,
@@ -548,7 +547,7 @@ fn asked(
     })
 }
 
-/// Weights of the parts of a score and of the budget, for the record.
+/// Returns the weights of a score and of the budget, for the record.
 fn weights(
     asked: &RestoreParameters,
     budget: &BTreeMap<String, BudgetShare>,
@@ -559,8 +558,8 @@ fn weights(
     named.chain(shares).collect()
 }
 
-/// Requests to a session: the latest word of the user, the step of the plan, the task, and where
-/// its client said that it stands.
+/// Returns the requests to a session: the user's latest message, the step of the plan, the task,
+/// and the state that its client reported.
 fn wanted(facts: &Facts) -> Vec<String> {
     let stands = facts.saved.context().map(|said| {
         let from = said.text.ceil_char_boundary(said.text.len().saturating_sub(WANTED_CHARS_MAX));
@@ -571,8 +570,8 @@ fn wanted(facts: &Facts) -> Vec<String> {
     asked.chain(stands.map(str::to_owned)).collect()
 }
 
-/// Says of a text how alike it is to one of these, or else to one that the session was asked, by
-/// `hash-512`, from 0 to 1 000.
+/// Returns a function that rates the similarity of a text to these requests, or else to those of
+/// the session, by `hash-512`, from 0 to 1 000.
 fn likeness(facts: &Facts, asked: &[String]) -> impl Fn(&str) -> usize {
     let rarity = Rarity::of(facts.findings.found().iter().map(|one| &*one.text));
     let own = if asked.is_empty() { wanted(facts) } else { Vec::new() };

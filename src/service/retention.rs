@@ -1,5 +1,5 @@
-//! Verbs on lifetimes: hold and release, restore, due dates, and the owner's periodic sweep. It
-//! must not decide when a session expires; the store does.
+//! Verbs on lifetimes: hold, release, restore, due dates, and the owner's periodic sweep. It must
+//! not decide when a session expires; the store does.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -16,11 +16,11 @@ use crate::{
     store::{Aging, Change, Keeps, Lifetimes, SessionInfo, Stage, StoreError, Swept},
 };
 
-/// Most rounds of one sweep by an operator.
+/// Maximum number of rounds in one sweep by an operator.
 const ROUNDS_MAX: usize = 10_000;
 
 impl Service {
-    /// Holds a session, so that it neither expires nor is deleted; or lets it go.
+    /// Sets or releases the hold of a session, which prevents its expiry and deletion.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, `session_expired`, and those of the engine.
@@ -40,11 +40,11 @@ impl Service {
         Ok(changed.map_err(unwritten)?.into())
     }
 
-    /// Restores an expired session, or a deleted one within its grace period; returns whether it
+    /// Restores an expired session, or a deleted one within its grace period; returns true if it
     /// was restored. For a live session it counts as a use, and writes nothing.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of
+    /// `session_not_found`, `session_deleted` if its bytes were removed immediately, and those of
     /// the engine.
     pub async fn undelete_session(
         &self,
@@ -68,7 +68,7 @@ impl Service {
         Ok(Restored { session, restored: true })
     }
 
-    /// Due dates of the caller's sessions. Changes nothing.
+    /// Returns the due dates of the caller's sessions. Changes nothing.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds.
@@ -80,7 +80,7 @@ impl Service {
         self.due(caller, limit, Swept::default()).await
     }
 
-    /// Due dates of the caller's sessions, and what a sweep just did to them.
+    /// Returns the due dates of the caller's sessions, and the results of a sweep.
     async fn due(
         &self,
         caller: &Caller,
@@ -111,8 +111,8 @@ impl Service {
         })
     }
 
-    /// Sweeps everything once, and returns what is due later. The counts it returns are of the
-    /// caller's own sessions.
+    /// Runs a full sweep, and returns the later due dates. The returned counts include the caller's
+    /// own sessions only.
     ///
     /// # Errors
     /// Those of [`Self::retention`] and of [`Self::sweep`].
@@ -137,8 +137,8 @@ impl Service {
         self.due(caller, limit, swept).await
     }
 
-    /// One round of the owner's upkeep: expires unused sessions, removes the files of deleted ones,
-    /// and forgets unused facts.
+    /// Runs one round of the owner's maintenance: expires unused sessions, removes the files of
+    /// deleted ones, and evicts unused facts.
     ///
     /// # Errors
     /// Those of the engine.
@@ -161,14 +161,14 @@ impl Service {
         Ok(swept)
     }
 
-    /// True if a session is offered to callers without an id.
+    /// Returns true if a session is offered to callers without an id.
     pub(super) fn is_offered(&self, info: &SessionInfo) -> bool {
         let counted = self.store.counted();
         self.store.lifetimes().is_hot(info.ttl_seconds, info.used_at, counted)
     }
 }
 
-/// A session with an end in sight, at a time by the store's count and by the clock.
+/// Builds the row of a session with a due date, from the store's time and the clock.
 fn row(one: Aging, lifetimes: &Lifetimes, (counted, now): (Timestamp, Timestamp)) -> RetentionRow {
     let idle = counted.0.saturating_sub(one.used_at.0).max(0);
     let left = one.ends_at.map(|at| at.0.saturating_sub(counted.0));

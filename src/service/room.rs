@@ -1,10 +1,10 @@
-//! Room in memory: for large requests and answers, for what computations hold, and for facts. It is
-//! asked for before the bytes are there and given back when they are gone. A later caller waits
-//! for a while and is then refused as retryable. Of a room that is shared a tenant has half. It
-//! must not know what takes it.
+//! Memory budgets for large requests and responses, for computations, and for facts. Memory is
+//! reserved before it is allocated and released after it is freed. A caller waits for a limited
+//! time and is then rejected with a retryable error. A tenant gets at most half of a shared budget.
+//! It must not depend on the use of the memory.
 //!
-//! Rooms are asked in one order: bodies, answers, computations, facts. What has room in one of them
-//! waits for no more of it: it grows when there is more just now, or is refused.
+//! Budgets are acquired in a fixed order: bodies, responses, computations, facts. The holder of a
+//! reservation never waits for more of the same budget: it grows if memory is free, or is rejected.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,53 +14,53 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{env::sync::Mutex, event::TenantId};
 
-/// Room is counted in units of so many bytes.
+/// Unit of a budget in bytes.
 const UNIT: usize = 1 << 10;
-/// Bytes that a computation holds for each byte of a body that it reads: the body, its text, and
-/// what is made of it.
+/// Bytes reserved by a computation for each byte of a body that it reads: the body, its text, and
+/// data derived from it.
 pub(super) const HELD_FOR_A_BYTE: usize = 3;
-/// Time that a computation waits for room for facts.
+/// Time that a computation waits for memory for facts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The room for all of a kind.
+/// Memory budget for one purpose.
 pub struct Room {
     units: Arc<Semaphore>,
     all: u32,
     patience: Duration,
     full: Full,
-    /// Share of each tenant; those that hold none are not in it.
+    /// Share of each tenant; tenants without reservations are absent.
     shares: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
 }
 
-/// The refusal where there is no room.
+/// Texts of the error when the budget is exhausted.
 #[derive(Clone, Copy, Debug)]
 pub struct Full {
-    /// Cause of the lack of room.
+    /// Cause of the exhaustion.
     pub problem: &'static str,
     /// Advice to the caller.
     pub action: &'static str,
 }
 
-/// Refusal where computations take the room.
+/// Error texts of the computations' budget.
 const COMPUTATIONS: Full = Full {
     problem: "the computations that are under way take all the room there is",
     action: "come back later, or ask for less at once",
 };
 
-/// Facts of sessions.
+/// Error texts of the facts' budget.
 const FACTS: Full = Full {
     problem: "the facts of the sessions in use take all the room there is",
     action: "come back later",
 };
 
-/// Room for one of them.
+/// Memory reservation, released on drop.
 pub struct Held {
     of_all: OwnedSemaphorePermit,
     of_share: Option<OwnedSemaphorePermit>,
 }
 
 impl Room {
-    /// Room for so many bytes.
+    /// Creates a budget of a number of bytes.
     #[must_use]
     pub fn new(bytes: usize, patience: Duration, full: Full) -> Self {
         let all = units(bytes);
@@ -68,22 +68,22 @@ impl Room {
         Self { units, all, patience, full, shares: Mutex::default() }
     }
 
-    /// Room for computations.
+    /// Creates the budget for computations.
     pub(super) fn of_computations(bytes: usize, patience: Duration) -> Self {
         Self::new(bytes, patience, COMPUTATIONS)
     }
 
-    /// Room for facts.
+    /// Creates the budget for facts.
     pub(super) fn of_facts(bytes: usize) -> Self {
         Self::new(bytes, PATIENCE, FACTS)
     }
 
-    /// Room for so many bytes, or for all there is when it is less: that one goes alone.
+    /// Reserves a number of bytes, or the whole budget if that is less, waiting for a limited time.
     ///
     /// # Errors
     /// `limit_reached`, retryable.
     pub async fn ask(&self, bytes: usize) -> ServiceResult<Held> {
-        // Mostly there is room, and no timer is needed.
+        // Usually memory is free, and no timer is needed.
         if let Some(held) = self.now(bytes) {
             return Ok(held);
         }
@@ -91,7 +91,7 @@ impl Room {
         held.ok().flatten().ok_or_else(|| self.refusal())
     }
 
-    /// The same of the share of a tenant.
+    /// Like `ask`, within the share of a tenant.
     pub(super) async fn ask_for(&self, tenant: &TenantId, bytes: usize) -> ServiceResult<Held> {
         let wanted = units(bytes).min(self.share_max());
         let both = async {
@@ -103,21 +103,21 @@ impl Room {
         held.ok().flatten().ok_or_else(|| self.refusal_of(tenant))
     }
 
-    /// Room for so many bytes when there is so much just now.
+    /// Reserves a number of bytes, if that many are free now.
     #[must_use]
     pub fn now(&self, bytes: usize) -> Option<Held> {
         let of_all = Arc::clone(&self.units).try_acquire_many_owned(units(bytes).min(self.all));
         of_all.ok().map(|of_all| Held { of_all, of_share: None })
     }
 
-    /// Room for so many bytes, however long that takes.
+    /// Reserves a number of bytes, waiting without a limit.
     pub async fn wait(&self, bytes: usize) -> Option<Held> {
         let wanted = units(bytes).min(self.all);
         let of_all = Arc::clone(&self.units).acquire_many_owned(wanted).await.ok()?;
         Some(Held { of_all, of_share: None })
     }
 
-    /// Makes it room for so many bytes, when there is so much just now.
+    /// Grows a reservation to a number of bytes; returns false if too few are free now.
     #[must_use]
     pub fn grow(&self, held: &mut Held, bytes: usize) -> bool {
         let wanted = units(bytes).min(self.all) as usize;
@@ -133,8 +133,8 @@ impl Room {
         true
     }
 
-    /// Makes it room of a tenant for so many bytes, more or less than before, when there is so much
-    /// just now.
+    /// Resizes a tenant's reservation to a number of bytes; growing requires that many to be free
+    /// now.
     ///
     /// # Errors
     /// `limit_reached`, retryable.
@@ -170,7 +170,7 @@ impl Room {
         Ok(())
     }
 
-    /// Units of a tenant at most.
+    /// Returns the maximum units of a tenant.
     fn share_max(&self) -> u32 {
         self.all.div_ceil(2)
     }
@@ -202,7 +202,7 @@ impl Room {
 }
 
 impl Held {
-    /// The answer, which takes no more room than it needs until its last byte has left.
+    /// Attaches the reservation to a response, shrunk to its size, until the last byte is sent.
     #[must_use]
     pub fn answer(mut self, bytes: Vec<u8>) -> Bytes {
         let needed = self.of_all.num_permits().min(units(bytes.capacity()) as usize);
@@ -210,19 +210,19 @@ impl Held {
         Bytes::from_owner(BytesInRoom { bytes, _room })
     }
 
-    /// The bytes it is room for.
+    /// Returns the reserved bytes.
     pub(super) fn bytes(&self) -> usize {
         self.of_all.num_permits() * UNIT
     }
 
-    /// Gives so many units back.
+    /// Releases a number of units.
     fn split_off(&mut self, units: usize) {
         drop(self.of_all.split(units));
         drop(self.of_share.as_mut().and_then(|share| share.split(units)));
     }
 }
 
-/// The bytes and the room they take, dropped together.
+/// Bytes with their memory reservation, dropped together.
 struct BytesInRoom {
     bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
@@ -239,7 +239,7 @@ fn units(bytes: usize) -> u32 {
 }
 
 impl Service {
-    /// Room for what a computation of a tenant holds at most. A verb asks once, before it reads.
+    /// Reserves memory for a tenant's computation. A verb calls this once, before it reads.
     ///
     /// # Errors
     /// `limit_reached`, retryable.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_has_half_of_a_room_and_another_one_the_rest() {
+    async fn a_tenant_gets_half_of_a_budget_and_another_tenant_the_rest() {
         let room = Room::new(8 * UNIT, Duration::ZERO, FULL);
         let [one, other, third] = tenants();
         let all = room.ask_for(&one, 100 * UNIT).await.expect("what is more than all goes alone");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_holder_of_room_grows_when_there_is_more_and_waits_for_none() {
+    async fn a_reservation_grows_only_while_memory_is_free_and_never_waits() {
         let room = Room::new(8 * UNIT, Duration::from_secs(3_600), FULL);
         let [one, other, _] = tenants();
         let (mut held, mut others) = (None, None);

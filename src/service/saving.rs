@@ -1,7 +1,6 @@
-//! `save`: what a client knows of its session beside the log is recorded in one batch, with a
-//! checkpoint: the conversation in its words, context items, files that it refers to, the state of
-//! the workspace. The log has everything else, so that a bare call is enough. It must not read a
-//! file.
+//! `save`: records the data that only a client knows of its session, in one batch with a
+//! checkpoint: the conversation in its words, context items, referenced files, and the workspace's
+//! state. The log contains everything else, so an empty call suffices. It must not read a file.
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
@@ -22,28 +21,28 @@ use crate::{
     traces::placed,
 };
 
-/// Retries after another writer appended in between.
+/// Maximum number of retries after another writer appended concurrently.
 const ATTEMPTS_MAX: usize = 20;
-/// Items and files of a call.
+/// Maximum number of items and files of a call.
 const ITEMS_MAX: usize = 500;
 const FILES_MAX: usize = 490;
-/// Characters of a content, of a category and a name, of a path, of a hash or a time.
+/// Maximum characters of a content, of a category and a name, and of a path, hash or time.
 const CONTENT_CHARS_MAX: usize = 64_000;
 const NAME_CHARS_MAX: usize = 120;
 const PATH_CHARS_MAX: usize = 4_096;
-/// Characters of the conversation, and bytes of the state of the workspace.
+/// Maximum characters of the conversation, and bytes of the workspace's state.
 const CONTEXT_CHARS_MAX: usize = 1_000_000;
 const STATE_BYTES_MAX: usize = 64 << 10;
-/// Sessions among which the one with work is looked for.
+/// Maximum number of sessions searched for one with work.
 const LATEST_MAX: usize = 32;
-/// Hexadecimal digits of the id of a session that was begun with a key.
+/// Number of hexadecimal digits in the id of a session created with a key.
 const ID_DIGITS: usize = 24;
 
 impl Service {
-    /// Saves a session of a workspace; durable when this returns.
+    /// Saves a session of a workspace; durable on return.
     ///
     /// # Errors
-    /// `invalid_request` naming what does not fit, `session_not_found` for a session of another
+    /// `invalid_request` naming the invalid member, `session_not_found` for a session of another
     /// workspace and for a workspace without work, `idempotency_conflict`, and those of the session
     /// and the engine.
     pub async fn save_session(
@@ -55,11 +54,11 @@ impl Service {
     ) -> ServiceResult<SavedAnswer> {
         let session = values::session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
-        let (asked, outside) = checked(asked, workspace, &self.restoring.files_roots)?;
+        let (asked, outside) = check_and_normalise(asked, workspace, &self.restoring.files_roots)?;
         let batch_key = batch_key.as_ref();
         let (info, is_new) = match &session {
             Some(session) => (self.in_workspace(caller, workspace, session).await?, false),
-            None => self.to_save(caller, workspace, &asked, batch_key).await?,
+            None => self.choose_to_save(caller, workspace, &asked, batch_key).await?,
         };
         let key = info.key.clone();
         let saved_at = |info: SessionInfo, position: Position, checkpoint: String| SavedAnswer {
@@ -70,7 +69,7 @@ impl Service {
             files: asked.file_references.len() as u64,
             is_new,
             workspace: info.workspace.unwrap_or_default(),
-            notices: said_of(&outside).into_iter().collect(),
+            notices: notice_of_outside(&outside).into_iter().collect(),
         };
         for _ in 0..ATTEMPTS_MAX {
             let if_notes = match self.made_before(&key, batch_key).await? {
@@ -105,8 +104,8 @@ impl Service {
             .action("call again"))
     }
 
-    /// The session that a call without one saves, and whether it was begun with it.
-    async fn to_save(
+    /// Returns the session that a call without an id saves, and whether the call created it.
+    async fn choose_to_save(
         &self,
         caller: &Caller,
         workspace: &str,
@@ -115,7 +114,7 @@ impl Service {
     ) -> ServiceResult<(SessionInfo, bool)> {
         let mut latest = None;
         for info in self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
-            // A retry saves what its first call did, whatever was written since.
+            // A retry saves the same session as its first attempt, regardless of later writes.
             if let Some(key) = batch_key
                 && let Ok(Before::Made(..)) = self.made_before(&info.key, Some(key)).await
             {
@@ -128,15 +127,15 @@ impl Service {
         }
         match latest {
             Some(info) => Ok((info, false)),
-            None if says_something(asked) => {
-                Ok((self.begun(caller, workspace, batch_key).await?, true))
+            None if has_content(asked) => {
+                Ok((self.create_or_find(caller, workspace, batch_key).await?, true))
             }
             None => Err(Self::none_in(workspace, None)),
         }
     }
 
-    /// A new session of a workspace; that of the same key, when the call is a retry.
-    async fn begun(
+    /// Creates a session in a workspace, or returns the one with the same key for a retry.
+    async fn create_or_find(
         &self,
         caller: &Caller,
         workspace: &str,
@@ -159,15 +158,15 @@ impl Service {
     }
 }
 
-/// True if a call says anything that the log does not have.
-fn says_something(asked: &SaveRequest) -> bool {
+/// Returns true if a call contains data that the log does not have.
+fn has_content(asked: &SaveRequest) -> bool {
     asked.conversation_context.is_some()
         || !asked.context_items.is_empty()
         || !asked.file_references.is_empty()
         || asked.workspace_state.is_some()
 }
 
-/// The events of a call: what was saved, and last that it was.
+/// Returns the events of a call: the saved data, followed by the record of the save.
 fn events(asked: &SaveRequest, caller: &Caller) -> Vec<NewEvent> {
     let made = |kind, body| event(kind, caller.origin, body);
     let item = |item: &NewItem| {
@@ -195,9 +194,9 @@ fn events(asked: &SaveRequest, caller: &Caller) -> Vec<NewEvent> {
     items.chain(asked.file_references.iter().map(file)).chain(state).chain([said]).collect()
 }
 
-/// A call within its limits, with paths as they are kept, each once; and the paths of files that
-/// are neither in the workspace nor below one of the roots.
-fn checked(
+/// Checks a call's limits, and normalises and deduplicates its paths; also returns the paths of
+/// files outside of the workspace and the roots.
+fn check_and_normalise(
     mut asked: SaveRequest,
     workspace: &str,
     roots: &[String],
@@ -217,7 +216,7 @@ fn checked(
     let mut outside = Vec::new();
     let mut kept: Vec<NewFile> = Vec::new();
     for (at, file) in asked.file_references.into_iter().enumerate() {
-        let path = path_of(at, &file.path, workspace)?;
+        let path = normalise_path(at, &file.path, workspace)?;
         if is_outside(&path, workspace, roots) {
             outside.push(path);
         } else {
@@ -260,8 +259,8 @@ fn check_item(at: usize, item: &NewItem) -> ServiceResult<()> {
         .map_err(|_| ServiceError::invalid(&field("importance"), "from 1 to 10"))
 }
 
-/// A path as it is kept: below the workspace from there.
-fn path_of(at: usize, path: &str, workspace: &str) -> ServiceResult<String> {
+/// Normalises a path: relative to the workspace if inside it.
+fn normalise_path(at: usize, path: &str, workspace: &str) -> ServiceResult<String> {
     let refused =
         |problem: &str| ServiceError::invalid(&format!("file_references[{at}].path"), problem);
     if path.is_empty() || path.chars().count() > PATH_CHARS_MAX {
@@ -278,16 +277,16 @@ fn path_of(at: usize, path: &str, workspace: &str) -> ServiceResult<String> {
     }
 }
 
-/// True if a path that is kept is neither in the workspace nor below one of the roots. Of a
-/// workspace that is no path nothing is known.
+/// Returns true if a normalised path is outside of the workspace and the roots; false if the
+/// workspace is not a path.
 fn is_outside(path: &str, workspace: &str, roots: &[String]) -> bool {
     let is_below =
         |root: &String| path.strip_prefix(&**root).is_some_and(|rest| rest.starts_with('/'));
     workspace.starts_with('/') && path.starts_with('/') && !roots.iter().any(is_below)
 }
 
-/// Notice to a caller about files that are no references.
-fn said_of(outside: &[String]) -> Option<String> {
+/// Returns a notice about rejected files outside of the workspace.
+fn notice_of_outside(outside: &[String]) -> Option<String> {
     let first = outside.first()?;
     let others = match outside.len() - 1 {
         0 => String::new(),
@@ -298,7 +297,7 @@ fn said_of(outside: &[String]) -> Option<String> {
     ))
 }
 
-/// The id of the session that is begun with a key.
+/// Returns the id of the session that is created with a key.
 fn session_of(workspace: &str, key: &BatchKey) -> SessionId {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 id of a saved session");
     let hash = hasher.update(workspace.as_bytes()).update(&[0]).update(key.as_str().as_bytes());

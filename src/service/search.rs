@@ -1,5 +1,5 @@
-//! Searching all sessions of a caller: the index says which events, the log says what they say
-//! (`hits`). It must not compare words: `search` does.
+//! Search in all sessions of a caller: the index finds the events, and `hits` reads their content
+//! from the log. It must not compare words: `search` does.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -28,89 +28,85 @@ use crate::{
     search::{self, HitOrder, Near, Part, Ranked, SearchQuery, SessionRef, rank},
 };
 
-/// Hits of a page, by default and at most, and hits of all pages at most.
+/// Default and maximum number of hits of a page, and maximum number of all ranked hits.
 const HITS_DEFAULT: usize = 10;
 const HITS_MAX: usize = 100;
 const RANKED_MAX: usize = 1_000;
-/// Events on either side of a hit at most.
+/// Maximum number of events on either side of a hit.
 const AROUND_MAX: u64 = 5;
-/// Milliseconds that a search waits at most for what is not in the index yet, when asked to.
+/// Maximum milliseconds that a search may wait for the index to catch up.
 const WAIT_MS_MAX: u64 = 60_000;
-/// Time that a search takes to catch up with what was written before it.
+/// Default time that a search waits for the index to catch up with earlier writes.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
-/// Hits of which those are taken that a model may be shown unasked.
+/// Number of hits from which those for an unrequested recall are chosen.
 const CANDIDATES: usize = 12;
-/// Bytes of the text that a model has.
+/// Maximum bytes of the text that the model has already.
 const GIVEN_BYTES_MAX: usize = 256 << 10;
-/// Bytes of such a hit beside its text.
+/// Bytes of such a hit in addition to its text.
 const FRAME_BYTES: usize = 160;
-/// First of the members behind the text of an item of memory.
+/// Separator of an item's text from its members.
 const MEMBERS: &str = "\nkind: ";
-/// Hits that are ranked for each hit of a page, because some say the same.
+/// Ranked hits per hit of a page, because some are repeats.
 const REPEATS: usize = 4;
-/// Hits that are ranked beyond a page, in place of those that the log does not serve any more.
+/// Additional ranked hits, to replace those that the log no longer returns.
 const SPARE: usize = 20;
-/// Candidates that are read, and for how long, where a text must be there exactly.
+/// Maximum number of candidates read, and the time for it, if an exact text is required.
 const VERIFIED_MAX: usize = 200;
 const VERIFIED_FOR: Duration = Duration::from_millis(100);
-/// Bytes that a search holds mostly: its hits before a page is cut from them, a page with what is
-/// beside its hits, and an event with its text. One event may be larger.
+/// Typical bytes used by a search: its hits before a page is cut, a page with adjacent events, and
+/// one event with its text. A single event may be larger.
 pub(super) const SEARCH_BYTES: usize = 2 << 20;
-/// Sessions that a fork reads from, as far as it is searched.
+/// Maximum number of a fork's ancestors that are searched.
 const ANCESTORS_MAX: usize = 100;
 
-/// Exclusions of a search of the service itself.
+/// Restrictions of an internal search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Within {
-    /// End of what is searched of the wanted session; then this of it alone is waited for.
+    /// End of the searched part of the wanted session; then only this part of the index is awaited.
     pub(super) below: Option<Position>,
-    /// True to leave out what is near in meaning, whatever embedder there is.
+    /// True to skip the vector search.
     pub(super) words_alone: bool,
 }
 
-/// Result of a search, and whether the index lacks something of the wanted session.
+/// Result of a search; true if the index is behind for the wanted session.
 pub(super) struct Searched {
     pub(super) answer: SearchAnswer,
     pub(super) lacks_session: bool,
 }
 
-/// The bounds of a page.
+/// Limits of a page.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// Hits of the page, and those before it.
+    /// Number of hits on the page, and before it.
     limit: usize,
     skip: usize,
-    /// Events on either side of a hit.
+    /// Number of events on either side of a hit.
     around: u64,
-    /// Bytes of the hits, about.
+    /// Approximate bytes of the hits.
     bytes_max: usize,
 }
 
-/// Positions of a session and of those it reads from, that belong to one search.
+/// Sessions included in one search, each with the end of its positions.
 type Family = HashMap<SessionId, Position>;
 
 impl Service {
-    /// Events of the caller's sessions that match, best or newest first. An event is found in the
-    /// session that wrote it, also by a search in a fork that has it from there; once that session
-    /// is deleted or expired, in its oldest fork that has the event.
+    /// Returns the matching events of the caller's sessions, best or newest first. An event is
+    /// found in the session that wrote it, also by a search in a fork that shares it; if that
+    /// session is deleted or expired, in its oldest fork with the event.
     ///
     /// # Errors
     /// `invalid_request` for a query that does not parse (field `q`), a limit out of bounds or a
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
-    /// computations of the tenant wait, or there is no room for one more.
+    /// computations of the tenant wait or memory is exhausted.
     pub async fn search(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
         if asked.recall {
-            return self.search_for_recall(caller, asked).await;
+            return self.recall_hits(caller, asked).await;
         }
         Ok(self.searched(caller, &asked, Within::default(), true).await?.answer)
     }
 
-    /// Searches for a model that did not ask: of the best matches those that it may be shown.
-    async fn search_for_recall(
-        &self,
-        caller: &Caller,
-        asked: SearchBody,
-    ) -> ServiceResult<SearchAnswer> {
+    /// Searches without a model's request: returns only the best matches that may be recalled.
+    async fn recall_hits(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
         if asked.given.len() > GIVEN_BYTES_MAX {
             let problem = format!("at most {GIVEN_BYTES_MAX} bytes");
             return Err(ServiceError::invalid("given", problem));
@@ -131,7 +127,7 @@ impl Service {
         Ok(answer)
     }
 
-    /// [`Self::search`], which asks for room or has [`SEARCH_BYTES`] of that of its caller.
+    /// Like [`Self::search`]; reserves memory, or uses [`SEARCH_BYTES`] reserved by its caller.
     pub(super) async fn searched(
         &self,
         caller: &Caller,
@@ -139,10 +135,10 @@ impl Service {
         within: Within,
         asks_for_room: bool,
     ) -> ServiceResult<Searched> {
-        self.must_be_searchable()?;
-        let (wait, newest_first) = (waited(asked)?, newest_first(asked)?);
+        self.check_search_enabled()?;
+        let (wait, newest_first) = (wait_time(asked)?, newest_first(asked)?);
         let session = values::session("session", asked.session.as_deref())?;
-        let query = Arc::new(parsed(asked, self.now())?);
+        let query = Arc::new(parse_query(asked, self.now())?);
         let bounds = bounds(asked)?;
         let family = match &session {
             Some(session) => Some(self.line_of(caller, session, within.below).await?),
@@ -153,7 +149,7 @@ impl Service {
             |index: &ScopeIndex| index.is_caught_up() || within.below.is_some() && !lacks(index);
         let caught_up = self.caught_up(&caller.scope, CATCH_UP + wait, has_enough);
         let words = (!within.words_alone && !newest_first).then_some(&*asked.q);
-        let ((index, is_noted), vector) = tokio::join!(caught_up, self.meant_by(words));
+        let ((index, is_noted), vector) = tokio::join!(caught_up, self.vector_of_query(words));
         let lacks_session = !is_noted || lacks(&index);
         let meaning = vector.as_ref().and_then(|vector| {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
@@ -183,7 +179,7 @@ impl Service {
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
         let found = RankedEvent::merged(ranked.hits, near);
         let mut looked = PageBudget::new(place);
-        self.show(caller, (&query, &index), found, bounds, &mut looked, &mut answer).await?;
+        self.add_page(caller, (&query, &index), found, bounds, &mut looked, &mut answer).await?;
         if is_cut && answer.next_page.is_none() {
             answer.next_page = Some(page::seal("q", &[&wanted.to_string()]));
         }
@@ -191,8 +187,8 @@ impl Service {
         Ok(Searched { answer, lacks_session })
     }
 
-    /// Shows a page of what was found: each passage once, as far as there is room.
-    async fn show(
+    /// Adds one page of the ranked events to the response, without repeats and within the limits.
+    async fn add_page(
         &self,
         caller: &Caller,
         (query, index): (&Arc<SearchQuery>, &ScopeIndex),
@@ -233,7 +229,7 @@ impl Service {
         Ok(())
     }
 
-    /// The room of a search, which it takes once it has waited for the index.
+    /// Reserves the memory of a search after it has waited for the index.
     async fn room_of_search(
         &self,
         tenant: &TenantId,
@@ -245,7 +241,7 @@ impl Service {
         }
     }
 
-    fn must_be_searchable(&self) -> ServiceResult<()> {
+    fn check_search_enabled(&self) -> ServiceResult<()> {
         if self.indexing.is_enabled() {
             return Ok(());
         }
@@ -254,7 +250,7 @@ impl Service {
             .action("the operator turns it on by the setting search"))
     }
 
-    /// A session and those it reads from, each with the position below which it has their events.
+    /// Returns a session and its ancestors, each with the end of the events that it shares.
     async fn line_of(
         &self,
         caller: &Caller,
@@ -274,7 +270,7 @@ impl Service {
         Ok(line)
     }
 
-    /// The workspaces that the words of a query mean by a part of their names.
+    /// Returns the workspaces whose names partly match words of a query.
     async fn meant_workspaces(
         &self,
         index: &Arc<ScopeIndex>,
@@ -288,12 +284,12 @@ impl Service {
         place.run(move || index.workspaces(|name| query.filters.admits_workspace(Some(name)))).await
     }
 
-    /// The vector of words; `None` where none is wanted, an empty one where there is none in time.
-    async fn meant_by(&self, words: Option<&str>) -> Option<Option<Vec<f32>>> {
+    /// Returns the vector of the query; outer `None` if not wanted, inner `None` if not in time.
+    async fn vector_of_query(&self, words: Option<&str>) -> Option<Option<Vec<f32>>> {
         self.meant(words?, plain).await
     }
 
-    /// Ranks what matches, as a computation that owns all it needs.
+    /// Returns a computation that ranks the matches and owns its inputs.
     fn ranking(
         &self,
         (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
@@ -339,27 +335,26 @@ impl Service {
     }
 }
 
-/// True if a hit speaks of the words that are asked for, and it is known that it is not marked as
-/// wrong.
+/// Returns true if a hit is about the words of the query and is known not to be marked as wrong.
 pub(super) fn speaks_of_words(hit: &Hit) -> bool {
     speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
         && !hit.unchecked
         && hit.marks.iter().all(|mark| mark.kind != MarkKind::Wrong)
 }
 
-/// True if people and agents said it, not a tool or a page.
+/// Returns true if users or agents wrote it, not a tool or a web page.
 pub(super) fn is_said(hit: &Hit) -> bool {
     hit.origin != Origin::Tool && hit.origin != Origin::Web
 }
 
-/// True if a model may be shown a hit that it did not ask for: nothing speaks against it. Words of
-/// a person about a file hold though the file changed.
+/// Returns true if a hit may be recalled without a request: no evidence is against it. A user's
+/// message about a file stays valid when the file changes.
 fn may_be_shown(hit: &Hit) -> bool {
     let is_current = hit.stale.is_none() || hit.kind.as_str() == kinds::USER_MESSAGE;
     is_said(hit) && is_current && speaks_of_words(hit)
 }
 
-/// The hit with the words alone of an item of memory: without its kind, its name and its source.
+/// Returns the hit with only the text of an item of memory: without its kind, name and source.
 fn words_alone(mut hit: Hit) -> Hit {
     let is_item = hit.kind.as_str() == kinds::MEMORY_ITEM;
     if let Some(end) = hit.snippet.text.find(MEMBERS).filter(|_| is_item) {
@@ -370,8 +365,8 @@ fn words_alone(mut hit: Hit) -> Hit {
     hit
 }
 
-/// Time that a search waits for what is not in the index yet, beyond the usual.
-fn waited(asked: &SearchBody) -> ServiceResult<Duration> {
+/// Returns the requested time that a search waits for the index.
+fn wait_time(asked: &SearchBody) -> ServiceResult<Duration> {
     match asked.wait_ms {
         0..=WAIT_MS_MAX => Ok(Duration::from_millis(asked.wait_ms)),
         _ => Err(ServiceError::invalid("wait_ms", format!("at most {WAIT_MS_MAX}"))),
@@ -401,7 +396,7 @@ fn bounds(asked: &SearchBody) -> ServiceResult<Bounds> {
     Ok(Bounds { limit, skip, around, bytes_max })
 }
 
-fn parsed(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery> {
+fn parse_query(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery> {
     let types = values::types(&asked.types)?;
     let (gte, lt) = (asked.after.as_deref(), asked.before.as_deref());
     let window = Times { gte, lt, ..Times::default() }.window()?;
@@ -442,7 +437,7 @@ fn parsed(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery> {
     Ok(query)
 }
 
-/// Coverage of a search: what the index has, and the vectors.
+/// Combines the coverage of the index and of the vectors.
 fn with_meaning(
     complete: Complete,
     is_noted: bool,
@@ -455,7 +450,7 @@ fn with_meaning(
     Complete { is_complete, meaning, vectors_behind: vectors.filter(is_of_note), ..complete }
 }
 
-/// The words of a query without what directs the search.
+/// Returns the words of a query without operators.
 fn plain(words: &str) -> String {
     let is_plain = |word: &&str| !word.starts_with('-') && !word.contains(':');
     let words = words.split_whitespace().filter(is_plain);
@@ -463,7 +458,7 @@ fn plain(words: &str) -> String {
     plain.join(" ").trim().to_owned()
 }
 
-/// Puts the session that serves a position in the place of the one that wrote it.
+/// Replaces the session that wrote an event by the one that returns its position.
 fn serve_from(
     servers: Vec<Served>,
     position: Position,

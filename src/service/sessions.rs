@@ -1,5 +1,5 @@
 //! Verbs on whole sessions: create, list, get, update, archive, delete. Checks the limits of a
-//! session's title and metadata; it must not touch events.
+//! session's title and metadata. It must not read or write events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,40 +30,40 @@ use crate::{
     },
 };
 
-/// Notebooks that a page without a filter passes over at most.
+/// Maximum number of notebooks skipped on a page without a filter.
 const NOTEBOOKS_PASSED: usize = 1_000;
 
 /// Filter of the sessions to list.
 #[derive(Clone, Debug, Default)]
 pub struct SessionQuery {
-    /// Most sessions of a page; 100 by default, 1 000 at most.
+    /// Page size; 100 by default, 1 000 at most.
     pub limit: Option<usize>,
-    /// `next_page` of the answer before.
+    /// `next_page` of the previous response.
     pub page: Option<String>,
-    /// Oldest first.
+    /// True for the oldest first.
     pub ascending: bool,
-    /// By when they were written to last, and not by creation.
+    /// True to order by the last write instead of the creation.
     pub by_activity: bool,
-    /// Only of this workspace.
+    /// Workspace of the sessions.
     pub workspace: Option<String>,
-    /// Also archived ones.
+    /// True to include archived sessions.
     pub include_archived: bool,
-    /// Only of these statuses; empty for all.
+    /// Statuses of the sessions; empty for all.
     pub statuses: Vec<String>,
-    /// Only with all of these pairs.
+    /// Metadata pairs that the sessions must all have.
     pub metadata: Vec<WantedPair>,
-    /// Created at or after.
+    /// Earliest creation time, inclusive.
     pub created_from: Option<Timestamp>,
-    /// Created before.
+    /// Latest creation time, exclusive.
     pub created_to: Option<Timestamp>,
 }
 
 /// A page of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionPage {
-    /// The sessions, in the requested order.
+    /// Sessions in the requested order.
     pub sessions: Vec<SessionInfo>,
-    /// The cursor of the next page, if there is one.
+    /// Cursor of the next page, if any.
     pub next_page: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl From<SessionPage> for SessionList {
 }
 
 impl Service {
-    /// Creates the session that a client asks for, with its first events, all or nothing.
+    /// Creates the session of a client's request with its first events atomically.
     ///
     /// # Errors
     /// Those of [`Self::create_session`].
@@ -104,7 +104,7 @@ impl Service {
         Ok(self.create_session(caller, new).await?.0.into())
     }
 
-    /// Creates a session, with its first events, all or nothing.
+    /// Creates a session with its first events atomically.
     ///
     /// # Errors
     /// `session_exists`, `session_deleted`, `invalid_request`, and those of [`Self::emit`].
@@ -152,8 +152,8 @@ impl Service {
         Ok((self.titled(info).await, appended))
     }
 
-    /// A page of the caller's sessions, by creation. With statuses or metadata wanted, it may have
-    /// fewer than its limit, or none, and a next page: one request looks at so many sessions.
+    /// Returns a page of the caller's sessions. With a filter on status or metadata, it may have
+    /// fewer than its limit, or none, and a next page: one request examines a bounded number.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds or a foreign page.
@@ -195,7 +195,7 @@ impl Service {
         Ok(SessionPage { sessions, next_page })
     }
 
-    /// Sessions from an offset on, the newest first, and how many there are.
+    /// Returns sessions from an offset, newest first, and their total number.
     ///
     /// # Errors
     /// Those of the engine.
@@ -220,7 +220,7 @@ impl Service {
         Ok((sessions, selected))
     }
 
-    /// A session's record.
+    /// Returns a session's record.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.
@@ -232,7 +232,7 @@ impl Service {
         Ok(self.titled(self.store.used(&caller.key(session)).await?).await.into())
     }
 
-    /// The thread that a session is.
+    /// Returns the thread of a session.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.
@@ -240,7 +240,7 @@ impl Service {
         Ok((&self.store.used(&caller.key(session)).await?).into())
     }
 
-    /// Changes title and metadata. A title takes the place of one that is words of an event.
+    /// Changes title and metadata. A title replaces one taken from an event.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, `invalid_request`, `quota_exceeded`.
@@ -290,8 +290,7 @@ impl Service {
         Ok(self.titled(info).await.into())
     }
 
-    /// Archives a session: it can be read, not written; or lets it be written to again. Either
-    /// twice is once.
+    /// Archives a session, which makes it read-only, or unarchives it. Both are idempotent.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.
@@ -311,8 +310,8 @@ impl Service {
         Ok(self.titled(info).await.into())
     }
 
-    /// Deletes a session: hidden at once, `session_deleted` until its grace ends. Returns until
-    /// when it can be restored; with `now` its bytes are removed at once, and it cannot.
+    /// Deletes a session: it is hidden immediately, and `session_deleted` during its grace period.
+    /// Returns the end of that period; with `now` its bytes are removed immediately and for good.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, `session_held`; without `now` also
@@ -348,9 +347,9 @@ impl Service {
     }
 }
 
-/// The filter of a listing. Notebooks are listed nowhere.
+/// Filter of a listing. Notebooks are never listed.
 impl SessionQuery {
-    /// The condition of its sessions, besides that on their workspace.
+    /// Returns the condition of its sessions, except the one on their workspace.
     fn condition(&self) -> Criterion {
         let began = self.created_from.map(Criterion::BeganFrom);
         let before = self.created_to.map(|to| Criterion::not(Criterion::BeganFrom(to)));

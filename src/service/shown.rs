@@ -1,6 +1,5 @@
-//! Text that a person reads of an event that was found: its words, a record by its members, a call
-//! of a tool as `$ command -> outcome`, and under what it printed the call that printed it. It must
-//! not rank, and must not read a store.
+//! Text shown for a found event: its text, a record by its members, or a tool call as `$ command ->
+//! outcome`; output is preceded by its call. It must not rank, nor read a store.
 
 use serde_json::{Map, Value};
 
@@ -10,12 +9,12 @@ use crate::{
     search::{EventText, Query, Snippet, snippet},
 };
 
-/// Characters of a call, and of what came of it.
+/// Maximum characters of a call, and of its outcome.
 const CALL_CHARS: usize = 160;
 const OUTCOME_CHARS: usize = 120;
-/// Between a call and what came of it.
+/// Separator of a call and its outcome.
 const ARROW: &str = " -> ";
-/// Members by which a call names what it is about, the first that is there.
+/// Members that may name the subject of a call, in order of preference.
 const SUBJECTS: [&str; 12] = [
     "file_path",
     "path",
@@ -31,8 +30,8 @@ const SUBJECTS: [&str; 12] = [
     "id",
 ];
 
-/// The part of a piece that matches, in at most so many bytes; `said` is the piece, and among
-/// `events` are the calls and results that are near.
+/// Returns the matching part of a piece, within a number of bytes; `said` is the piece, and
+/// `events` include nearby calls and results.
 pub(super) fn shown(
     query: &Query,
     event: &Event,
@@ -42,13 +41,13 @@ pub(super) fn shown(
 ) -> Snippet {
     let kind = event.kind.as_str();
     if kinds::is_result(kind) {
-        let answered = answered_by(event);
+        let answered = call_id_of(event);
         let is_it =
             |other: &&Event| kinds::is_call(other.kind.as_str()) && id_of(other) == answered;
         let call = answered.as_ref().and_then(|_| events.iter().rev().find(is_it)).and_then(call);
         let found = snippet(query, said, bytes_max);
         return match call {
-            Some(call) => after(&format!("{call}{ARROW}"), found),
+            Some(call) => prepend(&format!("{call}{ARROW}"), found),
             None => found,
         };
     }
@@ -56,32 +55,32 @@ pub(super) fn shown(
         return snippet(query, said, bytes_max);
     };
     let id = id_of(event);
-    let is_it = |other: &&Event| kinds::is_result(other.kind.as_str()) && answered_by(other) == id;
+    let is_it = |other: &&Event| kinds::is_result(other.kind.as_str()) && call_id_of(other) == id;
     let outcome = events.iter().find(is_it).map(outcome).filter(|outcome| !outcome.is_empty());
     let outcome = outcome.map_or_else(String::new, |outcome| format!("{ARROW}{outcome}"));
     let whole = snippet(query, &call, bytes_max);
     let mut found = match whole.marks.is_empty() {
         false => whole,
-        true => after(&format!("{call}: "), snippet(query, said, bytes_max)),
+        true => prepend(&format!("{call}: "), snippet(query, said, bytes_max)),
     };
     found.text.push_str(&outcome);
     found
 }
 
-/// Text of an event that was not looked for, in a line: nothing of one without words.
+/// Returns the text of an adjacent event in one line; empty for one without text.
 pub(super) fn beside(event: &Event) -> String {
     let words = shown_text(event);
     let call = call(event).filter(|_| kinds::is_call(event.kind.as_str()) && !words.is_empty());
     call.unwrap_or(words)
 }
 
-/// All that an event says.
+/// Returns the whole text of an event.
 pub(super) fn shown_text(event: &Event) -> String {
     item_text(event).unwrap_or_else(|| EventText::from_event(event).text.trim().to_owned())
 }
 
-/// Words of an event that is a record of members: its text, and the other members by their names;
-/// `None` of messages, calls and whatever has words of its own.
+/// Returns the text of an event that is a record: its text member, and the other members by name;
+/// `None` for messages, calls and other events with a text.
 pub(super) fn item_text(event: &Event) -> Option<String> {
     const RECORDS: [&str; 5] = [
         kinds::MEMORY_ITEM,
@@ -106,7 +105,7 @@ pub(super) fn item_text(event: &Event) -> Option<String> {
     Some(text.map(str::to_owned).into_iter().chain(named).collect::<Vec<_>>().join("\n"))
 }
 
-/// The words of a value, without names.
+/// Returns the text of a value, without member names.
 fn words_of(value: &Value) -> String {
     let all = |values: &mut dyn Iterator<Item = &Value>, between: &str| {
         values.map(words_of).collect::<Vec<_>>().join(between)
@@ -120,8 +119,8 @@ fn words_of(value: &Value) -> String {
     }
 }
 
-/// A snippet behind a text that was not looked for.
-fn after(head: &str, mut found: Snippet) -> Snippet {
+/// Prepends a text without matches to a snippet.
+fn prepend(head: &str, mut found: Snippet) -> Snippet {
     for mark in &mut found.marks {
         *mark = mark.start + head.len()..mark.end + head.len();
     }
@@ -129,7 +128,7 @@ fn after(head: &str, mut found: Snippet) -> Snippet {
     found
 }
 
-/// A call in a line: `$ command`, or the tool and what it is about.
+/// Returns a call in one line: `$ command`, or the tool and its subject.
 fn call(event: &Event) -> Option<String> {
     let body: Value = body::read_tree(&event.body)?;
     let input = body.get("input");
@@ -154,20 +153,20 @@ fn call(event: &Event) -> Option<String> {
     Some(one_line(&line, CALL_CHARS))
 }
 
-/// Outcome of a call, in a line: the last that a tool said, where the result of a run stands.
+/// Returns the outcome of a call in one line: the last line of output.
 fn outcome(result: &Event) -> String {
     let said = EventText::from_event(result);
     let last = said.text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     one_line(last, OUTCOME_CHARS)
 }
 
-/// The id by which the result of a call names it.
+/// Returns the id by which a result references its call.
 fn id_of(call: &Event) -> Option<String> {
-    answered_by(call).or_else(|| Some(call.id.to_string()))
+    call_id_of(call).or_else(|| Some(call.id.to_string()))
 }
 
-/// The id of the call that a result answers.
-fn answered_by(result: &Event) -> Option<String> {
+/// Returns the id of the call that a result belongs to.
+fn call_id_of(result: &Event) -> Option<String> {
     const IDS: [&str; 4] = ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id"];
     let body: Value = body::read_tree(&result.body)?;
     IDS.iter().find_map(|name| body.get(name)?.as_str().map(str::to_owned))

@@ -1,6 +1,6 @@
-//! getEvents and tailing: positional slices, filtered, paged, waited for. Bounds keep one answer
-//! in memory; a filter reads on until the page is full or the range ends. It must not look inside
-//! a body.
+//! getEvents and following: slices by position, filtered, paged, and with a wait. Limits bound the
+//! memory of a response; a filtered read continues until the page is full or the range ends. It
+//! must not read a body.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,34 +10,34 @@ use crate::{
     store::{Fill, Gap, Read, Watch},
 };
 
-/// Events read in one step under a filter.
+/// Number of events read in one step of a filtered read.
 const SCAN_EVENTS: usize = 1_000;
-/// Bytes of bodies read in one step under a filter.
+/// Maximum body bytes read in one step of a filtered read.
 const SCAN_BYTES: usize = 4 << 20;
-/// Bytes of bodies a follower reads in one step: bounds the memory of a slow reader.
+/// Maximum body bytes a follower reads in one step, which bounds the memory of a slow reader.
 const FOLLOW_BYTES: usize = 256 << 10;
-/// Events at the end of a session whose types are reported where a filter of types matched none.
+/// Number of last events whose types are reported if a type filter matched none.
 const TYPES_OF_EVENTS: usize = 200;
-/// Pause before asking for a watch again that the store has closed.
+/// Pause before a watch that the store closed is opened again.
 const REWATCH: Duration = Duration::from_millis(20);
 
-/// The surroundings of a point: `before` events, the event there, `after` events.
+/// Events around a point: `before` events, the event there, `after` events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Around {
-    /// The middle.
+    /// Point in the middle.
     pub point: Point,
-    /// Events before it.
+    /// Number of events before it.
     pub before: u64,
-    /// Events after it.
+    /// Number of events after it.
     pub after: u64,
 }
 
-/// Instants by the store's clock, half-open.
+/// Half-open time window by the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Processed at or after.
+    /// Earliest processing time, inclusive.
     pub from: Option<Timestamp>,
-    /// Processed before.
+    /// Latest processing time, exclusive.
     pub to: Option<Timestamp>,
 }
 
@@ -47,62 +47,62 @@ impl Window {
     }
 }
 
-/// The parameters of a read of events.
+/// Parameters of a read of events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     /// First position; the session's first when absent.
     pub from: Option<Point>,
     /// First position after the range; the live tail when absent.
     pub to: Option<Point>,
-    /// Instead of `from` and `to`.
+    /// Point whose surroundings are read, instead of `from` and `to`.
     pub around: Option<Around>,
-    /// Most events of a page; 1 000 by default, 10 000 at most.
+    /// Page size in events; 1 000 by default, 10 000 at most.
     pub limit: Option<usize>,
-    /// Newest first.
+    /// True for the newest first.
     pub descending: bool,
-    /// Only these types; empty for all.
+    /// Types of the events; empty for all.
     pub types: Vec<EventType>,
-    /// Only events processed in this window.
+    /// Time window of the events.
     pub window: Window,
-    /// `next_page` of the previous answer; replaces the range.
+    /// `next_page` of the previous response; replaces the range.
     pub page: Option<String>,
-    /// Serve the intact events of a damaged range and report the gaps.
+    /// True to return the intact events of a damaged range and report the gaps.
     pub allow_gaps: bool,
-    /// Time that an empty answer may wait for the first event; 60 s at most.
+    /// Time that an empty response may wait for the first event; 60 s at most.
     pub wait: Duration,
 }
 
-/// Answer to getEvents.
+/// Response to getEvents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSlice {
-    /// The events, in the requested order.
+    /// Events in the requested order.
     pub events: Vec<Event>,
-    /// The cursor of the next page, if there is more.
+    /// Cursor of the next page, if there is more.
     pub next_page: Option<String>,
     /// The next `from`, or, newest first, the next `to`.
     pub next_position: Position,
-    /// The position the next event of the session will get.
+    /// Position that the session's next event will get.
     pub tail: Position,
     /// Gaps among the positions of the page.
     pub gaps: Vec<Gap>,
-    /// Types of the session's last 200 events, in the order of the alphabet, where a filter of
-    /// types matched no event of the range. Empty otherwise.
+    /// Types of the session's last 200 events, sorted, if a type filter matched no event of the
+    /// range; empty otherwise.
     pub types_seen: Vec<EventType>,
 }
 
 /// A query with its points resolved.
 struct ReadPlan {
     from: Position,
-    /// `None` follows the tail.
+    /// End of the range; `None` follows the tail.
     to: Option<Position>,
-    /// Kept beside the positions: a later event may be outside it.
+    /// Time window, checked in addition to the positions: a later event may be outside it.
     window: Window,
     limit: usize,
     bytes_max: usize,
     descending: bool,
 }
 
-/// Sum of the sizes of bodies.
+/// Returns the total size of bodies in bytes.
 fn body_bytes(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
@@ -113,7 +113,7 @@ fn admits(types: &[EventType], window: Window, event: &Event) -> bool {
 }
 
 impl Service {
-    /// A slice of a session.
+    /// Returns a slice of a session.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -137,7 +137,7 @@ impl Service {
             }
             return Ok(slice);
         }
-        // The watch begins before the read, so that no event is missed.
+        // The watch starts before the read, so that no event is missed.
         let mut watch = self.store.watch(&key).await?;
         let mut plan = self.plan(&key, query).await?;
         let mut answer = self.collect(&key, &plan, query).await?;
@@ -145,14 +145,14 @@ impl Service {
         if !answer.events.is_empty() || !live {
             return Ok(answer);
         }
-        // What came while many waited is read by many at once.
+        // Many waiting requests may read new events at once, so each read is smaller.
         plan.bytes_max = FOLLOW_BYTES;
         let waiting = async {
             while answer.events.is_empty() {
                 let seen = answer.tail.max(plan.from);
                 self.moved(&key, &mut watch, seen).await?;
                 plan.from = answer.next_position;
-                self.close(&key, &mut plan).await?;
+                self.close_range(&key, &mut plan).await?;
                 answer = self.collect(&key, &plan, query).await?;
                 if plan.to.is_some_and(|to| answer.next_position >= to) {
                     break;
@@ -166,7 +166,7 @@ impl Service {
         }
     }
 
-    /// The types of the last events of a session; empty if they are damaged.
+    /// Returns the types of the last events of a session; empty if they are damaged.
     async fn types_seen(&self, key: &SessionKey, tail: Position) -> Vec<EventType> {
         let read = Read {
             range: Range::new(tail.minus(TYPES_OF_EVENTS as u64), tail),
@@ -231,13 +231,13 @@ impl Service {
             bytes_max: limits::PAGE_BYTES_MAX,
             descending: query.descending,
         };
-        self.close(key, &mut plan).await?;
+        self.close_range(key, &mut plan).await?;
         Ok(plan)
     }
 
-    /// Ends the range where the window of time ends, once that time has passed: until then a new
-    /// event may still be inside.
-    async fn close(&self, key: &SessionKey, plan: &mut ReadPlan) -> ServiceResult<()> {
+    /// Sets the end of the range to the end of the time window, once that time has passed: until
+    /// then a new event may still be inside.
+    async fn close_range(&self, key: &SessionKey, plan: &mut ReadPlan) -> ServiceResult<()> {
         if let Some(time) = plan.window.to.filter(|time| *time <= self.now()) {
             let end = self.store.find_time(key, time).await?;
             plan.to = Some(plan.to.map_or(end, |to| to.min(end)));
@@ -296,13 +296,13 @@ impl Service {
             if full || left.is_empty() {
                 break;
             }
-            // A filter may pass over the whole session: beyond the first read in a place.
+            // A filter may skip the whole session: after the first read it needs a compute slot.
             if filtered {
                 place = Some(self.places.turn(&key.scope.tenant, place).await?);
             }
             tokio::task::yield_now().await;
         }
-        finish(&mut page, plan, end);
+        set_next_page(&mut page, plan, end);
         Ok(page)
     }
 
@@ -325,7 +325,7 @@ impl Service {
         }
     }
 
-    /// A reader that follows the session: from `from`, or from the current tail, up to `until` or
+    /// Returns a follower of the session: from `from`, or from the current tail, up to `until` or
     /// without end.
     ///
     /// # Errors
@@ -344,7 +344,7 @@ impl Service {
             Some(point) => self.position_of(&key, point, tail).await?,
             None => tail,
         };
-        // Until a time has passed, an event yet to come may be older.
+        // Until that time has passed, a future event may still be older.
         let since = if let Some(Point::Time(time)) = from { Some(*time) } else { None };
         let window = Window { from: since, to: None };
         let (service, types, current) = (self.clone(), Vec::new(), false);
@@ -352,7 +352,7 @@ impl Service {
     }
 }
 
-/// Reads events up to the limit of the page; returns the position where a full page ends.
+/// Adds events up to the limit of the page; returns the position where a full page ends.
 fn fill(
     page: &mut Vec<Event>,
     events: Vec<Event>,
@@ -379,8 +379,8 @@ fn fill(
     }
 }
 
-/// Sets the cursor of the next page; reports each gap of the page once.
-fn finish(page: &mut EventSlice, plan: &ReadPlan, end: Position) {
+/// Sets the cursor of the next page; merges the gaps of the page.
+fn set_next_page(page: &mut EventSlice, plan: &ReadPlan, end: Position) {
     let next = page.next_position;
     page.gaps.sort_by_key(|gap| gap.range.from);
     page.gaps.dedup_by(|later, gap| {
@@ -390,7 +390,7 @@ fn finish(page: &mut EventSlice, plan: &ReadPlan, end: Position) {
         }
         same
     });
-    // The window's beginning is passed; its end may be in the future.
+    // The start of the window has passed; its end may be in the future.
     let until = plan.window.to.map(|time| time.0.to_string()).unwrap_or_default();
     if plan.descending {
         page.gaps.retain(|gap| gap.range.to > next);
@@ -418,19 +418,19 @@ fn open_page(page: &str, limit: usize) -> ServiceResult<ReadPlan> {
     Ok(ReadPlan { from, to, window, limit, bytes_max: limits::PAGE_BYTES_MAX, descending })
 }
 
-/// Progress of a follower.
+/// Result of a follower's step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Events in ascending order, and the gaps among them.
     Slice {
-        /// At least one, or a gap.
+        /// Events; at least one if there is no gap.
         events: Vec<Event>,
-        /// Losses that a person accepted.
+        /// Losses that a user accepted.
         gaps: Vec<Gap>,
     },
-    /// Nothing for a while; the tail.
+    /// No event within the time limit; the tail.
     Quiet(Position),
-    /// `until` is reached.
+    /// End of a follower: `until` is reached.
     End,
 }
 
@@ -444,12 +444,12 @@ pub struct Follow {
     until: Option<Position>,
     types: Vec<EventType>,
     window: Window,
-    /// True if everything below `next` was just read.
+    /// True if everything before `next` was just read.
     current: bool,
 }
 
 impl Follow {
-    /// Lets only these types through; empty for all.
+    /// Restricts the events to these types; empty for all.
     ///
     /// # Errors
     /// `invalid_request` for too many.
@@ -459,7 +459,7 @@ impl Follow {
         Ok(self)
     }
 
-    /// The next position to read.
+    /// Returns the next position to read.
     #[must_use]
     pub fn next_position(&self) -> Position {
         self.next
@@ -471,32 +471,32 @@ impl Follow {
         self.current = false;
     }
 
-    /// Wall time.
+    /// Returns the wall-clock time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.service.now()
     }
 
-    /// The tail at the last read.
+    /// Returns the tail at the last read.
     #[must_use]
     pub fn tail(&self) -> Position {
         self.tail
     }
 
-    /// The next events; [`Step::Quiet`] after `patience` without any.
+    /// Returns the next events; [`Step::Quiet`] after `patience` without any.
     ///
     /// # Errors
     /// `session_damaged`, `session_deleted`, and those of the engine.
     pub async fn step(&mut self, patience: Duration) -> ServiceResult<Step> {
-        // One patience for the whole step: events that a filter holds back do not renew it.
+        // The time limit covers the whole step: filtered events do not extend it.
         let quiet = tokio::time::sleep(patience);
         tokio::pin!(quiet);
         loop {
             if self.until.is_some_and(|until| self.next >= until) {
                 return Ok(Step::End);
             }
-            // Below the watched tail there is nothing new: wait without reading. After an idle
-            // period it reads all the same, and so detects a deletion.
+            // There is nothing new before the watched tail: wait without reading. After an idle
+            // period it reads anyway, and so detects a deletion.
             if self.current && *self.watch.borrow() <= self.next {
                 self.current = false;
                 tokio::select! {

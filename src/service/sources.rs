@@ -1,4 +1,4 @@
-//! Sources that a caller reports, once each. It must not fetch anything.
+//! Records sources that a caller reports, without duplicates. It must not fetch anything.
 
 use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via, added::event};
 use crate::{
@@ -10,21 +10,21 @@ use crate::{
     },
 };
 
-/// Outcome of reporting sources.
+/// Result of reporting sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcesAdded {
-    /// The session.
+    /// Session with the sources.
     pub session: SessionId,
-    /// Means by which the session was found.
+    /// How the session was found.
     pub bound_by: BoundBy,
-    /// The number of new sources.
+    /// Number of new sources.
     pub added: u64,
-    /// Number of sources of the session now.
+    /// Total number of sources of the session.
     pub total: u64,
 }
 
 impl Service {
-    /// Records sources that a caller reports; sources already recorded are unchanged.
+    /// Records sources that a caller reports; known sources stay unchanged.
     ///
     /// # Errors
     /// `session_required`, `invalid_request`, and those of the engine.
@@ -70,7 +70,7 @@ impl Service {
     }
 }
 
-/// Sources of one call, a page once, with what any of them says of it.
+/// Merges the sources of one call by page, with the members of all reports.
 fn once_each<'a>(sources: impl Iterator<Item = &'a SourceBody>) -> Vec<SourceBody> {
     let mut pages: Vec<(Option<String>, SourceBody)> = Vec::new();
     for source in sources {

@@ -1,6 +1,6 @@
-//! The text that a session receives when it begins in a workspace: what is remembered, where the
-//! last work stands, a line for each of the last sessions. The session that is named continues the
-//! one whose work it receives. It must not choose what of a session is shown: harness does.
+//! The text that a session receives at its start in a workspace: items of memory, the state of the
+//! last work, a line for each of the last sessions. The named session is linked to the one whose
+//! work it receives. It must not choose the content of a session: harness does.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ use crate::{
     },
 };
 
-/// Tokens of the text: by default, and at least and at most.
+/// Default, minimum and maximum tokens of the text.
 const TOKENS: usize = 700;
 const TOKENS_MIN: usize = 400;
 const TOKENS_MAX: usize = 20_000;
 
 impl Service {
-    /// Tells a session that begins in a workspace where its work stands, and links it to the
+    /// Returns the state of a workspace's work for a session that starts there, and links it to the
     /// session that it continues.
     ///
     /// # Errors
     /// `invalid_request`, `session_not_found` for a session of another workspace, and those of the
-    /// sessions and the engine. What cannot be read is named and left out.
+    /// sessions and the engine. Unreadable sessions are named and omitted.
     pub async fn start_work(
         &self,
         caller: &Caller,
@@ -68,7 +68,7 @@ impl Service {
                 Err(error) => return Err(error),
             }
         }
-        // A session that only asked something continues nothing.
+        // A session with requests but no work is not continued.
         if let (Some(own), Some((past, true)), Some((from, position))) = (&own, &last, &from) {
             let body = RestoredBody {
                 from: PlaceBody { session: from.to_string(), position: position.0 },

@@ -1,5 +1,5 @@
-//! The status of a session, in the words of the Managed Agents wire: the last one its harness
-//! reported. It is stored beside the session, so that a listing reads no event. It must not judge
+//! The status of a session, in the terms of the Managed Agents wire: the last one its harness
+//! reported. It is stored in the session's metadata, so a listing reads no event. It must not judge
 //! whether a harness still runs.
 
 use super::RESERVED_METADATA;
@@ -8,23 +8,23 @@ use crate::{
     store::{Criterion, SessionInfo},
 };
 
-/// The status of a session.
+/// Status of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Waits for input.
+    /// Waiting for input.
     Idle,
-    /// Its agent is at work.
+    /// Agent is working.
     Running,
-    /// Retries after an error.
+    /// Retrying after an error.
     Rescheduling,
-    /// Ended, or archived: it can be read.
+    /// Ended or archived: read-only.
     Terminated,
 }
 
 impl Status {
     const ALL: [Self; 4] = [Self::Idle, Self::Running, Self::Rescheduling, Self::Terminated];
 
-    /// The status as clients see it.
+    /// Returns the status as clients see it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Status {
         }
     }
 
-    /// The status of a session.
+    /// Returns the status of a session.
     #[must_use]
     pub fn from_info(info: &SessionInfo) -> Self {
         match recorded(info) {
@@ -45,13 +45,13 @@ impl Status {
         }
     }
 
-    /// The status of this name.
+    /// Parses the name of a status.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.as_str() == name)
     }
 
-    /// The condition of the sessions with this status.
+    /// Returns the condition that selects sessions with this status.
     pub(super) fn condition(self) -> Criterion {
         let recorded = |status: Self| Criterion::Pair(name(), status.as_str().to_owned());
         if self == Self::Terminated {
@@ -67,7 +67,7 @@ impl Status {
         Criterion::All(vec![Criterion::not(Criterion::Archived), own])
     }
 
-    /// The status that a type of event reports.
+    /// Returns the status that an event type reports.
     fn said(kind: &str) -> Option<Self> {
         match kind {
             kinds::SESSION_STATUS_IDLE => Some(Self::Idle),
@@ -79,7 +79,7 @@ impl Status {
     }
 }
 
-/// Metadata with the status.
+/// Returns the metadata name of the status.
 fn name() -> String {
     format!("{RESERVED_METADATA}status")
 }
@@ -88,8 +88,8 @@ fn recorded(info: &SessionInfo) -> Option<Status> {
     Status::parse(info.metadata.get(&name())?)
 }
 
-/// Has the status that a batch reports stored with its events. Imported events are skipped: they
-/// report another session's status.
+/// Adds the status that a batch reports to the session's metadata. Imported events are skipped:
+/// they report another session's status.
 pub(super) fn keep(batch: &mut Batch) {
     let events = batch.events.iter().filter(|event| event.origin != Origin::Import);
     let said = events.filter_map(|event| Status::said(event.kind.as_str())).next_back();
@@ -99,7 +99,7 @@ pub(super) fn keep(batch: &mut Batch) {
     }
 }
 
-/// Metadata of a session of which something was withdrawn, so that others read no event for that.
+/// Returns the metadata name that marks a rewound session, so that others read no event for that.
 pub(super) fn rewound() -> String {
     format!("{RESERVED_METADATA}rewound")
 }

@@ -1,5 +1,5 @@
-//! Validation of a step by the facts, and the events it is recorded as: its number, what it
-//! revises, branches from and closes. It must not read or write a session.
+//! Validation of a step against the facts, and its events: its number, and the steps and gaps that
+//! it revises, branches from or closes. It must not read or write a session.
 
 use super::{Code, ServiceError, ServiceResult, added::event};
 use crate::{
@@ -12,44 +12,44 @@ use crate::{
     },
 };
 
-/// Characters by which two goals are compared.
+/// Number of characters by which two goals are compared.
 const GOAL_CHARS_COMPARED: usize = 1_000;
-/// Characters of a branch's name.
+/// Maximum characters of a branch name.
 const BRANCH_CHARS_MAX: usize = 64;
 
-/// A step as a caller brings it.
+/// Step in a caller's request.
 #[derive(Clone, Debug, Default)]
 pub struct StepCall {
-    /// The session, when named.
+    /// Session, if named.
     pub session: Option<SessionId>,
-    /// The step.
+    /// Content of the step.
     pub step: StepBody,
     /// Purpose of the research.
     pub goal: Option<String>,
     /// A knowledge gap.
     pub gap: Option<String>,
-    /// Name or text of a gap that is closed now.
+    /// Name or text of a gap that the step closes.
     pub closes_gap: Option<String>,
-    /// The state of the research, in the caller's words.
+    /// Summary of the research in the caller's words.
     pub summary: Option<String>,
-    /// The full view (`true`), the summary view (`false`), or by the number of steps.
+    /// Full view (`true`), summary view (`false`), or chosen by the number of steps.
     pub full: Option<bool>,
     /// True to report the coverage of the sources.
     pub coverage: bool,
-    /// The client's name for this call: a retry that creates a session creates it once.
+    /// Idempotency key: a retry of a call that creates a session creates it once.
     pub key: Option<BatchKey>,
 }
 
-/// The result of the validation.
+/// Result of the validation.
 pub(super) enum Verdict {
-    /// Another step has its number, at these positions.
+    /// Positions of the existing step with the same number.
     Taken(Range),
-    /// It can be written at that position.
+    /// Position at which the step may be written, and the id of the gap that it closes.
     Write(Position, Option<String>),
 }
 
-/// True if a recorded event is the one the call would write. A closed gap may be named by its id or
-/// its text: both are equal.
+/// Returns true if a recorded event equals the one the call would write. A closed gap may be named
+/// by its id or its text.
 pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     if found.kind != wanted.kind {
         return false;
@@ -62,7 +62,7 @@ pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     name.is_some() && (closed.gap_id.as_deref() == name || closed.description.as_deref() == name)
 }
 
-/// Trims the texts and refuses an invalid step, naming the argument.
+/// Trims the texts and rejects an invalid step, naming the argument.
 pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
     let step = &mut call.step;
     if step.number == 0 {
@@ -93,7 +93,7 @@ pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
     Ok(call)
 }
 
-/// Decides whether the step may be written now, and where.
+/// Decides whether the step may be written now, and at which position.
 pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceResult<Verdict> {
     let research = &facts.research;
     let step = &call.step;
@@ -131,16 +131,16 @@ pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceRe
     Ok(Verdict::Write(facts.position, closes))
 }
 
-/// The positions of the step with the call's number.
+/// Returns the positions of the step with the call's number.
 pub(super) fn first_of(research: &Research, call: &StepCall) -> Option<Range> {
     let at = research.find_on(call.step.number, call.step.branch_id.as_deref())?;
     research.steps().get(at).map(|step| step.extent)
 }
 
-/// True if a first step begins other work than the recorded research: its goal differs, or it has
-/// none and the research is complete.
+/// Returns true if a first step starts other work than the recorded research: its goal differs, or
+/// it has none and the research is complete.
 pub(super) fn is_other_work(research: &Research, call: &StepCall) -> bool {
-    // The beginning of a goal is what the facts keep of a long one.
+    // The facts keep only the start of a long goal.
     let words = |text: &str| -> String {
         let words: Vec<_> = text.split_whitespace().map(str::to_lowercase).collect();
         words.join(" ").chars().take(GOAL_CHARS_COMPARED).collect()
@@ -154,7 +154,7 @@ pub(super) fn is_other_work(research: &Research, call: &StepCall) -> bool {
     }
 }
 
-/// The numbers the next step may have: next on its own line, or next of all.
+/// Returns the allowed numbers of the next step: the next on its branch, or the next of all.
 fn next_numbers(research: &Research, step: &StepBody) -> (u64, u64) {
     let last = match &step.branch_id {
         None => research.last_main(),
@@ -182,7 +182,7 @@ fn last_step(mut error: ServiceError, research: &Research) -> ServiceError {
     error
 }
 
-/// Id of the open gap of that name or text.
+/// Returns the id of the open gap with that name or text.
 fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
     let gap = research.gap_at(name).and_then(|at| research.gaps().get(at));
     if let Some(gap) = gap.filter(|gap| gap.closed.is_none()) {
@@ -212,7 +212,7 @@ pub(super) fn gap_line(research: &Research, name: Option<&str>) -> Option<OpenGa
     research.gaps().get(at).map(whole_gap)
 }
 
-/// Name of the gap a step opens: a retry opens the same.
+/// Returns the id of the gap that a step opens, the same for a retry.
 pub(super) fn gap_id(step: &StepBody) -> String {
     match &step.branch_id {
         None => format!("g{}", step.number),
@@ -220,7 +220,7 @@ pub(super) fn gap_id(step: &StepBody) -> String {
     }
 }
 
-/// The batch of a step: the goal before it, gaps and summary after it, each with its step number.
+/// Returns the events of a step: its goal, the step, its gaps and summary, each with its number.
 pub(super) fn events_of(call: &StepCall, origin: Origin, closes: Option<String>) -> Vec<NewEvent> {
     let (step, branch_id) = (Some(call.step.number), call.step.branch_id.clone());
     let mut events = Vec::new();

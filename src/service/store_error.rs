@@ -1,5 +1,5 @@
-//! Errors of the store for clients: code, sentence, and next action. The only place where a
-//! `StoreError` becomes a `ServiceError`.
+//! Conversion of store errors for clients: code, message, and next action. It must stay the only
+//! module that converts a `StoreError` into a `ServiceError`.
 
 use super::{Code, Gap, Next, ServiceError};
 use crate::{
@@ -29,10 +29,10 @@ impl From<StoreError> for ServiceError {
                 .action("it stays until its hold is released")
                 .next(Next::ReleaseHold(session)),
             StoreError::SessionArchived { session } => archived(&session),
-            StoreError::PositionConflict { tail, .. } => at_tail(message, tail),
+            StoreError::PositionConflict { tail, .. } => position_conflict_error(message, tail),
             StoreError::NotesConflict { .. } => retry(plain(Code::PositionConflict))
                 .action("others write to the session all the time: call again"),
-            StoreError::LeaseHeld { session, seconds } => held(message, session, seconds),
+            StoreError::LeaseHeld { session, seconds } => lease_held(message, session, seconds),
             StoreError::LeaseLost { session } => plain(Code::LeaseLost)
                 .action("another may write now: read what came since, then wake the session again")
                 .next(Next::Wake(session)),
@@ -43,7 +43,7 @@ impl From<StoreError> for ServiceError {
                 Self::invalid("events", message).action("give every event an id of its own")
             }
             StoreError::BatchTooLarge { .. } => too_large(message),
-            StoreError::SessionDamaged { gaps, tail, .. } => damaged(message, gaps, tail),
+            StoreError::SessionDamaged { gaps, tail, .. } => damaged_error(message, gaps, tail),
             StoreError::PrefixErased { range, .. } => prefix_erased(message, range),
             StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
@@ -60,15 +60,15 @@ impl From<StoreError> for ServiceError {
                 "nothing was kept of this append; {}, then emit again",
                 way_to_room(short)
             )),
-            StoreError::Unfinished { source, .. } => unfinished(message, &source),
-            // No request asks for a derived file by itself.
+            StoreError::Unfinished { source, .. } => unfinished_error(message, &source),
+            // No client request reads a derived file directly.
             StoreError::Outdated { .. }
             | StoreError::DerivedLost { .. }
             | StoreError::TooMuch { .. } => retry(plain(Code::InternalError)).action("try again"),
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }
-            StoreError::Io { source, .. } => failed(message, &source),
+            StoreError::Io { source, .. } => io_error(message, &source),
         }
     }
 }
@@ -77,7 +77,7 @@ fn too_large(message: String) -> ServiceError {
     ServiceError::new(Code::BodyTooLarge, message).action("split the batch into smaller ones")
 }
 
-/// Something else was sent under the same id or key.
+/// Builds the error for other content under the same id or key.
 fn other_content(message: String, position: Option<Position>) -> ServiceError {
     let place = position.map(|position| format!(" (at position {position})"));
     let place = place.unwrap_or_default();
@@ -85,8 +85,8 @@ fn other_content(message: String, position: Option<Position>) -> ServiceError {
         .action(format!("send the content sent before{place}, or a new id or key"))
 }
 
-/// A call of the system that failed.
-fn failed(message: String, source: &std::io::Error) -> ServiceError {
+/// Builds the error of a failed system call.
+fn io_error(message: String, source: &std::io::Error) -> ServiceError {
     let (code, action) = match env::out_of_descriptors(source) {
         true => {
             (Code::LimitReached, "come back later; an operator may allow the server more files")
@@ -96,8 +96,8 @@ fn failed(message: String, source: &std::io::Error) -> ServiceError {
     retry(ServiceError::new(code, message)).action(action)
 }
 
-/// A deletion that is accepted and waits for room.
-fn unfinished(message: String, source: &std::io::Error) -> ServiceError {
+/// Builds the error of an accepted deletion that waits for free space.
+fn unfinished_error(message: String, source: &std::io::Error) -> ServiceError {
     retry(ServiceError::new(Code::NotFinished, message)).action(format!(
         "what was to go is not served any more; {}: the store takes the bytes away when there is \
          room, or at once when this is sent again",
@@ -105,7 +105,7 @@ fn unfinished(message: String, source: &std::io::Error) -> ServiceError {
     ))
 }
 
-/// Error of a store that takes no writes for lack of room.
+/// Returns the error of a store that accepts no writes for lack of space.
 #[must_use]
 pub fn without_room(short: Short) -> ServiceError {
     ServiceError::from(StoreError::DiskFull(short)).action(format!(
@@ -114,7 +114,7 @@ pub fn without_room(short: Short) -> ServiceError {
     ))
 }
 
-/// Advice to a person about full storage.
+/// Returns advice for a user about full storage.
 #[must_use]
 pub fn way_to_room(short: Short) -> &'static str {
     match short {
@@ -123,7 +123,7 @@ pub fn way_to_room(short: Short) -> &'static str {
     }
 }
 
-/// A failed write: failing storage means "no writes now", not a defect of this program.
+/// Converts an error of a write: failing storage means "no writes now", not an internal defect.
 pub(super) fn unwritten(error: StoreError) -> ServiceError {
     match error {
         StoreError::Io { ref source, .. } if env::out_of_descriptors(source) => error.into(),
@@ -138,7 +138,7 @@ fn retry(mut error: ServiceError) -> ServiceError {
     error
 }
 
-/// An archived session, and what to do instead of writing to it.
+/// Builds the error for an archived session, with an alternative to writing.
 fn archived(session: &SessionId) -> ServiceError {
     let problem = format!("{session} is archived: it can be read, not written to");
     ServiceError::invalid("session", problem)
@@ -146,8 +146,8 @@ fn archived(session: &SessionId) -> ServiceError {
         .next(Next::BeginAnother)
 }
 
-/// `lease_held`: the caller must show its token, wait, or take the lease over.
-fn held(message: String, session: SessionId, seconds: u64) -> ServiceError {
+/// Builds `lease_held`: the caller must send its token, wait, or take the lease over.
+fn lease_held(message: String, session: SessionId, seconds: u64) -> ServiceError {
     let error = ServiceError::new(Code::LeaseHeld, message)
         .action("send the Fencing-Token of the lease; or take it over")
         .next(Next::Steal(session));
@@ -156,15 +156,15 @@ fn held(message: String, session: SessionId, seconds: u64) -> ServiceError {
     error
 }
 
-/// `position_conflict`, with the current tail.
-fn at_tail(message: String, tail: Position) -> ServiceError {
+/// Builds `position_conflict` with the current tail.
+fn position_conflict_error(message: String, tail: Position) -> ServiceError {
     let mut conflict = ServiceError::new(Code::PositionConflict, message)
         .action("read from the position you expected, then emit again at the tail");
     conflict.hint.tail = Some(tail);
     conflict
 }
 
-/// `prefix_erased`: the erased range, and where the rest begins.
+/// Builds `prefix_erased` with the erased range and the start of the rest.
 fn prefix_erased(message: String, range: Range) -> ServiceError {
     let mut error = ServiceError::new(Code::PrefixErased, message).action(format!(
         "read from position {} on, or ask again with allow_gaps=true; nothing brings it back",
@@ -174,8 +174,8 @@ fn prefix_erased(message: String, range: Range) -> ServiceError {
     error
 }
 
-/// `session_damaged`: the gaps as the store found them, and the intact ranges between.
-fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
+/// Builds `session_damaged` with the store's gaps and the intact ranges between them.
+fn damaged_error(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
     let mut error = ServiceError::new(Code::SessionDamaged, message)
         .action(
             "read the whole ranges, or ask again with allow_gaps=true; to write again an operator \

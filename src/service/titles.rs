@@ -1,6 +1,6 @@
-//! Titles that are words of an event. A session keeps the place of the event and never a copy of
-//! its words, which are read when the title is shown: they go with the event. It must not change a
-//! session.
+//! Titles taken from an event's text. A session stores the event's position and never a copy of the
+//! text, which is read when the title is shown, so a redaction also removes the title. It must not
+//! change a session.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ use crate::{
     traces::texts_of,
 };
 
-/// Characters of a title at most: of a message, and of research.
+/// Maximum characters of a title from a message, and of one from research.
 const TITLE_CHARS: usize = 80;
 const RESEARCH_CHARS: usize = 120;
-/// Titles that are kept in memory.
+/// Maximum number of cached titles.
 const KEPT_MAX: usize = 10_000;
 
-/// The metadata that names the event of a title: its position, before it the session and `@` where
-/// that is another one.
+/// Returns the metadata name for the event of a title: its position, preceded by the session and
+/// `@` if it is in another one.
 #[must_use]
 pub(super) fn title_of() -> String {
     format!("{RESERVED_METADATA}title_of")
 }
 
-/// The event of a session's title as another session names it.
+/// Returns the metadata with which another session references this session's title.
 pub(super) fn title_elsewhere(info: &SessionInfo) -> Option<(String, String)> {
     let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
     let own = !place.contains('@');
@@ -36,23 +36,23 @@ pub(super) fn title_elsewhere(info: &SessionInfo) -> Option<(String, String)> {
     Some((title_of(), place))
 }
 
-/// Titles that were shown lately.
+/// Cache of titles.
 #[derive(Debug, Default)]
 pub(super) struct Titles(Mutex<TitleCache>);
 
 #[derive(Debug, Default)]
 struct TitleCache {
-    /// Number of times that words were taken away: they may be while a title is read.
+    /// Number of invalidations, which may happen while a title is read.
     taken: u64,
     kept: HashMap<(SessionKey, Position), Option<String>>,
 }
 
 impl Service {
-    /// Completes the records of sessions with the titles that are words of events.
+    /// Adds to session records the titles taken from events.
     pub(super) async fn title(&self, sessions: impl IntoIterator<Item = &mut SessionInfo> + Send) {
         let mut untitled = Vec::new();
         for info in sessions {
-            if let Some((key, position)) = named_by(info) {
+            if let Some((key, position)) = title_event_of(info) {
                 untitled.push((info, key, position));
             }
         }
@@ -61,13 +61,13 @@ impl Service {
         }
     }
 
-    /// [`Self::title`] for one.
+    /// Like [`Self::title`], for one session.
     pub(super) async fn titled(&self, mut info: SessionInfo) -> SessionInfo {
         self.title([&mut info]).await;
         info
     }
 
-    /// The title of a session that is known by its id alone.
+    /// Returns the title of a session with the given id.
     pub(super) async fn title_by_id(&self, key: &SessionKey) -> Option<String> {
         let info = self.store.info(key).await.ok()?;
         self.titled(info).await.title
@@ -83,7 +83,7 @@ impl Service {
             titles.taken
         };
         let event = self.event_at(&place.0, position).await.ok()?;
-        let title = event.as_ref().and_then(words_of);
+        let title = event.as_ref().and_then(title_in);
         let mut titles = self.titles.0.lock();
         if titles.taken == taken {
             if titles.kept.len() == KEPT_MAX {
@@ -94,7 +94,7 @@ impl Service {
         title
     }
 
-    /// Drops what is kept of the titles of a scope: words of an event of it were taken away.
+    /// Drops the cached titles of a scope after text of one of its events was removed.
     pub(super) fn forget_titles(&self, scope: &Scope) {
         let mut titles = self.titles.0.lock();
         titles.taken += 1;
@@ -102,8 +102,8 @@ impl Service {
     }
 }
 
-/// Position of the words of a session's title, when they are those of an event.
-fn named_by(info: &SessionInfo) -> Option<(SessionKey, Position)> {
+/// Returns the session and position of a title's event, if the title is taken from one.
+fn title_event_of(info: &SessionInfo) -> Option<(SessionKey, Position)> {
     let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
     let (session, position) = match place.split_once('@') {
         Some((session, position)) => (SessionId::new(session).ok()?, position),
@@ -123,7 +123,7 @@ struct TitleMembers<'a> {
     entry: Option<TranscriptLine>,
 }
 
-/// A line of a program's transcript that names it.
+/// Line of an agent program's transcript with a title of the session.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TranscriptLine {
@@ -132,8 +132,8 @@ struct TranscriptLine {
     summary: Option<String>,
 }
 
-/// The words of an event that name a session.
-fn words_of(event: &Event) -> Option<String> {
+/// Returns the title in an event's text.
+fn title_in(event: &Event) -> Option<String> {
     let event = event.paired();
     let said = body::read::<TitleMembers<'_>>(&event.body)?;
     let (text, chars_max) = match event.kind.as_str() {

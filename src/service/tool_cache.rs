@@ -1,6 +1,6 @@
-//! Reuse of tools' results: the result that answers a call, and those a model gets as a reminder,
-//! under a budget of tokens. It must not call a tool, nor write: a caller that answers from here
-//! records the call itself.
+//! Reuse of tool results: the result for a repeated call, and the results a model gets as a
+//! reminder within a token budget. It must not call a tool, nor write: a caller that reuses a
+//! result records the call itself.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,29 +19,29 @@ use crate::{
     traces::words,
 };
 
-/// Default tokens of remembered results.
+/// Default token budget of reused results.
 pub const REMEMBERED_TOKENS: usize = 4_000;
-/// The largest budget of remembered answers.
+/// Maximum token budget of reused results.
 const REMEMBERED_TOKENS_MAX: usize = 1_000_000;
-/// Bytes of a member that stays beside a text that is cut, and around that text.
+/// Maximum bytes of a member kept next to a truncated text, and bytes around that text.
 const MEMBER_BYTES_MAX: usize = 300;
 const CUT_FRAME_BYTES: usize = 48;
 
-/// Reason for which no result can be reused for a call.
+/// Reason why no result can be reused for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// The call was not made, or its answer is not in.
+    /// The call was not made, or its result is missing.
     Unknown,
-    /// Older than the caller accepts.
+    /// The result is older than the caller accepts.
     TooOld,
-    /// Newer answers took the budget.
+    /// Newer results used the budget.
     Trimmed,
-    /// It was an error, was not kept whole, or its server may have changed since.
+    /// The result was an error, is incomplete, or its server may have changed since.
     Stale,
 }
 
 impl Miss {
-    /// Its name.
+    /// Returns the name of the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,30 +53,30 @@ impl Miss {
     }
 }
 
-/// A remembered answer.
+/// A reusable result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolHit {
-    /// The event of the result.
+    /// Event of the result.
     pub result: Event,
-    /// Its age.
+    /// Age of the result.
     pub age: Duration,
-    /// Number of calls it answered before.
+    /// Number of earlier reuses.
     pub hits: u64,
 }
 
-/// A call and its result, without what a reader of outputs does not need.
+/// A call and its result, without members that a reader of outputs does not need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
-    /// The event of the call.
+    /// Event of the call.
     pub call: Event,
-    /// The event of the result.
+    /// Event of the result.
     pub result: Event,
     /// Approximate tokens of both.
     pub tokens: usize,
 }
 
 impl Service {
-    /// The result to reuse for a call, or why there is none.
+    /// Returns the result to reuse for a call, or the reason why there is none.
     ///
     /// # Errors
     /// `invalid_request`, `session_damaged`, and those of the session.
@@ -117,7 +117,7 @@ impl Service {
         }
         let call = self.event_at(&key, found.call).await?;
         let body = call.and_then(|call| body::read_tree::<CallBody>(&call.body));
-        // Digests of different calls may be alike; the calls are not.
+        // Digests of different calls may collide, so the calls are compared.
         let same = body.is_some_and(|body| {
             body.name == lookup.name && body.server == lookup.server && body.input == lookup.input
         });
@@ -126,7 +126,7 @@ impl Service {
         Ok((hit.ok_or(Miss::Unknown), memory))
     }
 
-    /// Answers of tools within a budget, oldest first, from a position on.
+    /// Returns tool results within a budget, oldest first, from a position on.
     ///
     /// # Errors
     /// `invalid_request`, `session_damaged`, and those of the session.
@@ -152,7 +152,7 @@ impl Service {
             let call = self.event_at(&key, memory.call).await?;
             let result = self.event_at(&key, memory.result).await?;
             if let (Some(call), Some(result)) = (call, result) {
-                outputs.push(output(call, result, tokens));
+                outputs.push(truncate_output(call, result, tokens));
             }
         }
         Ok((outputs, figures))
@@ -168,8 +168,8 @@ fn budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
     Ok(tokens_max)
 }
 
-/// A call and its result within so many tokens: the input has a quarter of them at least.
-fn output(mut call: Event, mut result: Event, tokens: usize) -> ToolOutput {
+/// Truncates a call and its result to a token budget: the input gets at least a quarter.
+fn truncate_output(mut call: Event, mut result: Event, tokens: usize) -> ToolOutput {
     let bytes_max = tokens.saturating_mul(TOKEN_BYTES);
     for event in [&mut call, &mut result] {
         if let Some(bare) = bare(&event.body) {
@@ -178,13 +178,13 @@ fn output(mut call: Event, mut result: Event, tokens: usize) -> ToolOutput {
     }
     if call.body.len() + result.body.len() > bytes_max {
         let of_call = bytes_max.saturating_sub(result.body.len()).max(bytes_max / 4);
-        cut(&mut call, "input", of_call);
-        cut(&mut result, "content", bytes_max.saturating_sub(call.body.len()));
+        truncate_member(&mut call, "input", of_call);
+        truncate_member(&mut result, "content", bytes_max.saturating_sub(call.body.len()));
     }
     ToolOutput { call, result, tokens }
 }
 
-/// The body of a call or result without what its recorder keeps beside it.
+/// Returns the body of a call or result without the recorder's additional members.
 fn bare(body: &Bytes) -> Option<Bytes> {
     let mut members: BTreeMap<String, &RawValue> = body::read(body)?;
     let is_said = has_words(members.get("content").copied());
@@ -192,8 +192,8 @@ fn bare(body: &Bytes) -> Option<Bytes> {
     Some(body::write(&members))
 }
 
-/// Cuts the text of a member, so that a body has so many bytes; long members beside it go.
-fn cut(event: &mut Event, name: &str, bytes_max: usize) {
+/// Truncates the text of a member, so that the body fits; drops other long members.
+fn truncate_member(event: &mut Event, name: &str, bytes_max: usize) {
     let bytes = event.body.len();
     let members = body::read::<BTreeMap<String, &RawValue>>(&event.body);
     let Some(mut members) = members.filter(|_| bytes > bytes_max) else { return };

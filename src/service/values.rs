@@ -1,10 +1,10 @@
-//! Values of parameters that several verbs take: sessions, points, times, orders, lists of words. A
-//! value that is not valid is refused by the name of its parameter. It must not hold a default.
+//! Parsers of parameters that several verbs take: sessions, points, times, orders, lists of words.
+//! An invalid value is rejected with the name of its parameter. It must not contain a default.
 
 use super::{ServiceError, ServiceResult, Window};
 use crate::event::{EventType, Point, SessionId, Timestamp, limits};
 
-/// A session that may be named.
+/// Parses an optional session id.
 ///
 /// # Errors
 /// Those of [`session_id`], naming the parameter.
@@ -16,7 +16,7 @@ pub fn session(name: &str, text: Option<&str>) -> ServiceResult<Option<SessionId
     text.map(session_id).transpose().map_err(named)
 }
 
-/// A session's id.
+/// Parses a session id.
 ///
 /// # Errors
 /// `invalid_request`, naming `session`, with the form of an id.
@@ -27,7 +27,7 @@ pub fn session_id(text: &str) -> ServiceResult<SessionId> {
     })
 }
 
-/// Refuses what is no name of a workspace.
+/// Rejects an invalid workspace name.
 ///
 /// # Errors
 /// `invalid_request`, naming `workspace`.
@@ -40,18 +40,18 @@ pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
     Ok(())
 }
 
-/// A point.
+/// Parses an optional point.
 ///
 /// # Errors
 /// `invalid_request`, naming the parameter.
 pub fn point(name: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
     let Some(text) = text else { return Ok(None) };
-    // A plus that was not percent-encoded arrives as a blank; a time has no blank of its own.
+    // A plus that was not percent-encoded arrives as a space; times contain no spaces.
     let text = if text.starts_with("time:") { text.replace(' ', "+") } else { text.to_owned() };
     Point::parse(&text).map(Some).map_err(|error| ServiceError::invalid(name, error))
 }
 
-/// True if an order is the other one than `usual`.
+/// Returns true if an order is the opposite of `usual`.
 ///
 /// # Errors
 /// `invalid_request`, naming `order`.
@@ -63,7 +63,7 @@ pub fn reversed(order: Option<&str>, usual: &str) -> ServiceResult<bool> {
     }
 }
 
-/// The bounds of a window of time, as texts.
+/// Limits of a time window, as texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times<'a> {
     /// `created_at[gte]`.
@@ -77,10 +77,10 @@ pub struct Times<'a> {
 }
 
 impl Times<'_> {
-    /// The bounds as one half-open window.
+    /// Parses the limits into one half-open window.
     ///
     /// # Errors
-    /// `invalid_request`, naming the bound that is no RFC 3339 time.
+    /// `invalid_request`, naming the limit that is not an RFC 3339 time.
     pub fn window(self) -> ServiceResult<Window> {
         let after = time("created_at[gt]", self.gt)?.map(|time| time.plus_micros(1));
         let until = time("created_at[lte]", self.lte)?.map(|time| time.plus_micros(1));
@@ -90,7 +90,7 @@ impl Times<'_> {
     }
 }
 
-/// An instant.
+/// Parses an optional time.
 ///
 /// # Errors
 /// `invalid_request`, naming the parameter.
@@ -100,12 +100,12 @@ pub fn time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> 
     time.map(Some).ok_or_else(|| ServiceError::invalid(name, "an RFC 3339 time is expected"))
 }
 
-/// The words of a list. Some clients join them with commas.
+/// Splits a list into words. Some clients join them with commas.
 pub fn words<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|value| value.as_ref().split(','))
 }
 
-/// Types of events, or domains of them.
+/// Parses event types or their domains.
 ///
 /// # Errors
 /// `invalid_request`, naming `types[]`.

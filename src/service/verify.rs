@@ -1,5 +1,5 @@
-//! Verbs of operators: verify, backup, repair, the report of the last start, health, counts. Damage
-//! is part of an answer, never an error, and nothing is given up without a person's request.
+//! Verbs of operators: verify, backup, repair, recovery report, health, counters. Damage is part of
+//! a response, never an error. It must not accept a loss without an operator's request.
 
 use std::{
     io,
@@ -29,23 +29,23 @@ use crate::{
     },
 };
 
-/// Keys that are wrapped again before progress is reported.
+/// Number of keys rewrapped before progress is reported.
 const KEYS_AT_ONCE: usize = 4096;
 
-/// Counts of appends through the verbs since the process started.
+/// Counters of operations through the verbs since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppendCounts {
-    /// Batches appended.
+    /// Number of appended batches.
     pub appends: u64,
-    /// Events appended.
+    /// Number of appended events.
     pub events: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
-    /// Sessions that expired.
+    /// Number of expired sessions.
     pub expired: u64,
-    /// Sessions whose files were removed after their grace period.
+    /// Number of sessions whose files were removed after their grace period.
     pub reclaimed: u64,
-    /// Counts of the index.
+    /// Counters of the index.
     pub index: IndexCounts,
 }
 
@@ -54,7 +54,7 @@ impl Service {
     /// chains.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`; `limit_reached` while too many computations of the
+    /// `session_not_found`, `session_deleted`; `limit_reached` if too many computations of the
     /// tenant wait.
     pub async fn verify(
         &self,
@@ -64,18 +64,18 @@ impl Service {
         let (store, scope, session) =
             (Arc::clone(&self.store), caller.scope.clone(), session.cloned());
         let verify = async move { store.verify(&scope, session.as_ref()).await };
-        Ok(answer(self.verified(&caller.scope.tenant, verify).await?, &caller.scope))
+        Ok(verify_answer(self.verified(&caller.scope.tenant, verify).await?, &caller.scope))
     }
 
-    /// [`Self::verify`] of every session of every tenant, for one caller.
+    /// Like [`Self::verify`], for every session of every tenant.
     ///
     /// # Errors
     /// Those of the engine.
     pub async fn verify_store(&self, caller: &Caller) -> ServiceResult<VerifyAnswer> {
-        Ok(answer(self.store.verify_scopes().await?, &caller.scope))
+        Ok(verify_answer(self.store.verify_scopes().await?, &caller.scope))
     }
 
-    /// [`Self::verify`] of one session, and a comparison with a receipt that the caller kept.
+    /// Like [`Self::verify`] for one session, and compares it with a receipt that the caller kept.
     ///
     /// # Errors
     /// Those of [`Self::verify`].
@@ -91,11 +91,11 @@ impl Service {
         let hurt = verified.damage.iter().chain(&verified.accepted);
         let hurt = hurt.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
         let head = Some(head_answer(expected.position, head, hurt));
-        Ok(VerifyAnswer { head, ..answer(verified, &caller.scope) })
+        Ok(VerifyAnswer { head, ..verify_answer(verified, &caller.scope) })
     }
 
-    /// Verifies in a place of the tenant, which it keeps for a segment at a time; where one thread
-    /// serves, which cannot wait for a place in the middle, at once.
+    /// Verifies in a compute slot of the tenant, released between segments; without a slot on a
+    /// single-threaded runtime, which cannot wait in between.
     async fn verified<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -108,8 +108,8 @@ impl Service {
         Ok(self.computed(tenant, move || serving.block_on(verify)).await??)
     }
 
-    /// The losses of a session, or of the store where no session is named; with `accept` they are
-    /// given up for good.
+    /// Returns the losses of a session, or of the store without a session; with `accept` they are
+    /// accepted permanently.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, and those of an append.
@@ -128,7 +128,7 @@ impl Service {
         Ok(repaired.into())
     }
 
-    /// The master keys that the store needs and those it has.
+    /// Returns the required and the available master keys.
     ///
     /// # Errors
     /// Those of the engine.
@@ -145,8 +145,7 @@ impl Service {
         Ok(Some(rotated.map_err(unwritten)?).into())
     }
 
-    /// Writes a copy of the whole store, of all tenants, as of one moment. It blocks while `take`
-    /// does.
+    /// Writes a consistent copy of the whole store with all tenants. It blocks while `take` does.
     ///
     /// # Errors
     /// Those of the engine; `invalid_request` for an engine with its own means of backup.
@@ -168,19 +167,19 @@ impl Service {
         })
     }
 
-    /// Returns what the last start found and did.
+    /// Returns the results of the last start's recovery.
     #[must_use]
     pub fn recovery_report(&self) -> RecoveryReport {
         self.store.recovery().into()
     }
 
-    /// Reports whether the store can do its work now.
+    /// Returns whether the store can operate now.
     #[must_use]
     pub fn health(&self) -> Health {
         self.store.health()
     }
 
-    /// Counts of appends through the verbs since the process started.
+    /// Returns the counters of operations through the verbs since the process started.
     #[must_use]
     pub fn counts(&self) -> AppendCounts {
         AppendCounts {
@@ -194,8 +193,8 @@ impl Service {
     }
 }
 
-/// A verification as a caller of that scope reads it.
-fn answer(verified: Verified, own: &Scope) -> VerifyAnswer {
+/// Converts a verification for a caller of a scope.
+fn verify_answer(verified: Verified, own: &Scope) -> VerifyAnswer {
     let foreign = |key: &SessionKey, name: &dyn std::fmt::Display| {
         (key.scope != *own).then(|| name.to_string())
     };
@@ -217,7 +216,7 @@ fn answer(verified: Verified, own: &Scope) -> VerifyAnswer {
     }
 }
 
-/// Compares a session with a receipt of that position; `hurt` when events before it are lost.
+/// Compares a session with a receipt; `hurt` if events before its position are lost.
 fn head_answer(position: Position, head: Head, hurt: bool) -> HeadAnswer {
     let (state, tail, chain) = match head {
         Head::Holds if hurt => ("damaged", None, None),

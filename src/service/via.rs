@@ -7,32 +7,32 @@ use crate::event::{SessionId, limits};
 /// Identity of a caller without a session id; set by the interface, never by arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Via {
-    /// The session the caller was started for.
+    /// Session that the caller was started for.
     pub session: Option<SessionId>,
-    /// Names of the processes that it is a tool of, the nearest first; none where `session` is what
-    /// the caller chose, and not only what its process began with.
+    /// Names of its ancestor processes, nearest first; empty if the caller chose `session`, rather
+    /// than its process being started with it.
     pub process: Vec<String>,
-    /// Name of its connection.
+    /// Name of the connection.
     pub connection: Option<String>,
-    /// Last use of that connection, kept by its front end for an owner that started since.
+    /// Last use of that connection, sent by its front end to an owner that started later.
     pub remembered: Option<Remembered>,
-    /// Its working directory.
+    /// Working directory.
     pub directory: Option<String>,
-    /// The root of the repository that contains the directory.
+    /// Root of the repository that contains the directory.
     pub root: Option<String>,
 }
 
 impl Via {
-    /// The workspace of a session that the caller starts: the root of its repository, or else its
-    /// directory; absent when the path is too long.
+    /// Returns the workspace of a session that the caller starts: the root of its repository, or
+    /// else its directory; `None` if the path is too long.
     #[must_use]
     pub fn workspace(&self) -> Option<String> {
         let fits = |name: &String| name.chars().count() <= limits::WORKSPACE_CHARS_MAX;
         self.workspaces().pop().filter(fits)
     }
 
-    /// The workspaces that the caller's session may have: its directory and those above it, up to
-    /// the root of its repository. `/` is the workspace of no session.
+    /// Returns the possible workspaces of the caller's session: its directory and the parents up to
+    /// the root of its repository. `/` is never a workspace.
     #[must_use]
     pub fn workspaces(&self) -> Vec<String> {
         let Some(directory) = self.directory.as_deref().map(Path::new) else { return Vec::new() };
@@ -46,24 +46,24 @@ impl Via {
 /// Last use of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// The session; none after a fresh start.
+    /// Session used last; `None` after a reset.
     pub session: Option<SessionId>,
-    /// True if it asked for a fresh start: then its own session comes before the one its process
-    /// was started for, and the directory's session is not used.
+    /// True after a reset: then its own session takes precedence over the one its process was
+    /// started for, and the directory's session is not used.
     pub fresh: bool,
 }
 
-/// By what the session of an answer was found.
+/// How the session of a response was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundBy {
-    /// The caller named it.
+    /// Named by the caller.
     Argument,
-    /// The caller was started for it.
+    /// Given when the caller was started.
     Started,
-    /// Its connection used it last.
+    /// Used last by the connection.
     Connection,
-    /// The live one of the caller's working directory.
+    /// Only live session of the caller's working directory.
     Directory,
-    /// It was created just now.
+    /// Created by this call.
     New,
 }

@@ -1,5 +1,5 @@
-//! Views that are folds of a session, now or as of a point: overview, summary, a step,
-//! continuation, usage, compactions. It must not write: continuing does.
+//! Views folded from a session, now or as of a point: overview, summary, a step, continuation,
+//! usage, compactions. It must not write: `continue_session` does.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,9 @@ use crate::{
     projection::{self, Facts, checkpoints::Checkpoints},
 };
 
-/// Bytes of the summary of a whole session where no size is asked for: shorter than the other
-/// levels.
+/// Default bytes of a whole session's summary: less than on the other levels.
 const SESSION_BYTES: usize = 2_000;
-/// The largest view that is dressed.
+/// Maximum token budget of a view.
 const VIEW_TOKENS_MAX: usize = 200_000;
 
 impl Service {
@@ -41,8 +40,8 @@ impl Service {
         self.look(&key, at, look).await
     }
 
-    /// The overview of a session; with `tokens_max`, of so many tokens of its text at most; with
-    /// `explain`, why each item is shown; and as one text, where that is asked for.
+    /// Returns the overview of a session, optionally within `tokens_max` tokens of text, with the
+    /// reason for each item, or as one text.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -66,7 +65,7 @@ impl Service {
         Ok(self.look_at(caller, session, at, look).await?.shown)
     }
 
-    /// The summary of a session on a level, of about `tokens_max` tokens at most.
+    /// Returns the summary of a session on a level, within about `tokens_max` tokens.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -84,13 +83,13 @@ impl Service {
             _ => whole,
         };
         let named = self.notes_now(&caller.key(session), |all, _| named(all)).await;
-        // A checkpoint that cannot be read ends no phase.
+        // An unreadable checkpoint does not end a phase.
         let named = named.unwrap_or_default();
         let look = move |facts: &Facts| harness::levelled(facts, &named, level, bytes_max);
         self.look_at(caller, session, at, look).await
     }
 
-    /// Finds what matches the words, of about `tokens_max` tokens at most.
+    /// Searches a session, within about `tokens_max` tokens.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -111,7 +110,7 @@ impl Service {
         self.find(&key, words, at, bytes_max).await
     }
 
-    /// Bytes of a view of the requested size.
+    /// Returns the byte budget of a view of the requested size.
     fn view_bytes(&self, tokens_max: Option<usize>) -> ServiceResult<usize> {
         match tokens_max {
             Some(tokens) if tokens.saturating_mul(TOKEN_BYTES_LEAST) < ANSWER_BYTES_MIN => {
@@ -123,8 +122,8 @@ impl Service {
         }
     }
 
-    /// Gives what an agent needs to continue a session, also as one text; of what the sessions
-    /// before it in its line say, too.
+    /// Returns the content that an agent needs to continue a session, also as one text; includes
+    /// the sessions that it continues.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -137,7 +136,7 @@ impl Service {
         explain: bool,
     ) -> ServiceResult<ContinuationAnswer> {
         let tokens_max = continuation_budget(tokens_max)?;
-        // As of an earlier point the workspace kept other things.
+        // As of an earlier point the workspace's memory was different.
         let remembered = match at {
             None => self.kept_in_workspace(caller, session, tokens_max).await?,
             Some(_) => String::new(),
@@ -158,7 +157,7 @@ impl Service {
         Ok(ContinuationAnswer { view, tokens_max: tokens_max as u64, text })
     }
 
-    /// Shows how full the context window is, by what the harness reports.
+    /// Returns how full the context window is, as reported by the harness.
     ///
     /// # Errors
     /// `point_not_found`, `session_damaged`, and those of the session.
@@ -190,7 +189,7 @@ impl Service {
         })
     }
 
-    /// Lists what the client's compactions took out of its context.
+    /// Lists the content that the client's compactions removed from its context.
     ///
     /// # Errors
     /// `point_not_found`, `session_damaged`, and those of the session.
@@ -214,7 +213,7 @@ impl Service {
     }
 }
 
-/// Checkpoints whose label names a place: one that is made again and again names a kind.
+/// Returns the checkpoints with a unique label: a repeated label names a kind of checkpoint.
 fn named(all: &Checkpoints) -> Vec<harness::Named> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let labels = || all.all().iter().filter_map(|one| Some((one.position, one.label.as_deref()?)));
@@ -223,7 +222,7 @@ fn named(all: &Checkpoints) -> Vec<harness::Named> {
     labels().filter(is_name).map(|(at, label)| (at, label.to_owned())).collect()
 }
 
-/// The budget of a continuation.
+/// Checks the budget of a continuation.
 pub(super) fn continuation_budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
     let tokens_max = tokens_max.unwrap_or(CONTINUATION_TOKENS);
     if !(CONTINUATION_TOKENS_MIN..=VIEW_TOKENS_MAX).contains(&tokens_max) {

@@ -13,40 +13,40 @@ use crate::{
     store::{self, Fill, LeaseCall, Read, SessionInfo},
 };
 
-/// Events before the tail that are searched for calls without a result.
+/// Number of events before the tail searched for calls without a result.
 const SEARCH_EVENTS: usize = 1_000;
-/// Bytes of bodies held while they are searched.
+/// Maximum body bytes in memory during the search.
 const SEARCH_BYTES: usize = 8 << 20;
 
-/// The parameters of a resumption.
+/// Parameters of a resumption.
 #[derive(Clone, Debug, Default)]
 pub struct TakeUp {
-    /// The checkpoint to resume from; the last one when none is named.
+    /// Checkpoint to resume from; the last one if absent.
     pub checkpoint: Option<String>,
-    /// Acquires the lease too; or extends it, when its token is shown.
+    /// Request to acquire the lease as well, or to extend it if its token is sent.
     pub wake: Option<WakeRequest>,
-    /// A retry with the same key has the same lease and makes no second checkpoint.
+    /// Idempotency key: a retry gets the same lease and creates no second checkpoint.
     pub key: Option<BatchKey>,
 }
 
 /// A resumed session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenUp {
-    /// The lease, if requested.
+    /// Lease, if requested.
     pub lease: Option<Lease>,
-    /// With the lease: what an earlier harness left.
+    /// Work left by an earlier harness, if the lease was requested.
     pub unfinished: Option<Unfinished>,
-    /// The resumed checkpoint; `None` when the session has none.
+    /// Resumed checkpoint; `None` if the session has none.
     pub resumed: Option<ResumeAnswer>,
-    /// The tail of the session.
+    /// Tail of the session.
     pub tail: Position,
 }
 
 impl Service {
-    /// Resumes from a checkpoint, with the lease when requested.
+    /// Resumes from a checkpoint, with the lease if requested.
     ///
     /// # Errors
-    /// Those of [`Self::wake`] and of [`Self::resume`]; with the latter no lease is taken.
+    /// Those of [`Self::wake`] and of [`Self::resume`]; with the latter no lease is acquired.
     pub async fn take_up(
         &self,
         caller: &Caller,
@@ -80,7 +80,7 @@ impl Service {
             Err(error) if error.code == Code::CheckpointNotFound && name.is_none() => None,
             resumed => Some(resumed?),
         };
-        // No checkpoint is behind the tail, so what is behind one ends there.
+        // The events after a checkpoint end at the tail.
         let tail = match &resumed {
             Some(resumed) => resumed.behind.to,
             None => self.store.info(&caller.key(session)).await?.tail,
@@ -88,7 +88,7 @@ impl Service {
         Ok(TakenUp { lease: Some(lease), unfinished, resumed, tail })
     }
 
-    /// Resumes a session: its lease, its state, and what is left to do.
+    /// Resumes a session: returns its lease, its state, and the unfinished work.
     ///
     /// # Errors
     /// `lease_held` unless `steal` is set, `invalid_request`, and those of the session.
@@ -107,7 +107,7 @@ impl Service {
         let call = LeaseCall::Take { steal, ttl, key };
         let (lease, info) =
             self.durable(self.store.lease(&session_key, call)).await.map_err(unwritten)?;
-        // The lease is held from here on: what is read now stays valid.
+        // The lease is held from here on: data read now stays valid.
         let last_checkpoint = self.checkpoint_state(&session_key, None).await?;
         let lease_kept = before.work.until.is_some() && !again;
         let unfinished = self.unfinished_of(&session_key, &info, lease_kept).await?;
@@ -122,7 +122,7 @@ impl Service {
         })
     }
 
-    /// Keeps a lease for longer.
+    /// Extends a lease.
     ///
     /// # Errors
     /// `lease_lost`, `invalid_request`, and those of the session.
@@ -150,7 +150,7 @@ impl Service {
         }
     }
 
-    /// Releases a lease. A retry succeeds too.
+    /// Releases a lease. Idempotent.
     ///
     /// # Errors
     /// `lease_lost`, `invalid_request`, and those of the session.
@@ -162,7 +162,7 @@ impl Service {
         Ok(())
     }
 
-    /// The unfinished work of a session; `None` when all of it was ended.
+    /// Returns the unfinished work of a session; `None` if all work was ended.
     async fn unfinished_of(
         &self,
         key: &SessionKey,

@@ -1,5 +1,5 @@
-//! The window view: reads as much of a session as a budget may show, its beginning and its end,
-//! and lets harness choose. It must not know a message.
+//! The window view: reads the start and the end of a session, as much as a budget may show, and
+//! lets harness choose. It must not interpret a message.
 
 use std::sync::Arc;
 
@@ -19,43 +19,43 @@ use crate::{
     store::{Fill, Read},
 };
 
-/// The largest window that is built.
+/// Maximum tokens of a window.
 pub const WINDOW_TOKENS_MAX: usize = 4_000_000;
-/// Events and bytes of bodies that are searched for the task.
+/// Maximum number of events and body bytes searched for the task.
 const HEAD_EVENTS: usize = 64;
 const HEAD_BYTES: usize = 1 << 20;
-/// Events read at first from the end; doubled each time the budget has room for more.
+/// Initial number of events and body bytes read from the end; doubled while the budget has space.
 const NEWEST_EVENTS: usize = 256;
 const NEWEST_BYTES: usize = 4 << 20;
-/// Most events and bytes of bodies read for one window.
+/// Maximum number of events and body bytes read for one window.
 const EVENTS_MAX: usize = 50_000;
 const BYTES_MAX: usize = 32 << 20;
 
-/// The parameters of a window, checked.
+/// Validated parameters of a window.
 #[derive(Clone, Debug)]
 pub struct WindowCall {
-    /// The budget; by default the room that the token monitor computes.
+    /// Token budget; by default the one that the token monitor computes.
     pub tokens_max: Option<usize>,
-    /// The tokenizer; by default that of the shape.
+    /// Tokenizer; by default that of the format.
     pub tokenizer: Option<Tokenizer>,
-    /// The transforms, in order.
+    /// Transforms, in order.
     pub transforms: Vec<Transform>,
-    /// The shape of the messages.
+    /// Format of the messages.
     pub shape: Shape,
-    /// The first position of the window: where an earlier window ended.
+    /// First position of the window: the end of an earlier window.
     pub from: Option<Point>,
-    /// The point; now by default.
+    /// Point as of which the window is built; now by default.
     pub at: Option<Point>,
-    /// Source of the recalled passages, when something is left out.
+    /// Source of the recalled passages, if content is omitted.
     pub recall: RecallFrom,
-    /// Tokens of what is recalled at most; by default a third of the budget, at most 4 000, and
-    /// none where that is less than 400.
+    /// Maximum tokens of the recall; by default a third of the budget, at most 4 000, and none if
+    /// that is less than 400.
     pub recall_tokens: Option<usize>,
 }
 
 impl WindowCall {
-    /// Reads a client's request, with the points that it names: where the window begins, and as of
-    /// when it is.
+    /// Parses a client's request, with its start point and the point as of which the window is
+    /// built.
     ///
     /// # Errors
     /// `invalid_request`, naming the parameter.
@@ -91,21 +91,21 @@ impl WindowCall {
     }
 }
 
-/// A window with its parameters.
+/// Window with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowView {
     /// The window.
     pub window: Window,
-    /// The tokenizer that counted.
+    /// Tokenizer used for the counts.
     pub tokenizer: Tokenizer,
-    /// The window covers everything before this position.
+    /// End position of the window's input.
     pub position: Position,
-    /// Recalled content; `None` where nothing is left out, or nothing was to be recalled.
+    /// Recalled content; `None` if nothing is omitted or recall is disabled.
     pub recall: Option<RecallView>,
 }
 
 impl Service {
-    /// What of a session a model sees within a budget of tokens.
+    /// Returns the part of a session that a model sees within a token budget.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -175,8 +175,8 @@ impl Service {
         }
     }
 
-    /// The window of the same events with what it recalls, in the same budget. What is recalled
-    /// is of what a window with so much less room leaves out.
+    /// Rebuilds the window of the same events with recalled content, within the same budget. The
+    /// recalled content is taken from the part that the smaller window omits.
     async fn with_recall(
         &self,
         caller: &Caller,
@@ -237,7 +237,7 @@ impl Service {
         })
     }
 
-    /// What of a session is no part of the conversation any more as of a position.
+    /// Returns the parts of a session withdrawn from the conversation as of a position.
     async fn withdrawn(&self, key: &SessionKey, at: Position) -> ServiceResult<Withdrawn> {
         let info = self.store.info(key).await?;
         match info.metadata.contains_key(&rewound()) {
@@ -247,8 +247,8 @@ impl Service {
         }
     }
 
-    /// The first events, up to the first message of a person that was not withdrawn, and those
-    /// behind it, as far as their calls have results.
+    /// Reads the first events, up to the user's first message that was not withdrawn, and the
+    /// following ones until their calls have results.
     async fn head(
         &self,
         key: &SessionKey,

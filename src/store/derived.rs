@@ -1,6 +1,6 @@
-//! Derived files: bytes that a caller made from events and that may be lost, kept by the engine
-//! beside the sessions, and what such a caller follows: which sessions changed. It must not look
-//! inside the bytes, nor answer an erasure or a redaction while a file holds what is to go.
+//! Derived files: bytes that a caller computed from events and that may be lost, kept by the engine
+//! next to the sessions, and the changes of sessions that such a caller follows. It must not parse
+//! the bytes, nor complete an erasure or a redaction while a file holds erased content.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -11,14 +11,14 @@ use super::{StoreError, StoreFuture, StoreResult, Survival};
 pub use crate::env::Mapped;
 use crate::event::{Position, Range, SessionHash, SessionKey, Timestamp};
 
-/// Bytes of a label at most.
+/// Maximum bytes of a label.
 pub const LABEL_BYTES_MAX: usize = 4096;
-/// Sessions that one derived file may hold events of.
+/// Maximum sessions whose events one derived file may hold.
 pub const HELD_MAX: usize = 65_536;
-/// Bytes of a derived file at most.
+/// Maximum bytes of a derived file.
 pub const DERIVED_BYTES_MAX: usize = 256 << 20;
 
-/// Names a derived file; random, and given once.
+/// Name of a derived file: random, and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DerivedName(pub u64);
 
@@ -33,16 +33,16 @@ impl fmt::Display for DerivedName {
 pub struct HeldEvents {
     /// The session that wrote them.
     pub key: SessionKey,
-    /// Id of the session itself; another one may have its name later.
+    /// Id of the session itself; another session may get its name later.
     pub hash: SessionHash,
     /// Their positions.
     pub range: Range,
-    /// [`Moved::rewritten`] as it was before they were read.
+    /// Value of [`Moved::rewritten`] before they were read.
     pub rewritten: u64,
 }
 
 impl HeldEvents {
-    /// True if it holds events of a session, at one of `positions` where they are named.
+    /// Returns true if it holds events of a session, at one of `positions` if these are given.
     #[must_use]
     pub fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
         let (from, to) = (self.range.from.0, self.range.to.0);
@@ -51,46 +51,46 @@ impl HeldEvents {
     }
 }
 
-/// A derived file that is there.
+/// An existing derived file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivedFile {
     /// Its name.
     pub name: DerivedName,
     /// Name that the caller gave it.
     pub label: Arc<[u8]>,
-    /// Events it was made from.
+    /// Events that it was made from.
     pub holds: Arc<[HeldEvents]>,
-    /// Bytes of it, those of the label and of what it holds left out.
+    /// Bytes of its content, without the label and the list of held events.
     pub bytes: u64,
 }
 
-/// Place of a caller in the changes of sessions; the default is "before all". It is void after a
-/// restart of the store.
+/// Progress of a caller in the changes of sessions; the default is before all of them. It is void
+/// after a restart of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Since {
-    /// The count of changes that `number` belongs to; 0 is none.
+    /// The change count that `number` belongs to; 0 is none.
     pub(super) epoch: u64,
-    /// The last change that was handed out.
+    /// The last change that was returned.
     pub(super) number: u64,
-    /// The last evicted session that was handed out, while all of them are.
+    /// The last evicted session that was returned during the first walk over all of them.
     pub(super) walked: Walked,
 }
 
 impl Since {
-    /// The last change that was handed out, in the count of the engine.
+    /// Returns the number of the last change that was returned, as the engine counts them.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The same, once the changes up to that one are handed out.
+    /// Returns the progress after the changes up to that number.
     #[must_use]
     pub fn to(self, number: u64) -> Self {
         Self { number, ..self }
     }
 }
 
-/// Progress of the walk over all sessions.
+/// Progress of the first walk over all sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Walked {
     #[default]
@@ -99,21 +99,21 @@ pub(super) enum Walked {
     Ended,
 }
 
-/// A session that changed: events came, something of it was taken away, or its stage is another.
-/// One that did not change may be handed out, too.
+/// A session that changed: events were added, content was removed, or its stage changed. A session
+/// without a change may be returned as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// Its name.
     pub key: SessionKey,
     /// Id of the session itself.
     pub hash: SessionHash,
-    /// Its first own position: what is below is its parent's.
+    /// Its first own position: positions below it are its parent's.
     pub base: Position,
     /// The session that it is a fork of.
     pub parent: Option<SessionHash>,
     /// The position of its next event; everything below is durable.
     pub tail: Position,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
     /// [`super::SessionInfo::rewritten`].
     pub rewritten: u64,
@@ -127,21 +127,21 @@ pub struct Moved {
     pub is_damaged: bool,
 }
 
-/// Answer to [`Derived::moved`].
+/// Result of [`Derived::moved`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// The sessions, each as it is now.
+    /// The sessions, each in its current state.
     pub sessions: Vec<Moved>,
-    /// Argument of the next call, once these are processed.
+    /// Progress for the next call, once these are processed.
     pub since: Since,
-    /// Call again at once if true; else wait for [`Derived::moved_watch`].
+    /// True if the next call returns more at once; else wait for [`Derived::moved_watch`].
     pub more: bool,
 }
 
-/// Derived files of a store. What an engine does not override answers
+/// Derived files of a store. A method that an engine does not override returns
 /// [`StoreError::NotOffered`].
 pub trait Derived: Send + Sync {
-    /// The derived files that are there, by their names.
+    /// Returns the existing derived files, sorted by name.
     ///
     /// # Errors
     /// [`StoreError::NotOffered`].
@@ -149,13 +149,13 @@ pub trait Derived: Send + Sync {
         Err(not_offered())
     }
 
-    /// Keeps bytes that were made from the events of these sessions: durable when it answers, whole
+    /// Stores bytes that were computed from the events of these sessions: durable on return, whole
     /// or absent after a crash.
     ///
     /// # Errors
-    /// [`StoreError::Outdated`] when a session is gone, or something of it was taken away since it
-    /// was read; [`StoreError::TooMuch`], [`StoreError::ReadOnly`], [`StoreError::DiskFull`],
-    /// [`StoreError::Io`]: nothing was kept, unless it is listed after a start.
+    /// [`StoreError::Outdated`] when a session is gone, or content of it was removed since it was
+    /// read; [`StoreError::TooMuch`], [`StoreError::ReadOnly`], [`StoreError::DiskFull`],
+    /// [`StoreError::Io`]: the bytes were not stored, unless they are listed after a start.
     fn put_derived<'a>(
         &'a self,
         label: &'a [u8],
@@ -166,34 +166,35 @@ pub trait Derived: Send + Sync {
         async { Err(not_offered()) }.boxed()
     }
 
-    /// Opens a derived file, checked as a whole. It may read all of the file: call it where waiting
-    /// for the disk is allowed. An erasure and a redaction wait for the answer to be dropped: hold
-    /// it while you compute, not across an `await`, nor across another call of the store, and drop
-    /// it within milliseconds once it [is hurt](Mapped::is_hurt): it is opened anew then, or is
-    /// lost and made anew.
+    /// Opens a derived file after checking all of it. It may read the whole file: call it where
+    /// blocking on the disk is allowed. An erasure and a redaction wait until the result is
+    /// dropped: hold it while you compute, not across an `await`, nor across another call of the
+    /// store, and drop it within milliseconds once it [is damaged](Mapped::is_hurt): then it is
+    /// opened again, or is lost and rebuilt.
     ///
     /// # Errors
-    /// [`StoreError::DerivedLost`] when it is gone or not what was put: then it goes, too.
+    /// [`StoreError::DerivedLost`] when it is missing or is not what was stored: then it is
+    /// removed.
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         let _ = name;
         Err(not_offered())
     }
 
-    /// Takes a derived file away; one that is gone is success. Its bytes are in no file then, but
-    /// where it is open: then they go after the last reader, with a later flush, erasure or
-    /// start.
+    /// Removes a derived file; an absent one is success. No file has its bytes afterwards, except
+    /// while it is open: then they are removed after the last reader, with a later flush, erasure
+    /// or start.
     ///
     /// # Errors
-    /// [`StoreError::Io`]: it is not there any more, and bytes of it may be left until a later
-    /// erasure, flush or start.
+    /// [`StoreError::Io`]: it is removed, and some of its bytes may be left until a later erasure,
+    /// flush or start.
     fn drop_derived(&self, name: DerivedName) -> StoreFuture<'_, ()> {
         let _ = name;
         async { Err(not_offered()) }.boxed()
     }
 
-    /// Up to `limit` of the sessions of all scopes that changed since: all of them at first and
-    /// when the engine lost count, else those that did. Asked again with the same mark, it hands
-    /// out at least the same sessions. One caller follows a store.
+    /// Returns up to `limit` sessions of all scopes that changed since: all of them at first and
+    /// when the engine lost count, else the changed ones. Called again with the same progress, it
+    /// returns at least the same sessions. A store has one such caller.
     ///
     /// # Errors
     /// [`StoreError::NotOffered`].
@@ -202,7 +203,7 @@ pub trait Derived: Send + Sync {
         async { Err(not_offered()) }.boxed()
     }
 
-    /// Changes when a session does that the caller of [`Self::moved`] has not been handed since.
+    /// Returns a watch that changes with a session that [`Self::moved`] has not returned since.
     fn moved_watch(&self) -> watch::Receiver<u64> {
         watch::channel(0).1
     }
@@ -212,7 +213,7 @@ fn not_offered() -> StoreError {
     StoreError::NotOffered { what: "derived files" }
 }
 
-/// Checks the sizes against the limits; for engines.
+/// Checks the sizes against the limits, for implementations of [`Derived`].
 ///
 /// # Errors
 /// [`StoreError::TooMuch`].

@@ -1,4 +1,4 @@
-//! Failures below the verbs, as facts. It must not hold a text for a client: service words the
+//! Errors below the verbs, as facts. It must not hold a text for a client: service writes the
 //! message and the hint.
 
 use std::io;
@@ -12,89 +12,90 @@ use crate::{
 
 use super::Gap;
 
-/// Result of a store's method.
+/// Result of a method of a store.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Future of an operation of the store.
+/// Future of a method of a store.
 pub type StoreFuture<'a, T> = BoxFuture<'a, StoreResult<T>>;
 
-/// Reason for which a store refused or failed.
+/// Reason for which a store rejected a request or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No such session in the scope.
+    /// The scope has no such session.
     #[error("session \"{session}\" not found")]
     SessionNotFound {
-        /// The session asked for.
+        /// The requested session.
         session: SessionId,
     },
-    /// The id is taken.
+    /// The id is in use.
     #[error("session {session} exists")]
     SessionExists {
-        /// The session asked for.
+        /// The requested session.
         session: SessionId,
     },
-    /// It was deleted and its grace has not ended.
+    /// The session was deleted and its grace has not ended.
     #[error("session {session} was deleted{}", restore_hint(*.restorable))]
     SessionDeleted {
-        /// The session asked for.
+        /// The requested session.
         session: SessionId,
-        /// True if it can be restored until then.
+        /// True if it can still be restored.
         restorable: bool,
     },
-    /// It was idle for too long; it can be restored.
+    /// The session was idle for too long; it can be restored.
     #[error("session {session} has expired: it was idle for too long")]
     SessionExpired {
-        /// The session asked for.
+        /// The requested session.
         session: SessionId,
     },
-    /// A person holds it: it is not deleted.
+    /// An operator holds the session: it cannot be deleted.
     #[error("session {session} is held")]
     SessionHeld {
-        /// The session asked for.
+        /// The requested session.
         session: SessionId,
     },
-    /// It was archived: it can be read, not written.
+    /// The session is archived: it can be read, not written.
     #[error("session {session} is archived")]
     SessionArchived {
-        /// The session asked for.
+        /// The requested session.
         session: SessionId,
     },
-    /// A precondition named another position than the next one.
+    /// The expected position of a request is not the tail.
     #[error("the next position is {tail}, not {expected}")]
     PositionConflict {
         /// Tail that the client expected.
         expected: Position,
-        /// The position the next event will get.
+        /// Current tail.
         tail: Position,
     },
-    /// A precondition named another number of notes than there are.
+    /// The expected number of notes of a request is not the current one.
     #[error("the session has {notes} notes, not {expected}")]
     NotesConflict {
         /// Number of notes that the client expected.
         expected: u64,
-        /// Number of notes there are.
+        /// Current number of notes.
         notes: u64,
     },
-    /// Another harness has the session, and no token came with the write.
+    /// Another writer has the lease of the session, and the write carried no token.
     #[error("session {session} is leased to another for up to {seconds} s")]
     LeaseHeld {
         /// The session.
         session: SessionId,
-        /// When the lease ends unless it is renewed.
+        /// Seconds until the lease ends unless it is renewed.
         seconds: u64,
     },
-    /// The token is not that of a lease that holds.
+    /// The token is not that of the current lease.
     #[error("the lease of session {session} is lost: its time ran out, or another took it")]
     LeaseLost {
         /// The session.
         session: SessionId,
     },
-    /// A known event id or batch key came with other content, or a batch is half known.
+    /// A known event id or batch key came with other content, or only some ids of a batch are
+    /// known.
     #[error("{what} is known with other content")]
     IdempotencyConflict {
         /// The event id or batch key.
         what: String,
-        /// Position of the known event, when it is an event.
+        /// Position of the known event, if it is an event.
         position: Option<Position>,
     },
     /// Some events of a batch are known by their ids and some are not.
@@ -105,18 +106,18 @@ pub enum StoreError {
         /// Its position.
         position: Position,
     },
-    /// The same event id twice in one batch.
+    /// The same event id occurs twice in one batch.
     #[error("event id {id} comes twice in one batch")]
     DuplicateEventId {
         /// The id.
         id: EventId,
     },
-    /// The batch is larger than one frame may be.
+    /// The encoded batch exceeds the size of a frame.
     #[error("the batch has {bytes} bytes as stored; {max} are allowed")]
     BatchTooLarge {
         /// Bytes of the encoded batch.
         bytes: usize,
-        /// Bytes a frame may have.
+        /// Maximum bytes of a frame.
         max: usize,
     },
     /// Acknowledged bytes of this session are damaged.
@@ -129,12 +130,12 @@ pub enum StoreError {
         /// The tail.
         tail: Position,
     },
-    /// Positions of a fork whose writer was erased.
+    /// Some positions of a fork are unreadable, because their writer was erased.
     #[error("positions {range} of session {session} were written by one that was erased")]
     PrefixErased {
         /// The fork.
         session: SessionId,
-        /// Positions that can no longer be read, of those that were asked for.
+        /// Requested positions that can no longer be read.
         range: Range,
     },
     /// The journal's sync failed: the append may or may not survive a restart.
@@ -143,67 +144,67 @@ pub enum StoreError {
         /// Error of the storage.
         reason: String,
     },
-    /// It has no keys: it was made without one.
+    /// The store has no keys: it was created without one.
     #[error("the store is in plaintext: it has no keys")]
     Plaintext,
-    /// The store takes no writes, and why.
+    /// The store takes no writes.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
-        /// Cause of the refusal.
+        /// Cause of the rejection.
         reason: String,
     },
-    /// As much as may wait to be stored waits; nothing of the append was kept.
+    /// The queue of the store is full; nothing of the append was kept.
     #[error("too much waits to be stored")]
     Busy,
-    /// The engine keeps its bytes elsewhere, and that place does not answer; nothing was written.
-    /// A commit that may have been written is [`Self::OutcomeUnknown`].
+    /// The engine keeps its bytes on another host that does not respond; nothing was written. A
+    /// commit that may have been written is [`Self::OutcomeUnknown`].
     #[error("the storage cannot be reached: {reason}")]
     Unreachable {
         /// Error of the connection.
         reason: String,
     },
-    /// No space or no inode is left, or a file may not grow; nothing of the append was kept.
-    #[error("{}", full(*.0))]
+    /// No space or inode is left, or a file may not grow; nothing of the append was kept.
+    #[error("{}", full_message(*.0))]
     DiskFull(Short),
-    /// It is accepted and holds; bytes that it takes away are left in the storage.
+    /// The request is accepted and durable; bytes that it removes are left in the storage.
     #[error(
         "the {what} is accepted and not finished, bytes are left in the storage: {doing}: {source}"
     )]
     Unfinished {
-        /// Kind of request that was accepted.
+        /// Kind of the accepted request.
         what: &'static str,
         /// The step that failed.
         doing: &'static str,
         /// Error of the storage.
         source: io::Error,
     },
-    /// A session is gone, or something of it was taken away, since a derived file was made from it.
+    /// A session is gone, or content of it was removed, since a derived file was made from it.
     #[error("session {session} is not what it was when it was read: read it again")]
     Outdated {
         /// The session.
         session: SessionId,
     },
-    /// A derived file is not there, or not what was put.
+    /// A derived file is missing, or is not what was stored.
     #[error("a derived file is lost: {reason}")]
     DerivedLost {
-        /// The finding, for a person.
+        /// The finding, for the operator.
         reason: String,
     },
-    /// More than the store keeps together.
+    /// The request exceeds a limit of the store.
     #[error("too many {what}: {max} are allowed")]
     TooMuch {
-        /// Of what.
+        /// Kind of the limit.
         what: &'static str,
-        /// Maximum allowed.
+        /// The limit.
         max: usize,
     },
-    /// This engine has no such thing.
+    /// This engine does not support the operation.
     #[error("this engine does not offer {what}")]
     NotOffered {
-        /// The operation asked for.
+        /// The requested operation.
         what: &'static str,
     },
-    /// Reading or writing failed in another way; nothing of an append was kept.
+    /// Another read or write error; nothing of an append was kept.
     #[error("{doing}: {source}")]
     Io {
         /// The operation that failed.
@@ -213,15 +214,15 @@ pub enum StoreError {
     },
 }
 
-/// Message for full storage.
-fn full(short: Short) -> &'static str {
+/// Returns the message for full storage.
+fn full_message(short: Short) -> &'static str {
     match short {
         Short::Space => "the storage is full, or a limit of file sizes is met",
         Short::Inodes => "the storage is full: no inode is free",
     }
 }
 
-/// Part of the message about a deletion that says if it can be undone.
+/// Returns the part of the message about a deletion that states whether it can be undone.
 fn restore_hint(restorable: bool) -> &'static str {
     if restorable { "; it can be restored until its grace ends" } else { "" }
 }

@@ -1,5 +1,5 @@
-//! The time by which lives of sessions are measured, which never runs early. It must not know how
-//! long a session lives (`rules` does), nor an engine.
+//! The clock by which lifetimes of sessions are measured, which never runs early. It must not know
+//! how long a session lives (`rules` does), nor depend on an engine.
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use crate::{
     event::Timestamp,
 };
 
-/// Time switched off counts up to this; longer, and nothing tells a long rest from a clock that is
-/// wrong, so none of it counts.
+/// Maximum downtime that is counted: a longer one cannot be distinguished from a wrong clock, so
+/// none of it counts.
 const OFF_MICROS_MAX: i64 = 24 * 3_600 * 1_000_000;
-/// Wall and monotonic clock part by this much when one of them was set, or the machine slept.
+/// Divergence of wall and monotonic clock after which one was set, or the machine slept.
 const JUMP_MICROS: i64 = 60 * 1_000_000;
 
-/// A duration in microseconds, saturating.
+/// Converts a duration to microseconds, saturating.
 #[must_use]
 pub fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// State of the count of time that a store keeps over a stop.
+/// State of the count that a store keeps across a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountState {
     /// The count.
     pub counted: Timestamp,
-    /// The latest the wall clock said; a step back of more than a day forgets it.
+    /// The latest wall time seen; a step back of more than a day resets it.
     pub seen: Timestamp,
 }
 
-/// Counts the time a store has lived through: never faster than the monotonic clock while it runs,
-/// and over a stop what the wall clock says beyond all it ever said, up to a day. A wall clock that
-/// jumps by years moves it by nothing, so what is measured by it never ends early. It may end
-/// late: time a machine slept, or was off for longer than a day, does not count.
+/// Counts the running time of a store: never faster than the monotonic clock while it runs, and
+/// across a stop by how far the wall clock exceeds every earlier reading, up to a day. A wall clock
+/// that jumps by years does not move it, so nothing measured by it ends early. It may end late:
+/// time a machine slept, or was off for longer than a day, does not count.
 pub struct Count(Mutex<Anchor>);
 
 /// Readings of the clocks at one moment.
@@ -43,19 +43,19 @@ struct Anchor {
     counted: i64,
     wall: i64,
     monotonic: i64,
-    /// The largest count given out.
+    /// The largest count returned.
     latest: i64,
     seen: i64,
-    /// The count as a crash would leave it.
+    /// The count that is left after a crash.
     kept: i64,
-    /// Between two jumps of the wall clock it is ahead of the count by as much: from which count
-    /// on, and how far. The oldest first, never empty.
+    /// Offsets of the wall clock from the count, one for each stretch between two jumps: the count
+    /// at its start, and the offset. The oldest first, never empty.
     stretches: Vec<(i64, i64)>,
 }
 
 impl Count {
-    /// A count that continues from what was kept; `before` has counts and what the wall clock said
-    /// at each, the oldest first.
+    /// Continues a count from its stored state; `before` has earlier counts with the wall time at
+    /// each, the oldest first.
     #[must_use]
     pub fn resume(clock: &dyn Clock, told: CountState, before: &[(i64, i64)]) -> Self {
         let wall = clock.now().0;
@@ -64,7 +64,7 @@ impl Count {
         let counted = told.counted.0.saturating_add(believed);
         let mut stretches = Vec::new();
         for (counted, wall) in before.iter().copied().chain([(counted, wall)]) {
-            stretch(&mut stretches, counted, wall);
+            record_jump(&mut stretches, counted, wall);
         }
         let anchor = Anchor {
             stretches,
@@ -78,15 +78,15 @@ impl Count {
         Self(Mutex::new(Rank::LAST, anchor))
     }
 
-    /// A count that begins now.
+    /// Starts a count at the current time.
     #[must_use]
     pub fn begin(clock: &dyn Clock) -> Self {
         let now = clock.now();
         Self::resume(clock, CountState { counted: now, seen: now }, &[])
     }
 
-    /// The earliest that the wall clock said within the last `micros` of the count: what was
-    /// written then has no earlier time, however the clock jumped since.
+    /// Returns the earliest wall time within the last `micros` of the count: records written since
+    /// then have no earlier time, regardless of clock jumps.
     #[must_use]
     pub fn earliest(&self, clock: &dyn Clock, micros: i64) -> Timestamp {
         let from = self.now(clock).0.saturating_sub(micros);
@@ -97,13 +97,13 @@ impl Count {
         Timestamp(said.min().unwrap_or(from))
     }
 
-    /// The time counted so far.
+    /// Returns the time counted so far.
     #[must_use]
     pub fn now(&self, clock: &dyn Clock) -> Timestamp {
         self.state(clock).counted
     }
 
-    /// State to keep of it.
+    /// Returns its state, to be stored.
     #[must_use]
     pub fn state(&self, clock: &dyn Clock) -> CountState {
         let (wall, monotonic) = (clock.now().0, micros(clock.monotonic()));
@@ -116,17 +116,17 @@ impl Count {
         if walked.saturating_sub(lived).saturating_abs() > JUMP_MICROS {
             let counted = anchor.latest;
             (anchor.counted, anchor.wall, anchor.monotonic) = (counted, wall, monotonic);
-            stretch(&mut anchor.stretches, counted, wall);
+            record_jump(&mut anchor.stretches, counted, wall);
         }
         CountState { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
     }
 
-    /// Notes that this was kept.
+    /// Records that this state was stored.
     pub fn keep(&self, told: CountState) {
         self.anchor().kept = told.counted.0;
     }
 
-    /// The microseconds that a crash would lose.
+    /// Returns the microseconds that a crash would lose.
     #[must_use]
     pub fn at_stake(&self, clock: &dyn Clock) -> i64 {
         let counted = self.now(clock).0;
@@ -138,19 +138,19 @@ impl Count {
     }
 }
 
-/// Notes what the wall clock said at a count, where it jumped.
-fn stretch(stretches: &mut Vec<(i64, i64)>, counted: i64, wall: i64) {
+/// Records the wall time at a count, if the clock jumped.
+fn record_jump(stretches: &mut Vec<(i64, i64)>, counted: i64, wall: i64) {
     let ahead = wall.saturating_sub(counted);
     let jumped =
         |(_, last): &(i64, i64)| ahead.saturating_sub(*last).saturating_abs() > JUMP_MICROS;
     if stretches.last().is_none_or(jumped) {
-        // Before the first nothing is known to have jumped.
+        // Before the first stretch no jump is known.
         let from = if stretches.is_empty() { i64::MIN } else { counted };
         stretches.push((from, ahead));
     }
 }
 
-/// The latest wall time believed, after the clock said `wall`.
+/// Returns the latest wall time to trust after a reading of `wall`.
 fn believed_wall_time(seen: i64, wall: i64) -> i64 {
     let small_step_back = wall < seen && seen.saturating_sub(wall) <= OFF_MICROS_MAX;
     if small_step_back { seen } else { wall }

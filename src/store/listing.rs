@@ -1,13 +1,13 @@
 //! A selection of sessions to list, as values: an engine on a database runs them as a query, one in
-//! memory tests each session. It must not know who asks, nor read an event.
+//! memory tests each session. It must not know the caller, nor read an event.
 
 use std::cmp::{Ordering, Reverse};
 
 use super::SessionInfo;
 use crate::event::{SessionId, Timestamp, limits};
 
-/// Metadata of a session that was imported: when its work began and ended in the program that
-/// recorded it, and its tail then. While that is its tail, nothing was added since.
+/// Metadata keys of an imported session: when its work began and ended in the program that recorded
+/// it, and its tail then. While its tail is unchanged, no events were added since.
 pub const BEGAN_KEY: &str = "import.began_at";
 /// See [`BEGAN_KEY`].
 pub const ENDED_KEY: &str = "import.ended_at";
@@ -19,13 +19,13 @@ impl SessionInfo {
         self.metadata.get(name).and_then(|at| Timestamp::parse(at))
     }
 
-    /// When the work in it began: for one that was imported, in the program that recorded it.
+    /// Returns when its work began: for an imported session, in the program that recorded it.
     #[must_use]
     pub fn began_at(&self) -> Timestamp {
         self.time(BEGAN_KEY).map_or(self.created_at, |began| began.min(self.created_at))
     }
 
-    /// When it was worked in last: for one that was only imported, in the program that recorded it.
+    /// Returns when it was last worked in: for one only imported, in the program that recorded it.
     #[must_use]
     pub fn worked_at(&self) -> Timestamp {
         let is_imported =
@@ -35,29 +35,29 @@ impl SessionInfo {
     }
 }
 
-/// A session's place in a listing: the time that the order is of, and its id.
+/// Sort key of a session in a listing: the time of the order, and its id.
 pub type Place = (Timestamp, SessionId);
 
 /// A condition on the record of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Criterion {
-    /// It is archived.
+    /// The session is archived.
     Archived,
-    /// Its id is this text and so many hexadecimal digits behind it.
+    /// Its id is this text followed by so many hexadecimal digits.
     HexId(String, usize),
-    /// It is of this workspace, or of none.
+    /// It belongs to this workspace, or to none.
     Workspace(Option<String>),
-    /// Metadata has a pair of this name.
+    /// Metadata has a pair with this key.
     Named(String),
-    /// Metadata has a pair whose name begins so.
+    /// Metadata has a pair whose name has this prefix.
     NameBegins(String),
     /// Metadata has this pair.
     Pair(String, String),
-    /// The value of this name in metadata contains a text.
+    /// The value of this metadata key contains a text.
     Contains(String, String),
-    /// It was written to at or after this time.
+    /// It was last written to at or after this time.
     UpdatedFrom(Timestamp),
-    /// Work in it began at or after this time.
+    /// Its work began at or after this time.
     BeganFrom(Timestamp),
     /// All of these hold.
     All(Vec<Self>),
@@ -68,13 +68,13 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// The opposite of a condition.
+    /// Negates a condition.
     #[must_use]
     pub fn not(of: Self) -> Self {
         Self::Not(Box::new(of))
     }
 
-    /// True if a session fulfils it.
+    /// Returns true if a session meets the condition.
     #[must_use]
     pub fn holds(&self, info: &SessionInfo) -> bool {
         let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -101,13 +101,13 @@ impl Criterion {
     }
 }
 
-/// Order of a listing; the latest come first unless it is ascending.
+/// Order of a listing: descending unless it is ascending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListingOrder {
-    /// By creation.
+    /// By creation time.
     #[default]
     Created,
-    /// By [`SessionInfo::worked_at`]. A page looks at every session, or at the newest
+    /// By [`SessionInfo::worked_at`]. A page examines every session, or the newest
     /// [`Listing::looks`].
     Worked,
 }
@@ -115,29 +115,29 @@ pub enum ListingOrder {
 /// Selection of sessions to list.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// Sessions at most in one page.
+    /// Maximum sessions in one page.
     pub limit: usize,
-    /// Sessions at most that `only` is tested on for one page.
+    /// Maximum sessions that `only` is tested on for one page.
     pub looks: usize,
-    /// Selected sessions passed over before the page begins.
+    /// Selected sessions skipped before the page.
     pub skip: usize,
-    /// Also count all selected sessions: a page looks at every session then.
+    /// True to count all selected sessions: a page examines every session then.
     pub count: bool,
-    /// End of the page before.
+    /// End of the previous page.
     pub after: Option<Place>,
     /// Order of the sessions.
     pub order: ListingOrder,
-    /// The oldest first.
+    /// True for the oldest first.
     pub ascending: bool,
-    /// Only of this workspace.
+    /// Only sessions of this workspace.
     pub workspace: Option<String>,
-    /// Also archived ones.
+    /// True to include archived sessions.
     pub include_archived: bool,
-    /// Created at or after.
+    /// Earliest creation time, inclusive.
     pub created_from: Option<Timestamp>,
-    /// Created before.
+    /// Latest creation time, exclusive.
     pub created_to: Option<Timestamp>,
-    /// Only those that fulfil it.
+    /// Only sessions that meet it.
     pub only: Option<Criterion>,
 }
 
@@ -160,18 +160,18 @@ impl Default for Listing {
     }
 }
 
-/// A page of sessions.
+/// A page of listed sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// The sessions, in the requested order.
     pub sessions: Vec<SessionInfo>,
-    /// Start of the next page, unless this is the last one: its [`Listing::after`].
+    /// Start of the next page as its [`Listing::after`]; `None` on the last page.
     pub next: Option<Place>,
-    /// Number of selected sessions, those of other pages among them: of a [`Listing::count`].
+    /// Number of selected sessions on all pages; only for a [`Listing::count`].
     pub selected: usize,
 }
 
-/// A page while an engine fills it.
+/// A page that is being filled by an engine.
 pub struct Filling<'a> {
     listing: &'a Listing,
     page: Listed,
@@ -180,14 +180,14 @@ pub struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    /// An empty page.
+    /// Creates an empty page.
     #[must_use]
     pub fn new(listing: &'a Listing) -> Self {
         Self { listing, page: Listed::default(), looked: 0, last: None }
     }
 
-    /// Looks at the next session in [`Listing::looking_order`], which may be gone by now. Answers
-    /// whether the page wants another.
+    /// Examines the next session in [`Listing::looking_order`], which may no longer exist. Returns
+    /// true if the page needs another.
     pub fn look(&mut self, place: Place, info: Option<SessionInfo>) -> bool {
         let (listing, is_by_work) = (self.listing, self.listing.order == ListingOrder::Worked);
         if self.looked == listing.looks_max() {
@@ -196,7 +196,7 @@ impl<'a> Filling<'a> {
         }
         self.looked += 1;
         self.last = Some(place);
-        let Some(info) = info.filter(|info| listing.wants(info)) else { return true };
+        let Some(info) = info.filter(|info| listing.is_selected(info)) else { return true };
         let (limit, sessions) = (listing.limit, &mut self.page.sessions);
         self.page.selected += 1;
         if is_by_work {
@@ -218,7 +218,7 @@ impl<'a> Filling<'a> {
         true
     }
 
-    /// The page.
+    /// Returns the filled page.
     #[must_use]
     pub fn page(mut self) -> Listed {
         if self.listing.order == ListingOrder::Worked {
@@ -233,13 +233,13 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Place of a session in the order of work.
+/// Returns the sort key of a session in the order of work.
 fn worked_place(info: &SessionInfo) -> Place {
     (info.worked_at(), info.key.session.clone())
 }
 
 impl Listing {
-    /// Sessions at most that are looked at for a page.
+    /// Returns the maximum number of sessions examined for a page.
     #[must_use]
     pub fn looks_max(&self) -> usize {
         if self.count {
@@ -249,14 +249,14 @@ impl Listing {
         if is_chosen { self.looks.max(self.limit) } else { self.limit.saturating_add(self.skip) }
     }
 
-    /// Order in which an engine looks at sessions, by their creation.
+    /// Compares sessions in the order in which an engine examines them, by their creation.
     #[must_use]
     pub fn looking_order(&self, a: (Timestamp, &str), b: (Timestamp, &str)) -> Ordering {
         let is_ascending = self.ascending && self.order == ListingOrder::Created;
         if is_ascending { a.cmp(&b) } else { b.cmp(&a) }
     }
 
-    /// Sorts by work, and keeps what a page and the question for a next one need.
+    /// Sorts by work, and keeps the sessions of the page and the one after it.
     fn keep_first_worked(&self, sessions: &mut Vec<SessionInfo>) {
         if self.ascending {
             sessions.sort_by_cached_key(worked_place);
@@ -266,8 +266,8 @@ impl Listing {
         sessions.truncate(self.limit.saturating_add(1));
     }
 
-    /// True if a session that [`Self::admits`] is selected by its whole record.
-    fn wants(&self, info: &SessionInfo) -> bool {
+    /// Returns true if a session that [`Self::admits`] is selected by its whole record.
+    fn is_selected(&self, info: &SessionInfo) -> bool {
         let after = self.after.as_ref().filter(|_| self.order == ListingOrder::Worked);
         after.is_none_or(|after| {
             let place = worked_place(info);
@@ -275,14 +275,14 @@ impl Listing {
         }) && self.only.as_ref().is_none_or(|only| only.holds(info))
     }
 
-    /// True if a session of the scope may belong on the page: it is looked at.
+    /// Returns true if a session of the scope may belong on the page: it is examined.
     #[must_use]
     pub fn admits(&self, info: &SessionInfo) -> bool {
         let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
         self.takes(info.created_at, id, workspace, info.archived_at.is_some())
     }
 
-    /// [`Self::admits`] for an engine that does not build a [`SessionInfo`] to find out.
+    /// Is [`Self::admits`] for an engine that has not built a [`SessionInfo`].
     #[must_use]
     pub fn takes(
         &self,

@@ -1,5 +1,6 @@
-//! Maintenance of a store as a whole by a person: verify, back up, repair, rotate keys. An engine
-//! may lack any of it: a database has means of its own. It must not be on the path of an append.
+//! Maintenance of a store as a whole by an operator: verify, back up, repair, rotate keys. An
+//! engine may lack any of it: a database has its own tools. It must not be on the path of an
+//! append.
 
 use std::io;
 
@@ -10,10 +11,10 @@ use super::{
 };
 use crate::event::SessionKey;
 
-/// The upkeep of a store by a person. What an engine does not override answers
+/// Maintenance of a store by an operator. A method that an engine does not override returns
 /// [`StoreError::NotOffered`].
 pub trait Maintain: Send + Sync {
-    /// [`super::Store::verify`] of every session of every scope.
+    /// Runs [`super::Store::verify`] on every session of every scope.
     ///
     /// # Errors
     /// Those of [`super::Store::verify`]; [`StoreError::NotOffered`] by an engine that does not
@@ -22,19 +23,19 @@ pub trait Maintain: Send + Sync {
         Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
     }
 
-    /// Hands out a copy of everything as it was at one moment, while others write. It takes as long
-    /// as the caller takes for the parts: call it where waiting is allowed.
+    /// Passes a copy of the store as of one moment to `take`, concurrently with writers. It takes
+    /// as long as `take` needs for the parts: call it where blocking is allowed.
     ///
     /// # Errors
-    /// Errors of the storage and of `take`; [`StoreError::NotOffered`] by an engine that has means
-    /// of its own.
+    /// Errors of the storage and of `take`; [`StoreError::NotOffered`] by an engine that has its
+    /// own backup tools.
     fn backup(&self, take: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<Backup> {
         let _ = take;
         Err(StoreError::NotOffered { what: "a backup" })
     }
 
     /// Lists the damage of a session; with `accept` gives it up for good: the loss is recorded, its
-    /// positions stay gaps for good, and appends continue behind them. Copies come first.
+    /// positions remain gaps, and appends continue after them. Copies are made first.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], and those of an append.
@@ -43,8 +44,8 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
 
-    /// Lists the damage that names no session and for which the store takes no writes; with
-    /// `accept` gives it up and takes writes again. Copies come first.
+    /// Lists the damage that belongs to no session and makes the store read-only; with `accept`
+    /// gives it up and makes the store writable again. Copies are made first.
     ///
     /// # Errors
     /// Those of the engine.
@@ -53,7 +54,7 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
 
-    /// Master keys that the store needs and those it has; `None` in plaintext.
+    /// Returns the master keys that the store needs and those it has; `None` for plaintext.
     ///
     /// # Errors
     /// Errors of the storage.
@@ -61,18 +62,18 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
 
-    /// Continues the rotation to the master key that was given as the current one: at most
-    /// `keys_max` keys are wrapped anew. It has ended when nothing is behind and nothing of the key
-    /// before is wanted.
+    /// Continues the rotation to the current master key: wraps at most `keys_max` keys under it.
+    /// The rotation is complete when no key remains under the previous master key and the previous
+    /// one is not needed.
     ///
     /// # Errors
-    /// [`StoreError::Plaintext`], and what the storage said; the next call continues.
+    /// [`StoreError::Plaintext`], and errors of the storage; the next call continues.
     fn rotate_keys(&self, keys_max: usize) -> StoreFuture<'_, KeyReport> {
         let _ = keys_max;
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
 
-    /// Report of the last start.
+    /// Returns the report of the last start.
     fn recovery(&self) -> Recovery {
         Recovery::default()
     }

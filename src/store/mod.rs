@@ -1,5 +1,5 @@
 //! ALL SESSIONS: the trait every engine implements, and the values that cross it. One conformance
-//! suite (tests/it/store.rs) runs against every implementation. It must not look inside a body.
+//! suite (tests/it/store.rs) runs against every implementation. It must not parse a body.
 
 pub mod derived;
 mod error;
@@ -35,12 +35,12 @@ use crate::event::{
 };
 use crate::log::keyring::NameKey;
 
-/// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
-/// scope is not found: unknown and foreign are the same to every method. Where an engine
-/// keeps its bytes elsewhere, all that can fail may answer [`StoreError::Unreachable`].
+/// An engine that stores sessions. Every result rests on durable bytes only. A session of another
+/// scope is not found: unknown and foreign are the same to every method. Where an engine keeps its
+/// bytes on another host, every fallible method may return [`StoreError::Unreachable`].
 pub trait Store: Maintain + Derived {
-    /// Creates a session, with its first events, all or nothing. With a parent it is a fork: it has
-    /// the parent's events below that position without a copy of them, and no key of a batch.
+    /// Creates a session, with its first events, all or nothing. With a parent it is a fork: it
+    /// shares the parent's events below that position without a copy, and inherits no batch keys.
     ///
     /// # Errors
     /// [`StoreError::SessionExists`], [`StoreError::SessionDeleted`], and those of
@@ -58,47 +58,46 @@ pub trait Store: Maintain + Derived {
     /// Any [`StoreError`]; after `OutcomeUnknown` a retry with the same ids or key is safe.
     fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended>;
 
-    /// Changes what a session says about itself.
+    /// Changes the properties of a session.
     ///
     /// # Errors
     /// Any [`StoreError`].
     fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo>;
 
-    /// Description of a session.
+    /// Returns the description of a session.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
     fn info<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo>;
 
-    /// The workspace of a session, which may be deleted or expired; `None` where it has none, or
-    /// there is no such session.
+    /// Returns the workspace of a session, even of a deleted or expired one; `None` if it has none,
+    /// or the session does not exist.
     ///
     /// # Errors
     /// Those of the engine.
     fn workspace<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Option<String>>;
 
-    /// Description of a session for a caller that uses it: its idle time begins anew. A listing or
-    /// a verification does not use it, and does not call this.
-    ///
+    /// Returns the description of a session for a caller that uses it: its idle time starts again.
+    /// A listing or a verification does not use it, and does not call this.
     /// # Errors
     /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
     fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo>;
 
-    /// The sessions that one reads from and those that read from it, up to `limit` of each.
+    /// Returns up to `limit` of a session's ancestors, and of its forks.
     ///
     /// # Errors
     /// Those of [`Self::info`].
     fn family<'a>(&'a self, key: &'a SessionKey, limit: usize) -> StoreFuture<'a, Family>;
 
-    /// A page of the sessions of a scope, without opening one. Other tasks run meanwhile, however
-    /// many sessions there are. A page with [`Listing::only`] may have fewer sessions than its
-    /// limit, or none, and be followed by another.
+    /// Returns a page of the sessions of a scope, without opening one. It yields to other tasks,
+    /// regardless of the number of sessions. A page with [`Listing::only`] may have fewer sessions
+    /// than its limit, or none, and be followed by another.
     ///
     /// # Errors
     /// Those of the engine.
     fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed>;
 
-    /// Keeps a note of a session; it is durable. One that a caller asked for needs the token of the
+    /// Stores a note of a session durably. One that a caller requested needs the token of the
     /// lease, unless it is a cursor.
     ///
     /// # Errors
@@ -110,13 +109,13 @@ pub trait Store: Maintain + Derived {
         note: NewNote,
     ) -> StoreFuture<'a, SessionInfo>;
 
-    /// Notes of a session, the oldest first; those that cannot be read are left out.
+    /// Returns notes of a session, the oldest first; unreadable ones are omitted.
     ///
     /// # Errors
     /// Those of [`Self::read`], damage aside.
     fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>>;
 
-    /// Takes, renews or gives back the lease of a session; what it answers is durable.
+    /// Takes, renews or releases the lease of a session; the result is durable.
     ///
     /// # Errors
     /// [`StoreError::LeaseHeld`], [`StoreError::LeaseLost`], and those of [`Self::append`].
@@ -126,8 +125,8 @@ pub trait Store: Maintain + Derived {
         call: LeaseCall,
     ) -> StoreFuture<'a, (Lease, SessionInfo)>;
 
-    /// Sessions of a scope on which a caller began to work and did not say that it is done, the
-    /// one written to last first, up to `limit`.
+    /// Returns up to `limit` sessions of a scope on which a caller began work and did not finish
+    /// it, the last written first.
     ///
     /// # Errors
     /// Those of the engine.
@@ -138,21 +137,21 @@ pub trait Store: Maintain + Derived {
         limit: usize,
     ) -> StoreFuture<'a, Vec<SessionInfo>>;
 
-    /// Sessions of all scopes with events behind their last checkpoint that were written to at or
-    /// after `since`, up to `limit`.
+    /// Returns up to `limit` sessions of all scopes with events after their last checkpoint that
+    /// were written to at or after `since`.
     ///
     /// # Errors
     /// Those of the engine.
     fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>>;
 
-    /// A slice of a session, never past the durable point.
+    /// Reads a slice of a session, never past the durable point.
     ///
     /// # Errors
-    /// [`StoreError::SessionDamaged`] names what is whole, and [`StoreError::PrefixErased`] what a
-    /// fork cannot read of others, unless the read allows gaps.
+    /// [`StoreError::SessionDamaged`] with the missing positions, and [`StoreError::PrefixErased`]
+    /// with the erased positions of a fork's ancestors, unless the read allows gaps.
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice>;
 
-    /// Position of the event of that id.
+    /// Returns the position of the event with that id.
     ///
     /// # Errors
     /// Those of [`Self::read`].
@@ -162,13 +161,13 @@ pub trait Store: Maintain + Derived {
         id: &'a EventId,
     ) -> StoreFuture<'a, Option<Position>>;
 
-    /// Position of the first event processed at or after `time`; the tail when there is none.
+    /// Returns the position of the first event processed at or after `time`, else the tail.
     ///
     /// # Errors
     /// Those of [`Self::read`].
     fn find_time<'a>(&'a self, key: &'a SessionKey, time: Timestamp) -> StoreFuture<'a, Position>;
 
-    /// A watch on the durable tail of a session.
+    /// Returns a watch on the durable tail of a session.
     ///
     /// # Errors
     /// Those of [`Self::info`].
@@ -177,15 +176,14 @@ pub trait Store: Maintain + Derived {
     /// Reads every frame of one session, or of all of a scope, and checks checksums and chains.
     ///
     /// # Errors
-    /// [`StoreError::SessionNotFound`]; damage is an answer, not an error.
+    /// [`StoreError::SessionNotFound`]; damage is a result, not an error.
     fn verify<'a>(
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
     ) -> StoreFuture<'a, Verified>;
 
-    /// [`Self::verify`] of one session, and its state compared with a receipt that was given
-    /// before.
+    /// Runs [`Self::verify`] on one session, and compares its state with an earlier receipt.
     ///
     /// # Errors
     /// Those of [`Self::verify`].
@@ -195,67 +193,67 @@ pub trait Store: Maintain + Derived {
         expected: Receipt,
     ) -> StoreFuture<'a, (Verified, Head)>;
 
-    /// Makes a session unreadable for good, whatever files still hold: not what a deletion does,
-    /// which hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion
-    /// ends. Its forks keep what they wrote themselves: see [`Self::family`] before.
+    /// Makes a session unreadable for good, even if files still hold its bytes, unlike a deletion,
+    /// which hides it. Its id returns [`StoreError::SessionDeleted`] until the grace of a deletion
+    /// ends. Its forks keep their own events: see [`Self::family`] before.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After
-    /// an error it may be erased or not; asked again, it is.
+    /// an error it may be erased or not; a retry erases it.
     fn erase<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()>;
 
-    /// Takes the body of an event away for good: no file has it once this answers, and it is never
-    /// served again, whatever is put back. Place, id, type, times and chain stay. Returns the
-    /// position of the event; `None` when the session has none of that id.
+    /// Removes the body of an event for good: no file has it on return, and it is never served
+    /// again, even after a restore of older files. Position, id, type, times and chain stay.
+    /// Returns the position of the event; `None` when the session has none of that id.
     ///
     /// # Errors
     /// Those of [`Self::read`], [`StoreError::SessionHeld`], and those of an append. After an error
-    /// the body may be left in a file, and is served no more once the redaction is durable; asked
-    /// again, it is gone.
+    /// the body may be left in a file, and is not served once the redaction is durable; a retry
+    /// removes it.
     fn redact<'a>(
         &'a self,
         key: &'a SessionKey,
         event: &'a EventId,
     ) -> StoreFuture<'a, Option<Position>>;
 
-    /// A hash of content that only this store can make, for what it names after content: always the
-    /// same, also once the store is restored from a backup, and of no use to test a guess with.
+    /// Returns a hash of content that only this store can compute, for names derived from content:
+    /// always the same, also after a restore from a backup, and useless for testing a guess.
     fn name_hash(&self, content: &[u8]) -> [u8; 32] {
         NameKey::default().hash(content)
     }
 
-    /// Lifetimes of sessions here.
+    /// Returns the lifetimes of sessions in this store.
     fn lifetimes(&self) -> Lifetimes;
 
-    /// The time that idleness is measured by: wall time, but for what the clock jumped over.
+    /// Returns the time that idleness is measured by: wall time without clock jumps.
     fn counted(&self) -> Timestamp;
 
-    /// Lets sessions expire that were not used for too long, and removes what is left of those
-    /// whose grace has ended: a bounded number in each round, which continues where the last one
-    /// stopped.
+    /// Expires sessions that were not used for too long, and removes the files of those whose grace
+    /// has ended: a bounded number in each round, which continues where the previous one stopped.
     ///
     /// # Errors
-    /// Those of the engine; what could not go stays for the next round.
+    /// Those of the engine; files that could not be removed stay for the next round.
     fn sweep(&self) -> StoreFuture<'_, Swept>;
 
-    /// Sessions of a scope with an end in sight, the soonest first, up to `limit`. Changes nothing.
+    /// Returns up to `limit` sessions of a scope with a known end, the soonest first. Changes
+    /// nothing.
     ///
     /// # Errors
     /// Those of the engine.
     fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>>;
 
-    /// Usage of a tenant, counted session by session, without that of one user.
+    /// Returns the usage of a tenant, counted session by session, without that of one user.
     ///
     /// # Errors
     /// Those of the engine.
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> StoreFuture<'a, TenantUsage>;
 
-    /// Current health of the store.
+    /// Returns the current health of the store.
     fn health(&self) -> Health;
 
-    /// Runs what makes a file beside those of the store. While that fails for want of room it is
-    /// run again with a part of the room that the store keeps back; what is left over is kept back
-    /// again.
+    /// Runs `make`, which creates a file next to those of the store. While that fails for lack of
+    /// space it is run again with a part of the space that the store reserves; the remainder is
+    /// reserved again.
     ///
     /// # Errors
     /// The last error of `make`.
@@ -263,6 +261,6 @@ pub trait Store: Maintain + Derived {
         make()
     }
 
-    /// Makes everything durable where it belongs and marks a clean stop. Appends afterwards fail.
+    /// Flushes everything and marks a clean stop. Later appends fail.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -1,4 +1,4 @@
-//! The values that cross the trait [`super::Store`]: what a caller asks for, what an engine says.
+//! The values that cross the trait [`super::Store`]: requests of callers and results of an engine.
 //! It must not decide anything about a session.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// Properties a caller gives to a new session.
+/// Properties that a caller gives a new session.
 #[derive(Clone, Debug, Default)]
 pub struct NewSession {
     /// The client's id for it; the store mints an unguessable one when absent.
     pub id: Option<SessionId>,
-    /// A line for people.
+    /// Title, one line.
     pub title: Option<String>,
-    /// Pairs of the client's.
+    /// Metadata pairs of the client.
     pub metadata: BTreeMap<String, String>,
     /// Its workspace, for example a directory or a project.
     pub workspace: Option<String>,
@@ -29,14 +29,14 @@ pub struct NewSession {
     pub ttl_seconds: Option<u64>,
     /// Appended in the same frame: the session exists with them or not at all.
     pub events: Batch,
-    /// A retry with the same key answers the same session for 24 h.
+    /// Key of the request: a retry with it returns the same session for 24 h.
     pub key: Option<BatchKey>,
-    /// It continues from there: a fork. What is below is read where it was written.
+    /// The parent's position where a fork continues. Events below it are read from the parent.
     pub parent: Option<ForkPoint>,
 }
 
 impl NewSession {
-    /// Bytes of what the client says about it.
+    /// Returns the bytes of its title, metadata and other texts of the client.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -55,8 +55,8 @@ pub struct ForkPoint {
 }
 
 impl ForkPoint {
-    /// True if `again` may repeat the request for a fork at `first`: a point counted from the end
-    /// is further on by then.
+    /// Returns true if `again` may repeat the request for a fork at `first`: a point counted from
+    /// the end has moved on by then.
     #[must_use]
     pub fn repeats(first: Option<&Self>, again: Option<&Self>) -> bool {
         match (first, again) {
@@ -66,29 +66,29 @@ impl ForkPoint {
     }
 }
 
-/// A change of what a session says about itself. `None` leaves a field; an inner `None` clears it.
+/// A change of a session's properties. `None` leaves a field; an inner `None` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// New title.
     pub title: Option<Option<String>>,
-    /// Pairs to set, or to remove.
+    /// Metadata pairs to set, or to remove.
     pub metadata: BTreeMap<String, Option<String>>,
-    /// Archive it (`true`), or let it be written to again (`false`).
+    /// Archives it (`true`), or makes it writable again (`false`).
     pub archive: Option<bool>,
-    /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes
+    /// Deletes it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes
     /// are removed; until then it can be restored.
     pub delete: bool,
-    /// Delete it (`true`), and remove its bytes at once: it cannot be restored. An expired session,
-    /// and one that was deleted before, take this too.
+    /// Deletes it (`true`), and removes its bytes at once: it cannot be restored. Applies to an
+    /// expired session, and to one that was deleted before, as well.
     pub discard: bool,
-    /// Hold it (`true`): it neither expires nor is deleted; or let it go (`false`).
+    /// Holds it (`true`), so that it neither expires nor is deleted; or releases it (`false`).
     pub hold: Option<bool>,
-    /// Bring it back (`true`) when it has expired, or was deleted and not discarded.
+    /// Restores it (`true`) when it has expired, or was deleted and not discarded.
     pub restore: bool,
 }
 
 impl Change {
-    /// Bytes of what the client says in it.
+    /// Returns the bytes of the client's texts in it.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -100,55 +100,55 @@ impl Change {
 /// Description of a session; listing needs no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// Whose session it is, and its name.
+    /// Its scope and id.
     pub key: SessionKey,
-    /// A line for people.
+    /// Title, one line.
     pub title: Option<String>,
-    /// Pairs of the client's.
+    /// Metadata pairs of the client.
     pub metadata: BTreeMap<String, String>,
     /// Its workspace.
     pub workspace: Option<String>,
     /// Its own retention, idle seconds.
     pub ttl_seconds: Option<u64>,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// When it was last written to.
+    /// Time of the last write.
     pub updated_at: Timestamp,
-    /// When it was archived.
+    /// Time of its archiving.
     pub archived_at: Option<Timestamp>,
-    /// Since when it is held.
+    /// Start of its hold.
     pub held_at: Option<Timestamp>,
-    /// When it was used last, by the store's count of time: see [`super::Store::counted`].
+    /// Time of the last use, by the store's count of time: see [`super::Store::counted`].
     pub used_at: Timestamp,
     /// The position the next event will get; everything below it is durable.
     pub tail: Position,
-    /// Place and chain value of the last durable event.
+    /// Position and chain value after the last durable event.
     pub receipt: Receipt,
     /// Bytes of its own records before compression.
     pub bytes: u64,
-    /// Rises with each event of its own that is redacted, as soon as the redaction is durable, and
-    /// with its erasure: what was made from its events at a lower count may hold what is gone. A
-    /// fork does not count what was taken away of the sessions that it reads from.
+    /// Number of its own redacted events, counted as soon as a redaction is durable, and of its
+    /// erasure: a derived file made at a lower count may hold removed content. A fork does not
+    /// count removals from the sessions that it reads from.
     pub rewritten: u64,
-    /// Damaged ranges; an empty list is a whole session.
+    /// Damaged ranges; empty if the session is intact.
     pub damage: Vec<Gap>,
     /// State of the work on it.
     pub work: Work,
-    /// The point it continues from, when it is a fork.
+    /// The point it continues from, if it is a fork.
     pub forked_from: Option<ForkPoint>,
 }
 
-/// Proof of what was acknowledged: the chain value after the event before `position`.
+/// Proof of acknowledged events: the chain value after the event before `position`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The tail when the receipt was given.
     pub position: Position,
-    /// The chain value there.
+    /// The chain value at that position.
     pub chain: [u8; 32],
 }
 
 impl Receipt {
-    /// Reads `POSITION:CHAIN`, the chain value as 64 hex digits.
+    /// Parses `POSITION:CHAIN`, the chain value as 64 hex digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (position, chain) = text.split_once(':')?;
@@ -168,14 +168,14 @@ impl Receipt {
 /// State of a session compared with a receipt that was kept outside of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// Everything that the receipt saw is there, in its order.
+    /// Every event that the receipt covers exists, in its order.
     Holds,
-    /// It is shorter than it was: an earlier state was put back.
+    /// The session is shorter: an earlier state was restored.
     Shorter {
-        /// Its tail now.
+        /// Its current tail.
         tail: Position,
     },
-    /// It has another past than it had.
+    /// Its events differ from those that the receipt covers.
     Differs {
         /// The chain value at the receipt's position.
         chain: [u8; 32],
@@ -184,7 +184,7 @@ pub enum Head {
     Lost,
 }
 
-/// Answer to an append; the events are durable.
+/// Result of an append; the events are durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// One per event of the batch, in its order: id, position and time as stored.
@@ -195,62 +195,62 @@ pub struct Appended {
     pub next_position: Position,
     /// Proof of the append.
     pub receipt: Receipt,
-    /// True if the batch was known already and nothing was written.
+    /// True if the batch was known and nothing was written.
     pub repeated: bool,
 }
 
 /// Id and position of a stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedEvent {
-    /// Its id, the client's or minted.
+    /// Its id, provided by the client or minted.
     pub id: EventId,
     /// Its position.
     pub position: Position,
-    /// The store's clock.
+    /// The store's time of it.
     pub processed_at: Timestamp,
 }
 
-/// A part of a session that is not whole.
+/// A damaged or erased part of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Positions that cannot be served.
+    /// Positions that cannot be read.
     pub range: Range,
-    /// The finding, for a person.
+    /// The finding, for the operator.
     pub reason: String,
-    /// When a person gave it up: it stays named and refuses nothing any more.
+    /// Time at which an operator gave it up: it stays listed and no longer blocks a request.
     pub accepted_at: Option<Timestamp>,
 }
 
 /// End of the range from which a bounded read fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// From its first event on: a bound cuts the end.
+    /// From the first event: a limit cuts the end.
     Forward,
-    /// From its last event back: a bound cuts the start.
+    /// From the last event backwards: a limit cuts the start.
     Backward,
 }
 
 /// A positional read.
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
-    /// Positions wanted; cut to what is durable.
+    /// Requested positions; limited to the durable ones.
     pub range: Range,
-    /// Events at most.
+    /// Maximum events.
     pub events_max: usize,
-    /// Bytes of bodies at most; the first event is returned regardless of its size.
+    /// Maximum bytes of bodies; the first event is returned regardless of its size.
     pub bytes_max: usize,
-    /// End that the read fills from; a bound leaves out the other.
+    /// End that the read fills from.
     pub fill: Fill,
-    /// Serve what is whole of a damaged range and name the gaps, instead of refusing.
+    /// True to return the intact part of a damaged range with its gaps, instead of an error.
     pub allow_gaps: bool,
 }
 
-/// Answer to a read.
+/// Result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The events, always in ascending order of position.
     pub events: Vec<Event>,
-    /// The positions this slice accounts for, gaps included.
+    /// The positions that this slice covers, gaps included.
     pub covered: Range,
     /// Missing positions within `covered`.
     pub gaps: Vec<Gap>,
@@ -273,25 +273,25 @@ pub struct Verified {
     pub accepted: Vec<(SessionKey, Gap)>,
 }
 
-/// Losses that a repair gives up, or would.
+/// Losses that a repair gives up, or would give up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// Losses of the session.
     pub gaps: Vec<Gap>,
-    /// Losses of the store that name no session.
+    /// Losses of the store that belong to no session.
     pub unnamed: Vec<String>,
-    /// Names in `quarantine/` of copies of what could not be read.
+    /// Names in `quarantine/` of copies of unreadable bytes.
     pub copies: Vec<String>,
-    /// True if they were given up; `false` for a look, and when nothing is lost.
+    /// True if they were given up; `false` for a dry run, and when nothing is lost.
     pub accepted: bool,
 }
 
 /// A part of a file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePart {
-    /// The file's place, `/`-separated; the parts of a file come one behind the other.
+    /// Path of the file, `/`-separated; the parts of a file come in order.
     pub path: String,
-    /// The bytes behind those of the part before; none for a file that is empty.
+    /// Its bytes, which follow those of the previous part; empty for an empty file.
     pub bytes: Bytes,
 }
 
@@ -300,13 +300,14 @@ pub struct FilePart {
 pub struct Backup {
     /// The store's id.
     pub store: [u8; 16],
-    /// The moment it shows, by the store's clock: what was acknowledged before it began is in it.
+    /// The moment that it shows, by the store's clock: everything acknowledged before its start is
+    /// in it.
     pub at: Timestamp,
     /// Sessions in it.
     pub sessions: u64,
-    /// Of these, such as have damage that no person gave up: it is in the copy as in the store.
+    /// Number of these with damage that no operator gave up: the copy has the same damage.
     pub damaged: u64,
-    /// The id of the master key that opens it.
+    /// The id of the master key that decrypts it.
     pub key: Option<[u8; 8]>,
 }
 
@@ -315,62 +316,62 @@ pub struct Backup {
 pub struct Recovery {
     /// True if the store was stopped cleanly before.
     pub clean: bool,
-    /// Sessions known.
+    /// Known sessions.
     pub sessions: u64,
     /// Journal frames replayed.
     pub frames_replayed: u64,
     /// Bytes of torn tails, never acknowledged; copied to quarantine.
     pub torn_bytes: u64,
-    /// Bad places of the journal that took nothing with them: a segment had what lay there.
+    /// Damaged ranges of the journal without loss: a segment had the same records.
     pub made_good: u64,
-    /// Damage to acknowledged bytes, for a person.
+    /// Damage to acknowledged bytes, for the operator.
     pub damage: Vec<String>,
     /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
     pub quarantined: Vec<String>,
     /// Duration in microseconds.
     pub micros: u64,
-    /// Result of reading everything back since.
+    /// Result of the background scrub since.
     pub scrub: Scrub,
 }
 
-/// Result of the last reading of everything in the background.
+/// Result of the last background scrub, which reads everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
-    /// Times everything was read since the start.
+    /// Number of complete scrubs since the start.
     pub rounds: u64,
-    /// Sessions read the last time.
+    /// Sessions read by the last scrub.
     pub sessions: u64,
-    /// Bytes read the last time.
+    /// Bytes read by the last scrub.
     pub bytes: u64,
-    /// Damage found the last time, for a person.
+    /// Damage found by the last scrub, for the operator.
     pub found: Vec<String>,
 }
 
 /// Master keys that an encrypted store needs, and the keys wrapped under each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyReport {
-    /// The id of the master key in force.
+    /// The id of the current master key.
     pub current: KeyId,
-    /// That of the one before, while a rotation is under way: a start wants both.
+    /// The id of the previous one during a rotation: a start needs both.
     pub previous: Option<KeyId>,
-    /// Those that were given.
+    /// The ids of the given keys.
     pub given: Vec<KeyId>,
-    /// True if it opens with the keys given.
+    /// True if the store opens with the given keys.
     pub opens: bool,
-    /// Keys of sessions, those made ahead included.
+    /// Keys of sessions, including those created in advance.
     pub keys: u64,
-    /// Of these not yet under the master key in force, in either file.
+    /// Number of these not yet wrapped under the current master key, in either file.
     pub behind: u64,
-    /// Keys that were destroyed: of sessions that were erased, or are gone.
+    /// Keys that were destroyed: of erased or removed sessions.
     pub destroyed: u64,
-    /// Keys that neither file has whole.
+    /// Keys that are damaged in both files.
     pub unreadable: u64,
 }
 
 /// Number of a tenant's sessions, and bytes of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantUsage {
-    /// Sessions that are there, those of all its users.
+    /// Existing sessions, of all its users.
     pub sessions: u64,
     /// Bytes of their records before compression.
     pub bytes: u64,
@@ -379,7 +380,7 @@ pub struct TenantUsage {
 /// Stage of a session on its way to removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It answers.
+    /// It is served.
     Alive,
     /// It was idle for too long; it can be restored.
     Expired,
@@ -387,14 +388,14 @@ pub enum Stage {
     Deleted,
 }
 
-/// State of a session's content for those that read from it.
+/// State of a session's content for sessions that read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// It answers.
+    /// It is served.
     Alive,
-    /// It was idle for too long; its forks read from it all the same.
+    /// It was idle for too long; its forks still read from it.
     Expired,
-    /// A caller deleted it; its forks read from it all the same.
+    /// A caller deleted it; its forks still read from it.
     Deleted,
     /// Its events can no longer be read.
     Erased,
@@ -405,11 +406,11 @@ pub enum Survival {
 pub struct Relative {
     /// Its id.
     pub session: SessionId,
-    /// A line for people, while it answers.
+    /// Its title, while it is served.
     pub title: Option<String>,
     /// State of its content.
     pub survival: Survival,
-    /// The position where the younger of the two continues from the older.
+    /// The position where the fork continues from its parent.
     pub at: Position,
     /// The position its next event will get.
     pub tail: Position,
@@ -417,10 +418,10 @@ pub struct Relative {
     pub bytes: u64,
 }
 
-/// The sessions that one has positions in common with.
+/// The ancestors and forks of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Family {
-    /// Those it reads from, the nearest first.
+    /// Its ancestors, the nearest first.
     pub ancestors: Vec<Relative>,
     /// Number of its ancestors.
     pub depth: u64,
@@ -433,25 +434,25 @@ pub struct Family {
 /// Reason for which a session does not expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// A person holds it, since then.
+    /// An operator holds it, since then.
     Hold(Timestamp),
-    /// Something of it cannot be read, and no person gave that up.
+    /// Some of its content cannot be read, and no operator gave that up.
     Damage,
 }
 
-/// A session with an end in sight. Its times are by [`super::Store::counted`].
+/// A session with a known end. Its times are by [`super::Store::counted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aging {
     /// Its id.
     pub session: SessionId,
-    /// A line for people.
+    /// Title, one line.
     pub title: Option<String>,
     /// Its stage.
     pub stage: Stage,
-    /// When it was used last; when it went, for one that did.
+    /// Time of its last use, or of its expiry or deletion.
     pub used_at: Timestamp,
-    /// When it expires, unless it is used again; when its files are removed, for one that expired
-    /// or was deleted; `None` for one that expired and is kept without end.
+    /// When it expires, unless it is used again; when its files are removed, if it expired or was
+    /// deleted; `None` if it expired and is kept without end.
     pub ends_at: Option<Timestamp>,
     /// Its own limit, idle seconds.
     pub ttl_seconds: Option<u64>,
@@ -460,7 +461,7 @@ pub struct Aging {
 }
 
 impl Aging {
-    /// The order in which sessions end; those that never do come last.
+    /// Compares by the end of sessions; those without an end come last.
     #[must_use]
     pub fn soonest(&self, other: &Self) -> std::cmp::Ordering {
         let place = |one: &Self| one.ends_at.map_or(i64::MAX, |at| at.0);
@@ -473,37 +474,37 @@ impl Aging {
 pub struct Swept {
     /// Sessions that expired.
     pub expired: Vec<SessionKey>,
-    /// Sessions whose files are gone.
+    /// Sessions whose files were removed.
     pub reclaimed: Vec<SessionKey>,
-    /// Sessions with a step to take that could not take it; the log says why.
+    /// Sessions whose due step failed; the log has the errors.
     pub failed: u64,
-    /// Some sessions were not looked at: the next round continues with them.
+    /// True if some sessions were not examined: the next round continues with them.
     pub more: bool,
 }
 
 /// Current health of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Reads and writes.
+    /// The store reads and writes.
     Ready,
-    /// Reads only, and why.
+    /// The store only reads, with the reason.
     ReadOnly(String),
-    /// Reads, and takes deletions that free bytes: the storage is full. It takes writes again by
-    /// itself once there is room.
+    /// The storage is full: the store reads, and accepts deletions that free bytes. It accepts
+    /// writes again once there is space.
     Full(Short),
-    /// Time since which the storage owes an answer: appends wait.
+    /// The storage has not responded for this time: appends wait.
     Silent(Duration),
 }
 
-/// Tells a reader that the durable tail of a session moved. Cheap to hold.
+/// Watch on the durable tail of a session. Cheap to hold.
 pub type Watch = tokio::sync::watch::Receiver<Position>;
 
 /// State of the work on a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// The token of the last lease; 0 when there was none.
+    /// The token of the last lease; 0 if there was none.
     pub fence: Fence,
-    /// When the last lease ends, by [`super::Store::counted`]; `None` once it was given back.
+    /// When the last lease ends, by [`super::Store::counted`]; `None` once it was released.
     pub until: Option<Timestamp>,
     /// Digest of the key of the request that took it.
     pub key: Option<[u8; 16]>,
@@ -518,18 +519,18 @@ pub struct Work {
 pub struct LastCheckpoint {
     /// Number of its note.
     pub number: Lsn,
-    /// The place it names.
+    /// Its position.
     pub position: Position,
-    /// True if the work continues, as the caller of the last one said.
+    /// True if the work continues, as its caller declared.
     pub open: bool,
 }
 
-/// A lease: the right to write to a session alone.
+/// A lease: the exclusive right to write to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Its token.
     pub fence: Fence,
-    /// When it ends, by [`super::Store::counted`]; `None` when it was given back.
+    /// When it ends, by [`super::Store::counted`]; `None` once it was released.
     pub until: Option<Timestamp>,
     /// Digest of the key of the request that took it.
     pub key: Option<[u8; 16]>,
@@ -538,39 +539,39 @@ pub struct Lease {
 /// Request for a session's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseCall {
-    /// To have it, though another has it when it is to be taken away.
+    /// Take the lease.
     Take {
-        /// Take it from who has it.
+        /// True to take it from its current holder.
         steal: bool,
         /// Duration of the lease.
         ttl: Duration,
-        /// Digest of the request's key: asked again while the lease holds, it is the same lease.
+        /// Digest of the request's key: a retry while the lease is valid returns the same lease.
         key: Option<[u8; 16]>,
     },
-    /// To keep it.
+    /// Extend the lease.
     Renew {
         /// Its token.
         fence: Fence,
         /// Duration from now on.
         ttl: Duration,
     },
-    /// To give it back.
+    /// Release the lease.
     Release {
         /// Its token.
         fence: Fence,
     },
-    /// That no caller has it, and that no token given since the copy that this store is from comes
-    /// again.
+    /// Invalidate every lease, and skip the tokens issued since the copy from which this store was
+    /// restored.
     Void,
 }
 
 /// Selection of notes to read, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notes {
-    /// Only those with a higher number.
+    /// Only notes with a higher number.
     pub after: Lsn,
-    /// Maximum number.
+    /// Maximum number of notes.
     pub notes_max: usize,
-    /// Bytes of bodies at most; the first note is returned regardless of its size.
+    /// Maximum bytes of bodies; the first note is returned regardless of its size.
     pub bytes_max: usize,
 }

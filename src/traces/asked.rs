@@ -1,46 +1,46 @@
-//! Answers of a person to the questions that an agent asked with a tool: an instruction like one
-//! that is typed. It must not read any other tool's result.
+//! Parser of a user's answers to the questions that an agent asked with a tool; they count as
+//! instructions. It must not read any other tool's result.
 
 use serde_json::Value;
 
 use crate::event::json;
 
-/// Tools that ask a person.
+/// Tools that ask the user a question.
 const TOOLS: [&str; 4] =
     ["AskUserQuestion", "ask_user_question", "request_user_input", "ask_followup_question"];
 
-/// The answers in a result, each behind its question, a line each; `None` without any, and for
-/// another tool.
+/// Returns the answered questions of a result, one `question -> answer` line each; `None` without
+/// any, or for another tool.
 pub(crate) fn answers(tool: &str, result: &str) -> Option<String> {
     if !TOOLS.contains(&tool) {
         return None;
     }
     let pairs = json::tree(result.trim()).and_then(|text| serde_json::from_str(text).ok());
-    let pairs = pairs.as_ref().map_or_else(|| in_words(result), in_members);
+    let pairs = pairs.as_ref().map_or_else(|| parse_text(result), parse_json);
     let answered = pairs.into_iter().filter(|(_, answer)| !answer.trim().is_empty());
     let lines: Vec<String> =
         answered.map(|(question, answer)| format!("{question} -> {answer}")).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Pairs of a result in JSON: `answers` by question, each a text, a list, or `{answers: […]}`.
-fn in_members(result: &Value) -> Vec<(String, String)> {
+/// Parses a result in JSON: `answers` by question, each a text, a list, or `{answers: […]}`.
+fn parse_json(result: &Value) -> Vec<(String, String)> {
     let Some(answers) = result.get("answers").and_then(Value::as_object) else { return Vec::new() };
-    let pair = |(question, answer): (&String, &Value)| (question.clone(), words(answer));
+    let pair = |(question, answer): (&String, &Value)| (question.clone(), answer_text(answer));
     answers.iter().map(pair).collect()
 }
 
-fn words(answer: &Value) -> String {
+fn answer_text(answer: &Value) -> String {
     match answer {
         Value::String(text) => text.clone(),
-        Value::Array(all) => all.iter().map(words).collect::<Vec<_>>().join(", "),
-        Value::Object(members) => members.get("answers").map(words).unwrap_or_default(),
+        Value::Array(all) => all.iter().map(answer_text).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => members.get("answers").map(answer_text).unwrap_or_default(),
         _ => String::new(),
     }
 }
 
-/// Pairs of a result in words: `… "question"="answer", "question"="answer". …`.
-fn in_words(result: &str) -> Vec<(String, String)> {
+/// Parses a result in plain text: `… "question"="answer", "question"="answer". …`.
+fn parse_text(result: &str) -> Vec<(String, String)> {
     const ENDS: [&str; 3] = ["\", \"", "\". ", "\" "];
     let mut pairs = Vec::new();
     let mut rest = result;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_in_each_form_and_of_these_tools_alone() {
+    fn an_answer_is_parsed_in_each_format_and_only_for_question_tools() {
         for (result, expected) in [
             (
                 r#"{"questions":[{"header":"DB"}],"answers":{"Which?":"Postgres","Port?":"1"}}"#,

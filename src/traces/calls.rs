@@ -1,6 +1,6 @@
-//! Calls of tools and their results, each parsed once for every fold that needs it: what the call
-//! does, which files and which command it names, and whether the result is a failure. Calls are
-//! kept, up to a bound, until their result comes. It must not keep a result.
+//! Pairs calls of tools with their results and parses each once for every fold that needs it:
+//! effect, files, command, failure. Calls are kept, up to a bound, until their result arrives. It
+//! must not keep a result.
 
 use std::collections::VecDeque;
 
@@ -26,77 +26,77 @@ use crate::event::{
     text::{head, one_line},
 };
 
-/// Most calls that wait for their result.
+/// Most calls without a result that are kept.
 const CALLS_MAX: usize = 256;
-/// Bytes of an id that are compared.
+/// Most bytes of an id that are compared.
 const ID_BYTES_MAX: usize = 200;
 /// Characters kept of a tool's name, of an input and of a command.
 const NAME_CHARS_MAX: usize = 80;
 const INPUT_CHARS_MAX: usize = 300;
-/// Most bytes stored of the input of a tool that keeps the plan.
+/// Most bytes kept of the input of a tool that keeps the plan.
 const PLAN_BYTES_MAX: usize = 4_000;
-/// Commands that keep running while other calls are made.
+/// Most commands kept that run in the background.
 const RUNNING_MAX: usize = 16;
-/// Files of one call, and characters of a path.
+/// Most files of one call; `PATH_CHARS_MAX` bounds the characters of a path.
 const FILES_MAX: usize = 64;
-/// Files that a call is noted to show.
+/// Most files kept that a call reads.
 const READS_MAX: usize = 4;
 const PATH_CHARS_MAX: usize = 300;
-/// The name of a tool that neither a call nor its result names.
+/// Name shown for a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
-/// Placeholders for a text that was removed.
+/// Placeholders that clients write where they removed a result's text.
 const PLACEHOLDERS: [&str; 5] = phrase_list(
     "(in this log already)|(no content)|[Old tool result content cleared]|Tool ran without output|\
      Tool ran without output or errors",
 );
 
-/// A command in a line, parsed.
+/// A shell script in one line, and its parsed form.
 pub(crate) type Script = Box<(Box<str>, Command)>;
 
-/// A call without a result so far.
+/// A call whose result has not arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolCall {
     id: Box<str>,
     pub(crate) position: Position,
     pub(crate) tool: Box<str>,
-    /// Its input, in a line.
+    /// Input of the call, in one line.
     pub(crate) input: Box<str>,
     pub(crate) does: Does,
-    /// Its effects on files when it succeeds, in order.
+    /// Effects on files if the call succeeds, in order.
     pub(crate) files: Box<[(Touch, Box<str>)]>,
-    /// The files that it shows.
+    /// Files that the call reads.
     pub(crate) reads: Box<[Box<str>]>,
     pub(crate) command: Option<Script>,
-    /// The input of a tool that keeps the plan, as JSON.
+    /// Input of a tool that keeps the plan, as JSON.
     pub(crate) plan: Option<Box<str>>,
-    /// True if a subagent made it.
+    /// True if a subagent made the call.
     pub(crate) is_aside: bool,
 }
 
-/// A result.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolResult {
     pub(crate) position: Position,
-    /// The output of a command, or the words of any other tool.
+    /// Output of a command, or the text that another tool returned.
     pub(crate) text: String,
-    /// True if it failed, as far as the result shows it.
+    /// True if the call failed, as far as the result shows.
     pub(crate) failed: bool,
-    /// True if the client reports that it succeeded.
+    /// True if the client reports success.
     pub(crate) succeeded: bool,
-    /// The exit code, when the result has one.
+    /// Exit code, if the result contains one.
     pub(crate) code: Option<i64>,
-    /// Reason for which the tool returned nothing: the call was refused or interrupted.
+    /// Reason why the tool did not run to its end: refused or interrupted.
     pub(crate) unrun: Option<Unrun>,
 }
 
 impl ToolResult {
-    /// True if it only marks a text that was left out.
+    /// Returns true if the text is empty or only marks a removed text.
     pub(crate) fn is_placeholder(&self) -> bool {
         let text = self.text.trim();
         text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
     }
 
-    /// End of the call, in a word; empty where it succeeded.
+    /// Returns how the call ended in one word; empty if it succeeded.
     pub(crate) fn ended(&self) -> &'static str {
         match self.unrun {
             Some(Unrun::Refused) => "refused",
@@ -107,44 +107,44 @@ impl ToolResult {
     }
 }
 
-/// An event about a tool.
+/// A call or a result, as parsed from an event.
 #[derive(Debug)]
 pub(crate) enum ToolEvent<'a> {
-    /// It was called, with that input.
+    /// A call, with its raw input.
     Call(&'a ToolCall, Option<&'a RawValue>),
-    /// A result. Without its call it has no input and no effect.
+    /// A result with its call; if the call is unknown, one without input and effects.
     Result(ToolCall, ToolResult),
 }
 
-/// The calls without results so far.
+/// Calls whose results have not arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     open: VecDeque<ToolCall>,
-    /// Commands that still run, with their ids.
+    /// Commands that still run in the background, by their ids.
     running: VecDeque<(Box<str>, Script)>,
-    /// Directory of the session, to which relative paths belong.
+    /// Directory of the session; relative paths start there.
     root: Option<Box<str>>,
-    /// Its workspace; paths below either are shown from there.
+    /// Workspace of the session; paths below it or `root` are shown relative.
     workspace: Option<Box<str>>,
 }
 
 impl Calls {
-    /// The calls of a session of a workspace.
+    /// Creates the state for a session of a workspace.
     pub(crate) fn with_workspace(workspace: Option<&str>) -> Self {
         Self { workspace: workspace.map(Into::into), ..Self::default() }
     }
 
-    /// The workspace of the session.
+    /// Returns the workspace of the session.
     pub(crate) fn workspace(&self) -> Option<&str> {
         self.workspace.as_deref()
     }
 
-    /// The calls without results so far, the oldest first.
+    /// Returns the calls without results, oldest first.
     pub(crate) fn open(&self) -> impl Iterator<Item = &ToolCall> {
         self.open.iter()
     }
 
-    /// The tool event of an event; `None` when it is of no tool.
+    /// Parses a tool event and pairs a result with its call; `None` for any other event.
     pub(crate) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
         if kinds::is_call(kind) {
@@ -203,7 +203,7 @@ impl Calls {
             input: match does {
                 Does::Changes => compact(input, INPUT_CHARS_MAX).into(),
                 Does::Edits => {
-                    // Lines are counted and not quoted.
+                    // The input shows the number of changed lines instead of their text.
                     let counted = without_texts(&members);
                     let counted = counted.or_else(|| of_patch(patch.as_deref()?));
                     one_line(counted.as_deref().unwrap_or(input), INPUT_CHARS_MAX).into()
@@ -257,20 +257,20 @@ impl Calls {
         ToolEvent::Result(call, ToolResult { position, text, failed, succeeded, code, unrun })
     }
 
-    /// Remembers a command that has not ended.
+    /// Stores a command that still runs, under its id.
     fn add_running(&mut self, id: &str, command: Option<Script>) {
         if let Some(command) = command {
             push_bounded(&mut self.running, (id.into(), command), RUNNING_MAX);
         }
     }
 
-    /// Removes and returns the running command of an id.
+    /// Removes and returns the running command with an id.
     fn take_running(&mut self, id: &str) -> Option<Script> {
         let at = self.running.iter().position(|(known, _)| **known == *id)?;
         self.running.remove(at).map(|(_, command)| command)
     }
 
-    /// Remembers the directory that the first event names.
+    /// Stores the session's directory from the first call that contains one.
     fn note_root(&mut self, call: &ToolBody<'_>) {
         #[derive(Deserialize)]
         struct RawCall {
@@ -283,12 +283,12 @@ impl Calls {
         }
     }
 
-    /// The directory of the session.
+    /// Returns the directory of the session.
     pub(crate) fn directory(&self) -> Option<&str> {
         self.root.as_deref()
     }
 
-    /// A path as it is kept; an empty one stands for all that is there.
+    /// Normalizes a path for display; an empty one, the whole repository, stays empty.
     fn placed(&self, path: &str) -> Box<str> {
         let placed = match path {
             "" => None,
@@ -315,7 +315,7 @@ impl Calls {
     }
 }
 
-/// The call of a result whose call event is missing: at most its name is known.
+/// Builds a call for a result whose call event is missing; at most its tool is known.
 fn call_without_event(position: Position, result: &ToolBody<'_>) -> ToolCall {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
     let (server, tool) = tools::split(result.server.as_deref(), &name);
@@ -334,7 +334,7 @@ fn call_without_event(position: Position, result: &ToolBody<'_>) -> ToolCall {
     }
 }
 
-/// An exit code among the structured parts of a result.
+/// Returns the exit code in the `structuredContent` of a result.
 fn structured_code(result: &RawValue) -> Option<i64> {
     #[derive(Deserialize)]
     struct Result {
@@ -345,7 +345,7 @@ fn structured_code(result: &RawValue) -> Option<i64> {
     report::exit_code(result.structured?.get()).0
 }
 
-/// The script of a shell call: a text, or a list of words whose last may be one.
+/// Returns the script of a shell call: a text, or a list of arguments such as `sh -c SCRIPT`.
 fn script(members: &Members<'_>) -> Option<String> {
     let value = members.get("command").or_else(|| members.get("cmd"))?;
     if let Some(text) = string(value) {
@@ -360,7 +360,7 @@ fn script(members: &Members<'_>) -> Option<String> {
     }
 }
 
-/// The files that an input names, in the members that name one and in `further` ones.
+/// Returns the files that an input names, in the usual path members and in `further` ones.
 fn named_paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     let mut paths = Vec::new();
     for name in tools::PATHS.iter().chain(further) {
@@ -384,7 +384,7 @@ fn named_paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     paths
 }
 
-/// Effects on files of a patch in the form of `apply_patch`.
+/// Returns the effects on files of a patch in the format of `apply_patch`.
 fn files_of_patch(text: &str) -> Vec<(Touch, String)> {
     if !text.contains(PATCH) {
         return Vec::new();

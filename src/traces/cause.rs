@@ -1,10 +1,10 @@
-//! The line of an output that says why a command failed: never a banner, a box, a closing tag, a
-//! frame of a stack or a line that only reports that something failed. It must not know which
-//! command it was, nor decide whether it failed.
+//! Rates the lines of an output as the reason of a failure; banners, boxes, closing tags, stack
+//! frames and lines that only report a failure are excluded. It must not know which command it was,
+//! nor decide whether it failed.
 
 use crate::event::{lists::phrase_list, text::head};
 
-/// Beginnings of lines that report a failure and not its cause, in small letters.
+/// Prefixes of lines that report a failure but not its cause, in lower case.
 const CONSEQUENCES: [&str; 34] = phrase_list(
     "error: could not compile|error: aborting due to|error: recipe|error: process didn't exit|\
      error: test failed, to rerun|error: script|error: command failed|error command failed|\
@@ -14,10 +14,10 @@ const CONSEQUENCES: [&str; 34] = phrase_list(
      command exited with|process exited with|exit code|exit status|wall time|output:|chunk id:|\
      original token count|husky -|fail|- hook id:|- duration:",
 );
-/// Beginnings of lines that advise or warn, in small letters.
+/// Prefixes of lines that advise or warn, in lower case.
 const ADVICE: [&str; 8] =
     ["hint:", "warning", "note:", "= note", "= help", "help:", "deprecat", "info"];
-/// Words of a line that names a cause, in small letters.
+/// Phrases of lines that name a cause, in lower case.
 const PHRASES: [&str; 39] = phrase_list(
     "not found|no such |denied|timed out|timeout|refused|cannot |can't |could not |couldn't |\
      unable to |must |is not |are not |ignored by |rejected|conflict|does not |doesn't |did not |\
@@ -25,32 +25,32 @@ const PHRASES: [&str; 39] = phrase_list(
      too many|undefined|unrecognized|unsupported|expected|would be |run `|unresolved|mismatch|\
      not formatted",
 );
-/// Marks of a line that only a program that failed writes, at its beginning.
+/// Prefixes of lines that only a failed program writes.
 const MARKS: [&str; 10] = phrase_list(
     "Traceback (most recent call last)|error: |error[E|Error: |fatal: |FATAL|panic: |\
      Segmentation fault|FAILED|Uncaught ",
 );
 
-/// Certainty that a line gives the reason of a failure: the lower, the surer.
+/// How certainly a line gives the reason of a failure, from the most certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sure {
-    /// The message of a panic, or behind the name of a test.
+    /// The message of a panic, or of a failed test.
     Message,
     /// `E   assert …` of pytest, `AssertionError`, `assertion … failed`.
     Asserted,
     /// `error[E0308]: …`, `a.ts(1,2): error TS2304: …`.
     Coded,
-    /// `ValueError: …`; the last one is the one that ended the program.
+    /// `ValueError: …`; the last such line is the exception that ended the program.
     Raised,
     /// `error: …`, `fatal: …`.
     Said,
     /// `a.go:6:2: …`.
     Placed,
-    /// Words that name a cause.
+    /// A line with a phrase that names a cause.
     Worded,
 }
 
-/// A line without the marks of a box or of a list around it; `None` when nothing is said in it.
+/// Strips the marks of a box or a list from a line; `None` if no text remains.
 pub(super) fn without_frame(line: &str) -> Option<&str> {
     let is_frame = |c: char| {
         c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c) || matches!(c, '|' | '=' | '~')
@@ -62,15 +62,15 @@ pub(super) fn without_frame(line: &str) -> Option<&str> {
     (says && !is_tag && !is_place).then_some(line)
 }
 
-/// True if a line only reports that something failed, or advises.
+/// Returns true if a line only reports that something failed, or gives advice.
 pub(super) fn is_aside(line: &str) -> bool {
     let head = head(line, 40).to_ascii_lowercase();
     let begins = |marks: &[&str]| marks.iter().any(|mark| head.starts_with(mark));
-    // `FAIL` and `FAILED` alone; what follows a name is a cause.
+    // A bare `FAIL` or `FAILED` names no cause; text after a colon does.
     begins(&ADVICE) || begins(&CONSEQUENCES) && !(head.starts_with("fail") && line.contains(": "))
 }
 
-/// Rates a line as the reason of a failure; `None` when it is none.
+/// Rates a line as the reason of a failure; `None` if it gives none.
 pub(super) fn certainty(line: &str) -> Option<Sure> {
     let begins = |marks: &[&str]| marks.iter().any(|mark| line.starts_with(mark));
     if begins(&["E   ", "AssertionError", "assertion"]) {
@@ -82,7 +82,7 @@ pub(super) fn certainty(line: &str) -> Option<Sure> {
     if begins(&["error[", "error TS"]) || line.contains(": error TS") {
         return Some(Sure::Coded);
     }
-    if is_raised(line) {
+    if is_exception_line(line) {
         return Some(Sure::Raised);
     }
     if begins(&["error:", "Error:", "ERROR:", "fatal:", "FATAL", "panic: ", "Uncaught "])
@@ -98,10 +98,10 @@ pub(super) fn certainty(line: &str) -> Option<Sure> {
     PHRASES.iter().any(|phrase| lower.contains(phrase)).then_some(Sure::Worded)
 }
 
-/// True if only a program that failed writes such a line.
+/// Returns true if only a failed program writes such a line.
 pub(super) fn is_mark(line: &str) -> bool {
     MARKS.iter().any(|mark| line.starts_with(mark))
-        || is_raised(line)
+        || is_exception_line(line)
         || line.contains(": error TS")
         || line.contains(": error: ")
         || line.starts_with("thread '") && line.contains("panicked at")
@@ -109,8 +109,8 @@ pub(super) fn is_mark(line: &str) -> bool {
         || line.contains("No module named ")
 }
 
-/// `ValueError: …`, `requests.exceptions.Timeout: …` of Python, `TypeError: …` of JavaScript.
-fn is_raised(line: &str) -> bool {
+/// Matches `ValueError: …`, `requests.exceptions.Timeout: …`, `TypeError: …` of JavaScript.
+fn is_exception_line(line: &str) -> bool {
     let Some((name, _)) = line.split_once(':') else { return false };
     let last = name.rsplit('.').next().unwrap_or(name);
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
@@ -118,7 +118,7 @@ fn is_raised(line: &str) -> bool {
     is_name && ends && last.starts_with(|c: char| c.is_ascii_uppercase()) && last.len() > 5
 }
 
-/// `cart/cart.go:6:2: …`, `a.c:1:2: …`.
+/// Matches an error with a source location: `cart/cart.go:6:2: …`, `a.c:1:2: …`.
 pub(super) fn is_placed(line: &str) -> bool {
     let mut parts = line.splitn(4, ':');
     let (Some(path), Some(row), Some(column), Some(text)) =
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_names_a_cause_is_known_by_its_form() {
+    fn a_line_that_names_a_cause_is_rated_by_its_format() {
         for (line, expected) in [
             ("E   assert 3 == 4", Some(Sure::Asserted)),
             ("src/a.ts(1,2): error TS2304: Cannot find name 'x'.", Some(Sure::Coded)),

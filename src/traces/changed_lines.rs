@@ -1,5 +1,5 @@
-//! Lines that an edit adds and removes, by the input of its call. It must not know what the file
-//! has.
+//! Counts the lines that an edit adds and removes, from the input of its call. It must not read the
+//! file.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,18 @@ use super::{
 };
 use crate::event::json;
 
-/// Members of an input that hold the text of an edit, and the list of edits.
+/// Input members that contain the text of an edit; `EDITS` contains a list of edits.
 const TEXTS: [&str; 7] =
     ["old_string", "new_string", "old_str", "new_str", "content", "new_source", "file_text"];
 const EDITS: &str = "edits";
-/// Members that hold all of a file, or of a cell.
+/// Input members that contain all of a file, or of a notebook cell.
 const WHOLE: [&str; 3] = ["content", "new_source", "file_text"];
-/// The member that says how many lines are changed, in place of their text.
+/// Member that replaces the texts with the number of changed lines.
 pub const LINES: &str = "lines";
-/// Edits of one call that are read at most.
+/// Most edits of one call that are counted.
 const EDITS_MAX: usize = 1_000;
 
-/// Lines that are added and removed.
+/// Number of lines added and removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LineCounts {
     added: usize,
@@ -30,7 +30,7 @@ struct LineCounts {
 }
 
 impl LineCounts {
-    /// Those by which two texts differ between what they begin and end with alike.
+    /// Counts the lines that differ between the common beginning and the common end of two texts.
     fn between(old: &str, new: &str) -> Self {
         let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
         let alike = |(one, other): &(&&str, &&str)| one == other;
@@ -40,7 +40,7 @@ impl LineCounts {
         Self { added: new.len() - same, removed: old.len() - same }
     }
 
-    fn and(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         Self { added: self.added + other.added, removed: self.removed + other.removed }
     }
 
@@ -66,7 +66,7 @@ impl LineCounts {
 
 impl std::iter::Sum for LineCounts {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), Self::and)
+        all.fold(Self::default(), Self::plus)
     }
 }
 
@@ -77,10 +77,9 @@ impl std::fmt::Display for LineCounts {
     }
 }
 
-/// The input of an edit with the number of its lines in place of their text; `None` of any other
-/// input.
+/// Returns the input of an edit with line counts in place of its texts; `None` for any other input.
 pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
-    // What a whole text replaces is not known.
+    // The number of lines that a whole text replaces is unknown.
     let whole = || {
         let whole = WHOLE.iter().find_map(|name| string(members.get(*name)?))?;
         let lines = whole.lines().count();
@@ -96,7 +95,7 @@ pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
     Some(Value::Object(input).to_string())
 }
 
-/// Effect of a line of a patch in the form of `apply_patch` on the file that it names.
+/// Effect of one line of an `apply_patch` patch on the file that it names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatchLine {
     Changes,
@@ -106,7 +105,7 @@ pub(super) enum PatchLine {
 }
 
 impl PatchLine {
-    /// Reads the effect and the path; `None` of any other line.
+    /// Parses the effect and the path; `None` for any other line.
     pub(super) fn read(line: &str) -> Option<(Self, &str)> {
         [
             ("*** Update File: ", Self::Changes),
@@ -119,7 +118,7 @@ impl PatchLine {
     }
 }
 
-/// The files of a patch in the form of `apply_patch`, each with the number of its lines.
+/// Lists the files of an `apply_patch` patch, each with its line counts.
 pub(super) fn of_patch(text: &str) -> Option<String> {
     let mut files: Vec<(String, LineCounts)> = Vec::new();
     for line in text.lines() {
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_counts_the_lines_between_what_is_alike() {
+    fn an_edit_counts_lines_between_the_common_beginning_and_end() {
         for (old, new, expected) in [
             ("a\nb\nc", "a\nx\ny\nc", "+2 -1"),
             ("a", "a", "+0"),

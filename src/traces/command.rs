@@ -1,6 +1,6 @@
-//! Parser of a shell command: the simple commands in it, each as its outcome is judged: it runs
-//! tests, builds, only looks, or is git; which other runs its success speaks for; and the files
-//! that it plainly writes. It must not read an output.
+//! Parser of a shell command: its simple commands, each classified (tests, build, look-up, git and
+//! so on), a key that equal runs share, and the files that it plainly writes. It must not read an
+//! output.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -15,17 +15,17 @@ use crate::event::{
     text::{clip, head},
 };
 
-/// Bytes of a command that are read.
+/// Most bytes of a command that are parsed.
 const BYTES_MAX: usize = 16 << 10;
-/// Characters kept of the subject of a commit, and of the path of a script.
+/// Most characters kept of a commit's subject, and of a script's path.
 const NAME_CHARS_MAX: usize = 200;
 
-/// First line of a patch.
+/// First line of a patch in the format of `apply_patch`.
 pub(crate) const PATCH: &str = "*** Begin Patch";
-/// Programs that build, beside the drivers.
+/// Programs that build, in addition to the drivers.
 const BUILDERS: [&str; 9] =
     ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac", "clippy-driver"];
-/// Words of a driver that build, each list with the word that they are compared as.
+/// Subcommands that build: the name under which they are compared, and their spellings.
 const BUILDS: [(&str, &str); 7] = [
     ("build", "build b check c compile all"),
     ("typecheck", "typecheck"),
@@ -35,52 +35,52 @@ const BUILDS: [(&str, &str); 7] = [
     ("doc", "doc"),
     ("fmt", "fmt"),
 ];
-/// Programs that only print another one's output.
+/// Programs that only print another program's output.
 const FILTERS: [&str; 14] = word_list("tail head cat tee less grep rg sed sort wc awk uniq cut tr");
-/// Programs that prepare a command or report of it.
+/// Programs that prepare a command or report on it.
 const PREPARES: [&str; 18] = [
     "", "cd", "export", "set", "source", ".", "pushd", "popd", "echo", "printf", "true", ":",
     "exit", "sleep", "wait", "unset", "trap", "ulimit",
 ];
-/// Programs that run a script, and options behind which the script itself stands.
+/// Programs that run a script; the options in `INLINE` take the script as an argument.
 const INTERPRETERS: [&str; 16] = word_list(
     "python python3 node bash sh zsh ruby perl php deno bun tsx ts-node Rscript lua julia",
 );
 const INLINE: [&str; 7] = ["-c", "-e", "-r", "-", "eval", "--eval", "-p"];
-/// Options that make another command of one.
+/// Options with which a driver only reports and runs nothing.
 const TELLING: [&str; 5] = ["--dry-run", "--help", "--version", "--list", "--no-run"];
 
 /// Kind of a simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandKind {
-    /// It only looks: no exit code of it is a failure.
+    /// Only looks: its exit code never means a failure.
     Looks,
-    /// It runs tests.
+    /// Runs tests.
     Tests(TestRun),
-    /// It builds: the family, and what it is limited to.
+    /// Builds: the build family, and the targets that it is limited to.
     Builds(Box<str>, Vec<Box<str>>),
-    /// It is git, asked for this; with the subject of a commit.
+    /// Git: its subcommand, and the subject of a commit.
     Git(Box<str>, Option<Box<str>>),
-    /// It installs these packages.
+    /// Installs these packages.
     Installs(Vec<Box<str>>),
-    /// It is tried out: a script on the command line, a request.
+    /// Tries something: an inline script, a network request.
     Trial,
-    /// Any other, with the script that it runs.
+    /// Any other command, with the path of the script that it runs.
     Other(Option<Box<str>>),
 }
 
-/// A simple command, as its outcome is judged.
+/// A simple command, classified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRun {
-    /// Equal for runs that do the same.
+    /// Hash that is equal for runs of the same thing.
     pub(crate) key: u64,
-    /// The program.
+    /// Name of the program, without its directory.
     pub(crate) program: Box<str>,
     pub(crate) kind: CommandKind,
     pub(crate) joint: Joint,
-    /// True if the exit code of the line is that of another command.
+    /// True if the exit code of the line may be another command's.
     pub(crate) hides_code: bool,
-    /// Number of the command's files that belong to the simple commands before it.
+    /// Number of the line's file effects that earlier simple commands have.
     pub(crate) files_before: usize,
 }
 
@@ -96,7 +96,7 @@ impl CommandRun {
         }
     }
 
-    /// The use of a tool that is no shell.
+    /// Builds the run of a tool that is not a shell.
     pub(crate) fn of_tool(key: u64, tool: &str) -> Self {
         let (kind, joint) = (CommandKind::Other(None), Joint::Then);
         Self { key, program: tool.into(), kind, joint, hides_code: false, files_before: 0 }
@@ -141,7 +141,7 @@ fn kind(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
     let rest = words.get(1..).unwrap_or_default();
     if name == "git" {
         let (sub, rest) = looks::git_words(rest);
-        return CommandKind::Git(sub.into(), subject(rest, &part.input));
+        return CommandKind::Git(sub.into(), commit_subject(rest, &part.input));
     }
     let is_inline = || rest.first().is_some_and(|word| INLINE.contains(&&**word));
     let runs_script = INTERPRETERS.contains(&name);
@@ -150,7 +150,7 @@ fn kind(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
         let bare = |word: &String| word.split(['=', '>', '<', '[', '~']).next().map(Into::into);
         return CommandKind::Installs(named.filter_map(bare).collect());
     }
-    if runs_script && (is_inline() || !part.input.is_empty()) || asks_network(name) {
+    if runs_script && (is_inline() || !part.input.is_empty()) || is_network_client(name) {
         return CommandKind::Trial;
     }
     if let Some(build) = build(name, rest) {
@@ -166,11 +166,11 @@ fn kind(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
     )
 }
 
-fn asks_network(name: &str) -> bool {
+fn is_network_client(name: &str) -> bool {
     matches!(name, "curl" | "wget" | "http" | "xh" | "ping" | "nc" | "telnet")
 }
 
-/// A run that builds, limited to what its plain words name.
+/// Parses a run that builds, limited to the targets that its arguments name.
 fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
     let plain = |words: &[String]| -> Vec<Box<str>> {
         let named = words.iter().filter(|word| !word.starts_with(['-', '+']));
@@ -185,20 +185,20 @@ fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
     }
     let at = rest.iter().position(|word| !word.starts_with(['-', '+']) && word != "run");
     let Some(at) = at else {
-        // `make` and `ninja` alone build all.
+        // Plain `make` builds everything.
         return (name == "make").then(|| CommandKind::Builds("make build".into(), Vec::new()));
     };
     let word = rest.get(at)?.as_str();
     let same = BUILDS.iter().find(|(_, words)| has(words, word)).map(|(same, _)| *same);
     let same = same.or_else(|| (name == "make" || word.starts_with("build")).then_some(word))?;
-    // Which of the managers of packages runs a script of the package makes no difference.
+    // All package managers run the same script of a package.
     let family = if matches!(name, "npm" | "pnpm" | "yarn" | "bun") { "npm" } else { name };
     let limits = plain(rest.get(at + 1..).unwrap_or_default());
     Some(CommandKind::Builds(format!("{family} {same}").into(), limits))
 }
 
-/// The first line of the message of a commit.
-fn subject(rest: &[String], input: &str) -> Option<Box<str>> {
+/// Returns the first line of a commit's message.
+fn commit_subject(rest: &[String], input: &str) -> Option<Box<str>> {
     let at = rest.iter().position(|word| {
         matches!(&**word, "-m" | "-am" | "--message" | "-F" | "--file") || word.starts_with("-m")
     })?;
@@ -211,21 +211,21 @@ fn subject(rest: &[String], input: &str) -> Option<Box<str>> {
     Some(clip(line.trim(), NAME_CHARS_MAX).into())
 }
 
-/// The parsed form of a command.
+/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// Its simple commands, but those that only prepare it or print another one's output.
+    /// Simple commands, without those that only prepare or filter.
     pub(crate) runs: Vec<CommandRun>,
-    /// True if its exit code is that of a command that only looks.
+    /// True if the exit code is that of a command that only looks.
     pub(crate) ends_in_look: bool,
-    /// True if it changes something besides files.
+    /// True if it changes something other than files.
     pub(crate) changes: bool,
-    /// Its plain effects on files, in order.
+    /// Plain effects on files, in order.
     pub(crate) files: Vec<(Touch, String)>,
 }
 
 impl Command {
-    /// Reads a command as a shell would.
+    /// Parses a command line as a shell does.
     pub(crate) fn parse(line: &str) -> Self {
         let text = head(line, BYTES_MAX);
         let parts = parts(text);
@@ -261,19 +261,19 @@ impl Command {
     }
 }
 
-/// Programs whose first word says what they are asked to do.
+/// Programs whose first argument is a subcommand.
 const ASKED: [&str; 32] = word_list(
     "git cargo npm yarn pnpm bun docker kubectl go pip pip3 uv poetry make systemctl terraform \
      aws gcloud gh helm brew apt apt-get dotnet bundle rails mix gradle mvn rustup deno sessionlog",
 );
 
-/// Names of the simple commands of a line, each once: the program and its subcommand (`cargo
-/// test`). Changes of directory and filters at the end are left out.
+/// Returns the names of a line's simple commands, each once: the program and its subcommand (`cargo
+/// test`). Changes of directory and trailing filters are omitted.
 #[must_use]
 pub fn names(line: &str) -> Vec<String> {
     let text = head(line, BYTES_MAX);
     let mut found: Vec<String> = Vec::new();
-    // Editors are given a patch where a shell is given a command.
+    // Editors receive a patch where a shell receives a command.
     if text.trim_start().starts_with(PATCH) {
         return found;
     }
@@ -285,7 +285,7 @@ pub fn names(line: &str) -> Vec<String> {
         if !begins || !program.contains(char::is_alphanumeric) || !program.chars().all(is_name) {
             continue;
         }
-        // Options before it have values of their own or none.
+        // A word after an option may be that option's value, so only the first counts.
         let is_word = |word: &&String| word.starts_with(|c: char| c.is_ascii_lowercase());
         let asked = words.get(1).filter(|word| ASKED.contains(&program) && is_word(word));
         let name = asked.map_or_else(|| program.to_owned(), |asked| format!("{program} {asked}"));
@@ -296,7 +296,7 @@ pub fn names(line: &str) -> Vec<String> {
     found
 }
 
-/// True unless a part is a change of directory, or a filter at the end of its command.
+/// Returns false for a change of directory and for a filter at the end of a pipe.
 fn is_main_part(part: &SimpleCommand) -> bool {
     let program = program(without_wrappers(&part.words));
     let is_filter = part.joint == Joint::Pipe && FILTERS.contains(&program);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_tests_is_recognised_by_its_words() {
+    fn a_test_run_is_recognised_by_its_program_and_arguments() {
         for line in [
             "cargo test",
             "cargo nextest run",

@@ -1,6 +1,6 @@
-//! JSON in one short line for a reader: `name: value` pairs, of which those with ids and amounts
-//! are the last to be shortened, or all of it without what only a program needs. It must not read
-//! anything but the value.
+//! Shortens JSON to one line for a reader: `name: value` pairs, of which those with ids and amounts
+//! are shortened last; or strips the marks that only a parser needs. It must not use anything but
+//! the value.
 
 use std::borrow::Cow;
 
@@ -9,32 +9,32 @@ use serde_json::Value;
 
 use crate::event::{json, text::one_line};
 
-/// Most values of one JSON text that are read.
+/// Most values of one JSON text that are shown.
 const VALUES_MAX: usize = 400;
-/// Words that a reader takes for no text, in any case.
+/// Strings that would be read as another type without quotes, in any case.
 const WORDS: [&str; 4] = ["true", "false", "null", "none"];
-/// Bytes of a JSON text up to which its marks are taken out.
+/// Most bytes of a JSON text whose quotes are removed.
 const UNQUOTED_BYTES_MAX: usize = 64 << 10;
-/// Characters that every text keeps before whole pairs are left out.
+/// Characters that each text keeps before whole pairs are dropped.
 const TEXT_CHARS_MIN: usize = 24;
-/// Characters that every pair keeps.
+/// Characters that each pair keeps.
 const PAIR_CHARS_MIN: usize = 8;
 
-/// A text in one line: a JSON object as `name: value` pairs, a list in brackets with the values of
-/// its objects alone, any other text as it is.
+/// Shortens a text to one line: a JSON object to `name: value` pairs, a list to the values of its
+/// objects in brackets, any other text unchanged but cut.
 pub(crate) fn compact(text: &str, chars_max: usize) -> String {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '[']);
     let read = json::tree(trimmed).filter(|_| is_json);
     match read.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
-        Some(value) => fitted(&value, chars_max),
+        Some(value) => fit_pairs(&value, chars_max),
         None => one_line(text, chars_max),
     }
 }
 
-/// A JSON object or list with everything in it, and without the quotation marks and the white space
-/// that a reader does not need: `{name: Ann, seats: [4, "5"]}`. A text keeps its marks where it
-/// could be read as something else. Any other text is as it is.
+/// Removes the quotation marks and white space of a JSON object or list: `{name: Ann, seats: [4,
+/// "5"]}`. A string keeps its quotes where it could be read as another value. Any other text is
+/// returned unchanged.
 pub(crate) fn unquoted(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '['])
@@ -58,7 +58,7 @@ pub(crate) fn unquoted(text: &str) -> Cow<'_, str> {
     Cow::Owned(made)
 }
 
-/// A JSON text without its marks, where no reader takes it for anything else.
+/// Strips the quotes of a JSON string unless it could then be read as another value.
 fn without_quotes(quoted: &str) -> &str {
     let text = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     let is_plain = !text.is_empty()
@@ -71,10 +71,9 @@ fn without_quotes(quoted: &str) -> &str {
     if is_plain { text } else { quoted }
 }
 
-/// The pairs in that many characters: the longest texts are shortened first, then pairs without an
-/// id or an amount are left out, the last ones first, then such words of lists, then the longest
-/// pairs are shortened.
-fn fitted(value: &Value, chars_max: usize) -> String {
+/// Fits the pairs into that many characters: shortens the longest texts, drops pairs without an id
+/// or an amount from the last, drops such words from lists, then shortens the longest pairs.
+fn fit_pairs(value: &Value, chars_max: usize) -> String {
     let length = |pairs: &[String]| {
         let chars: usize = pairs.iter().map(|pair| pair.chars().count() + 2).sum();
         chars.saturating_sub(2)
@@ -87,7 +86,7 @@ fn fitted(value: &Value, chars_max: usize) -> String {
     }
     let plain = |pair: &String| {
         let value = pair.split_once(": ").map_or(&**pair, |(_, value)| value);
-        !value.split([' ', ';', ',', '[', ']', '{', '}']).any(is_telling)
+        !value.split([' ', ';', ',', '[', ']', '{', '}']).any(is_id_or_amount)
     };
     while length(&pairs) > chars_max
         && let Some(at) = pairs.iter().rposition(plain)
@@ -95,7 +94,7 @@ fn fitted(value: &Value, chars_max: usize) -> String {
         pairs.remove(at);
     }
     if length(&pairs) > chars_max {
-        pairs.iter_mut().for_each(|pair| *pair = without_plain_words(pair));
+        pairs.iter_mut().for_each(|pair| *pair = only_ids_and_amounts(pair));
     }
     let mut chars = chars_max;
     while length(&pairs) > chars_max && chars > PAIR_CHARS_MIN {
@@ -105,26 +104,26 @@ fn fitted(value: &Value, chars_max: usize) -> String {
     one_line(&pairs.join(", "), chars_max)
 }
 
-/// A pair whose value is a list, reduced to the ids and the amounts in it.
-fn without_plain_words(pair: &str) -> String {
+/// Reduces a pair whose value is a list to the ids and amounts in it.
+fn only_ids_and_amounts(pair: &str) -> String {
     let list =
         pair.split_once(": [").and_then(|(name, list)| Some((name, list.strip_suffix(']')?)));
     let Some((name, list)) = list else { return pair.to_owned() };
     let words = |one: &str| {
-        let words: Vec<&str> = one.split(' ').filter(|word| is_telling(word)).collect();
+        let words: Vec<&str> = one.split(' ').filter(|word| is_id_or_amount(word)).collect();
         words.join(" ")
     };
     format!("{name}: [{}]", list.split("; ").map(words).collect::<Vec<_>>().join("; "))
 }
 
-/// True if a word may be an id or an amount: it has a digit and is no date.
-fn is_telling(word: &str) -> bool {
+/// Returns true if a word may be an id or an amount: it has a digit and is not a date.
+fn is_id_or_amount(word: &str) -> bool {
     let of_date = |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | ':' | 'T' | 'Z' | '.');
     let is_date = word.len() >= 8 && word.contains(['-', '/', ':']) && word.chars().all(of_date);
     word.contains(|c: char| c.is_ascii_digit()) && !is_date
 }
 
-/// The pairs of an object, or the whole of any other value.
+/// Returns the pairs of an object, or any other value as one text.
 fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
     let mut left = VALUES_MAX;
     match value {
@@ -139,7 +138,7 @@ fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
     }
 }
 
-/// The text of a value, with or without the names of its members.
+/// Formats a value, with or without the names of its members.
 fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
     if *left == 0 {
         return String::new();
@@ -175,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_without_its_marks_keeps_every_value_and_its_type() {
+    fn unquoted_json_keeps_every_value_and_its_type() {
         let json = r#"[{"no" : "HAT 1", "on":"05-20", "at": "14:00:00+1", "fee": 5.0, "of": null},
             {"id":"42","zip":"007","is":"True","":"","why":"a, b","so":"a: b","said":"\"x\" \\","é":["ü"]}]"#;
         assert_eq!(
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_amounts_are_the_last_to_be_shortened() {
+    fn ids_and_amounts_are_shortened_last() {
         let long = format!(r#"{{"why":"{}","id":"EHGLP3","amount":375}}"#, "because ".repeat(50));
         let short = compact(&long, 60);
         assert!(short.ends_with("id: EHGLP3, amount: 375"), "{short}");

@@ -1,17 +1,17 @@
-//! The texts of a `content`: of a message, or of what a tool answered. It must not judge them.
+//! Extracts the texts of a `content`, of a message or a tool's result. It must not interpret them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::json;
 
-/// The words of a `content`: a text, or the texts among its blocks.
+/// Returns the text of a `content`: a string, or the texts of its blocks joined by spaces.
 #[must_use]
 pub fn words(content: &RawValue) -> String {
     texts(content).join(" ")
 }
 
-/// The texts of a `content`: itself, or those among its blocks.
+/// Returns the texts of a `content`: a string, or the texts of its blocks.
 #[must_use]
 pub fn texts(content: &RawValue) -> Vec<String> {
     if let Some(text) = string(content) {
@@ -24,7 +24,7 @@ pub fn texts(content: &RawValue) -> Vec<String> {
     }
 }
 
-/// The value of a string.
+/// Parses a JSON string; `None` for any other value.
 #[must_use]
 pub(crate) fn string(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()

@@ -1,5 +1,5 @@
-//! Shell commands that change something besides files: databases, repositories, clusters,
-//! containers, packages, services, trackers of issues. It must not read an output.
+//! Recognizes shell commands that change something other than files: databases, repositories,
+//! clusters, containers, packages, services, issue trackers. It must not read an output.
 
 use super::{
     looks,
@@ -7,19 +7,19 @@ use super::{
 };
 use crate::event::lists::{has, word_list};
 
-/// Clients of databases, whose statements say whether they write.
+/// Database clients; their statements show whether they write.
 const CLIENTS: [&str; 8] =
     ["psql", "mysql", "mariadb", "sqlite3", "duckdb", "sqlcmd", "clickhouse-client", "cqlsh"];
-/// Statements that write.
+/// Keywords of SQL statements that write.
 const WRITES: [&str; 15] = [
     "insert", "update", "delete", "create", "drop", "alter", "truncate", "replace", "grant",
     "revoke", "merge", "reindex", "vacuum", "refresh", "call",
 ];
-/// Words after a verb of the table that only ask.
+/// Words after a changing subcommand that make it a read.
 const ASKING: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
 
-/// True if a simple command changes something besides files: its words from the program on, the
-/// name of that, and all that the whole command writes to its programs.
+/// Returns true if a simple command changes something other than files. `words` begin with the
+/// program, `name` is its name, `inputs` is all text that the line feeds to its programs.
 pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     let rest = words.get(1..).unwrap_or_default();
     if name == "uv" && rest.first().is_some_and(|word| word == "pip") {
@@ -40,10 +40,10 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     if has(HOSTS, name) {
         return rest.get(1).is_some_and(|word| changes_with(name, word)) || sends_data(rest);
     }
-    if name == "git" && takes_back(rest) {
+    if name == "git" && only_reverts(rest) {
         return false;
     }
-    // The value of an option may stand before the verb: `kubectl -n prod apply`.
+    // An option's value may precede the subcommand: `kubectl -n prod apply`.
     let plain = rest.iter().filter(|word| !word.starts_with(['-', '+']));
     let plain: Vec<&str> = plain.map(|word| word.rsplit(':').next().unwrap_or(word)).collect();
     let first = rest.first().map_or(1, |word| if word.starts_with('-') { 2 } else { 1 });
@@ -51,8 +51,8 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !ASKING.contains(next)))
 }
 
-/// True if git only takes changes of files back: that undoes a change and makes none.
-fn takes_back(rest: &[String]) -> bool {
+/// Returns true if git only discards changes of files: that undoes a change and makes none.
+fn only_reverts(rest: &[String]) -> bool {
     let (sub, rest) = looks::git_words(rest);
     let has = |option: &str| rest.iter().any(|word| word == option);
     let is_file = |word: &String| {
@@ -61,7 +61,7 @@ fn takes_back(rest: &[String]) -> bool {
     };
     match sub {
         "checkout" => has("--") || rest.iter().any(is_file) && !has("-b") && !has("-B"),
-        // What an older commit has is another state of the branch.
+        // A reset to an older commit changes the state of the branch.
         "reset" => {
             let mut plain = rest.iter().filter(|word| !word.starts_with('-'));
             !has("--hard") || plain.all(|word| word == "HEAD")
@@ -70,7 +70,7 @@ fn takes_back(rest: &[String]) -> bool {
     }
 }
 
-/// True if a simple command installs packages.
+/// Returns true if a simple command installs packages.
 pub(super) fn installs(words: &[String], name: &str) -> bool {
     const MANAGERS: [&str; 22] = [
         "npm", "pnpm", "yarn", "bun", "gem", "bundle", "composer", "go", "cargo", "poetry", "uv",
@@ -87,7 +87,7 @@ fn is_manage(word: &str) -> bool {
     word.rsplit('/').next() == Some("manage.py")
 }
 
-/// True if a text has a statement that writes: a word at its beginning, or after `;` or a quote.
+/// Returns true if a text has a writing statement: at its beginning, or after `;`, `(` or a quote.
 fn has_writing_statement(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.split([';', '"', '\'', '\n', '(']).any(|part| {
@@ -98,7 +98,7 @@ fn has_writing_statement(text: &str) -> bool {
     })
 }
 
-/// True if a request sends something.
+/// Returns true if an HTTP request sends data.
 fn sends_data(words: &[String]) -> bool {
     const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
     const DATA: [&str; 11] = word_list(

@@ -1,4 +1,4 @@
-//! The simple command of a line that failed: by the status of the result, or by its output. It must
+//! Finds the simple command of a line that failed, by the result's status or by its output. It must
 //! not remember an earlier run.
 
 use super::{
@@ -8,8 +8,8 @@ use super::{
     report::OutputReport,
 };
 
-/// Index of the simple command that failed: by the status of the result, or by a clear output where
-/// the exit code may be another program's. A command that only looks never fails.
+/// Returns the index of the simple command that failed: by the result's status, or by a clear
+/// output if the exit code may be another program's. A command that only looks never fails.
 pub(crate) fn failed_run(
     command: &Command,
     answer: &ToolResult,
@@ -21,7 +21,7 @@ pub(crate) fn failed_run(
     };
     last(&|_| true)?;
     let is_of_look = command.ends_in_look && answer.code.is_some();
-    // `[ -f x ] && make` says nothing where there is no x.
+    // `[ -f x ] && make` exits with 1 and prints nothing where x does not exist.
     let asks =
         runs.iter().any(CommandRun::only_looks) && answer.code == Some(1) && report.is_silent();
     let tests = |run: &CommandRun| run.test().is_some();
@@ -44,8 +44,8 @@ pub(crate) fn failed_run(
             .or_else(|| last(&|run| !run.hides_code))
             .or_else(|| last(&|_| true));
     }
-    // Without a status, or behind that of another program.
-    // The line of an exit code is the result's own where that has the same.
+    // Without a status, or with the status of another program, the output decides. A line with an
+    // exit code counts only where the result reports success.
     let says_error = report.says_error || report.says_code && answer.code == Some(0);
     let is_open = |run: &CommandRun| run.hides_code || answer.code.is_none() && !answer.succeeded;
     let by_output = |run: &CommandRun| run.hides_code || answer.code.is_none();

@@ -1,27 +1,27 @@
-//! Reports of git in the output of a command: the commit that it made, and the branch that is
+//! Parser of git's messages in a command's output: the commit that it made, and the branch that is
 //! checked out. It must not run git, nor read a command.
 
 use crate::event::lists::phrase_list;
 
-/// Beginnings of what git writes when it does not do what it was asked for.
+/// Prefixes of git's messages when it rejects a command.
 const REFUSES: [&str; 8] = phrase_list(
     "fatal:|error:|The following paths are ignored|CONFLICT|Automatic merge failed| ! [rejected]|\
      ! [rejected]|Please commit your changes",
 );
-/// Lines of git while an operation is under way.
+/// Messages of git while an operation is in progress.
 const UNDER_WAY: [&str; 7] = phrase_list(
     "rebase in progress|You are currently|You have unmerged paths|\
      All conflicts fixed but you are still|needs merge|CONFLICT|could not apply",
 );
-/// Operations that are under way for a while.
+/// Operations that may stay in progress.
 const OPERATIONS: [&str; 7] = ["rebase", "merge", "cherry-pick", "revert", "am", "pull", "stash"];
 
-/// True if an error is in the words of git.
+/// Returns true if an error begins with one of git's error prefixes.
 pub(crate) fn is_git_error(error: &str) -> bool {
     REFUSES.iter().any(|mark| error.starts_with(mark))
 }
 
-/// True if git reports that there was nothing to commit or to push.
+/// Returns true if git reports that nothing was to be committed or pushed.
 pub(crate) fn had_nothing_to_do<'a>(
     mut programs: impl Iterator<Item = &'a str>,
     output: &str,
@@ -30,7 +30,7 @@ pub(crate) fn had_nothing_to_do<'a>(
     programs.all(|program| program == "git") && says_clean.iter().any(|mark| output.contains(mark))
 }
 
-/// True if the success of one command of git ends the failure of another.
+/// Returns true if the success of one git subcommand ends the failure of another.
 pub(crate) fn ends_failure(sub: &str, failed: &str) -> bool {
     match sub {
         "commit" => matches!(failed, "add" | "commit" | "merge" | "cherry-pick" | "revert" | "rm"),
@@ -40,8 +40,8 @@ pub(crate) fn ends_failure(sub: &str, failed: &str) -> bool {
     }
 }
 
-/// True if the failure of a command of git is over by a later report of git: an operation that is
-/// not under way any more, a commit of that subject, a branch that was pushed.
+/// Returns true if a later output of git shows that a failure is over: no operation in progress, a
+/// commit with that subject, or a pushed branch.
 pub(crate) fn is_failure_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
     let has = |marks: &[&str]| marks.iter().any(|mark| output.contains(mark));
     let is_status = output.contains("On branch ");
@@ -58,7 +58,7 @@ pub(crate) fn is_failure_over(failed: &str, subject: Option<&str>, output: &str)
     }
 }
 
-/// A commit.
+/// A commit that git reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedCommit<'a> {
     pub(crate) branch: &'a str,
@@ -66,7 +66,7 @@ pub(crate) struct ReportedCommit<'a> {
     pub(crate) subject: &'a str,
 }
 
-/// The last commit that an output reports: `[branch 1a2b3c4] subject`.
+/// Returns the last commit that an output reports: `[branch 1a2b3c4] subject`.
 pub(crate) fn commit(output: &str) -> Option<ReportedCommit<'_>> {
     output.lines().rev().find_map(|line| {
         let (head, subject) = line.strip_prefix('[')?.split_once("] ")?;
@@ -77,7 +77,7 @@ pub(crate) fn commit(output: &str) -> Option<ReportedCommit<'_>> {
     })
 }
 
-/// The branch that an output reports last.
+/// Returns the branch that an output reports last.
 pub(crate) fn branch(output: &str) -> Option<&str> {
     const MARKS: [&str; 3] = ["Switched to a new branch '", "Switched to branch '", "Already on '"];
     output.lines().rev().find_map(|line| {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_and_branches_are_read_as_git_prints_them() {
+    fn commits_and_branches_are_parsed_from_the_output_of_git() {
         for (output, made, on) in [
             ("[main 1a2b3c4] Round the tax\n 1 file changed", Some("1a2b3c4"), Some("main")),
             ("lint ok\n[feat/tax (root-commit) 1a2b3c4d] x", Some("1a2b3c4d"), Some("feat/tax")),

@@ -1,10 +1,10 @@
-//! Simple commands that only look: no exit code of theirs is a failure, for it says that nothing
-//! was found, that something differs, or that a file is not there. It must not read an output.
+//! Recognizes simple commands that only look: their exit code means "not found" or "differs", never
+//! a failure. It must not read an output.
 
 use super::programs::looks_with;
 use crate::event::lists::word_list;
 
-/// Programs that only look, whatever their arguments.
+/// Programs that only look, regardless of their arguments.
 const LOOKS: [&str; 62] = word_list(
     "grep egrep fgrep rg ag ack diff cmp comm test [ pgrep which whereis type hash ls ll find fd \
      fdfind locate cat bat head tail less more wc stat file tree du df readlink realpath dirname \
@@ -12,8 +12,8 @@ const LOOKS: [&str; 62] = word_list(
      strings column man journalctl nproc free",
 );
 
-/// True if a simple command only looks: its words from the program on, the name of that, and all
-/// its words.
+/// Returns true if a simple command only looks. `words` begin with the program, `name` is its name,
+/// `all` includes its wrappers.
 pub(super) fn only_looks(words: &[String], name: &str, all: &[String]) -> bool {
     let rest = words.get(1..).unwrap_or_default();
     let first = rest.iter().find(|word| !word.starts_with(['-', '+'])).map_or("", String::as_str);
@@ -32,7 +32,7 @@ pub(super) fn only_looks(words: &[String], name: &str, all: &[String]) -> bool {
     }
 }
 
-/// Subcommand of git, and the words behind it.
+/// Returns the subcommand of git and the arguments after it.
 pub(super) fn git_words(words: &[String]) -> (&str, &[String]) {
     let mut words = words;
     loop {

@@ -1,6 +1,6 @@
-//! TRACES: calls of tools, command lines and outputs, each read by itself: the effect of a tool,
-//! the files that a command changes, the tests that a report names, the reason of a refusal. Words
-//! of programs are tables. It must not know a session, or what happened before.
+//! TRACES: parsers of single tool calls, command lines and outputs: a tool's effect, changed files,
+//! tests in a report, the reason of a refusal. Texts of programs are in tables. It must not depend
+//! on a session or on earlier calls.
 
 mod asked;
 mod calls;

@@ -1,22 +1,22 @@
-//! Paths of files in one writing: those below a workspace from there, others as they are. It must
-//! not look at a file.
+//! Normalizes file paths, relative to the workspace where they are below it. It must not access a
+//! file.
 
-/// A path as it is kept: without `.`, `..` and empty parts, below `workspace` from there, else
-/// below `directory` from there. A relative one belongs to `directory`, or else to the workspace.
-/// `None` for one that names no file or climbs above where it belongs.
+/// Normalizes a path: removes `.`, `..` and empty parts and makes it relative to `workspace`, else
+/// to `directory`, if it is below either. A relative path starts at `directory`, or else at the
+/// workspace. `None` if it names no file or climbs above its root.
 #[must_use]
 pub fn placed(path: &str, workspace: Option<&str>, directory: Option<&str>) -> Option<String> {
     let roots = [workspace, directory].map(|root| root.filter(|root| root.starts_with('/')));
-    let [workspace, directory] = roots.map(|root| root.and_then(|root| plain(root, "")));
+    let [workspace, directory] = roots.map(|root| root.and_then(|root| normalize(root, "")));
     let base = directory.as_deref().or(workspace.as_deref()).unwrap_or_default();
-    let whole = plain(path, base)?;
+    let whole = normalize(path, base)?;
     let below = |root: Option<&str>| whole.strip_prefix(root?)?.strip_prefix('/');
     let below = below(workspace.as_deref()).or_else(|| below(directory.as_deref()));
     Some(below.map_or_else(|| whole.clone(), str::to_owned)).filter(|path| !path.is_empty())
 }
 
-/// A path without `.`, `..` and empty parts, a relative one behind `base`.
-fn plain(path: &str, base: &str) -> Option<String> {
+/// Removes `.`, `..` and empty parts from a path; a relative one is appended to `base`.
+fn normalize(path: &str, base: &str) -> Option<String> {
     let is_rooted = path.starts_with('/') || base.starts_with('/');
     let base = if path.starts_with('/') { "" } else { base };
     let mut parts: Vec<&str> = Vec::new();
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_below_a_workspace_is_written_from_there_however_it_is_spelled() {
+    fn every_spelling_of_a_path_below_the_workspace_becomes_one_relative_path() {
         let (bank, src) = (Some("/work/bank"), Some("/work/bank/src/"));
         for (path, workspace, directory, expected) in [
             ("src/./tax.py", bank, None, Some("src/tax.py")),

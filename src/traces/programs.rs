@@ -1,11 +1,11 @@
-//! Programs whose words say what they do: one table of the words with which each only looks, and
-//! of those with which it changes something besides files. It must not read a command line.
+//! Table of programs and their subcommands: those that only look, and those that change something
+//! other than files. It must not parse a command line.
 
 use crate::event::lists::has;
 
-/// Programs of hosts of code and of trackers: what they do is their second word.
+/// Clients of code hosts and issue trackers; their second argument is the verb.
 pub(super) const HOSTS: &str = "gh glab jira linear";
-/// Programs, their words that only look, and their words that change something.
+/// Programs, their subcommands that only look, and those that change something.
 const PROGRAMS: [(&str, &str, &str); 24] = [
     (
         "git",
@@ -61,7 +61,7 @@ const PROGRAMS: [(&str, &str, &str); 24] = [
     ("rails rake", "", "migrate rollback"),
     ("bd beads", "show list ready search stats blocked", ""),
     ("bd beads tk", "", "close create update reopen delete claim dep sync start done"),
-    // Of these the second word says it.
+    // The verb of these is the second argument.
     ("gh glab", "view list status diff checks watch search", ""),
     (
         HOSTS,
@@ -71,12 +71,12 @@ const PROGRAMS: [(&str, &str, &str); 24] = [
     ),
 ];
 
-/// True if a program only looks when it is asked to do this.
+/// Returns true if a program only looks when called with this subcommand.
 pub(super) fn looks_with(program: &str, word: &str) -> bool {
     PROGRAMS.iter().any(|(names, looks, _)| has(names, program) && has(looks, word))
 }
 
-/// True if a program changes something when it is asked to do this.
+/// Returns true if a program changes something when called with this subcommand.
 pub(super) fn changes_with(program: &str, word: &str) -> bool {
     PROGRAMS.iter().any(|(names, _, changes)| has(names, program) && has(changes, word))
 }

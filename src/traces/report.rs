@@ -1,5 +1,5 @@
-//! The output of a command: its exit code, failed and passed tests, and the error in a line. It
-//! must not depend on which command it was.
+//! Parser of a command's output: its exit code, failed and passed tests, and the error in one line.
+//! It must not depend on which command it was.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -16,36 +16,36 @@ use crate::event::{
     text::{head, one_line},
 };
 
-/// Bytes at the end of an output that are read for tests and errors.
+/// Bytes at the end of an output that are searched for tests and errors.
 const TAIL_BYTES: usize = 64 << 10;
-/// Lines at the beginning, and at the end, that may contain the exit code.
+/// Lines at the beginning, and at the end, that are searched for the exit code.
 const HEAD_LINES: usize = 8;
 const LAST_LINES: usize = 2;
-/// Lines of an output up to which the first one says why.
+/// Most lines of an output whose first line, not its last, is the reason.
 const LINES_OF_ONE_MAX: usize = 3;
-/// Failing tests that are listed by name.
+/// Most failing tests that are listed by name.
 pub(crate) const NAMES_MAX: usize = 32;
-/// Most characters of the error: of the names, of one of them, in all.
+/// Most characters of all names, of one name, and of the whole error line.
 const NAMES_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
-/// Prefixes of a line with the exit code.
+/// Prefixes of a line with the exit code, in lower case.
 const CODES: [&str; 9] = phrase_list(
     "exit code|exit_code|exitcode|exit status|process exited with code|command exited with code|\
      command failed with exit code|exited with code|returncode",
 );
-/// Prefixes of a result whose call failed.
+/// Prefixes of the result of a failed call, in lower case.
 const FAILURES: [&str; 9] = phrase_list(
     "error:|error -|error executing|<tool_use_error>|failed:|failed to |\
      apply_patch verification failed|exception:|traceback (most recent call last)",
 );
-/// First words of lines that only a failed build writes.
+/// Prefixes of lines that only a failed build writes.
 const BROKEN_BUILDS: [&str; 7] = phrase_list(
     "error: could not compile|error: aborting due to|npm ERR!|npm error|BUILD FAILED|\
      BUILD FAILURE|make: ***",
 );
-/// True if a text begins like a failure, for results without a status.
+/// Returns true if a text begins like a failure; used for results without a status.
 pub(crate) fn says_failure(text: &str) -> bool {
     #[derive(Deserialize)]
     struct JsonStatus {
@@ -72,7 +72,7 @@ pub(crate) fn says_failure(text: &str) -> bool {
     FAILURES.iter().any(|mark| head.starts_with(mark))
 }
 
-/// The id of a command that still runs; empty when the text has none.
+/// Returns the id of a command that still runs; `None` without one.
 pub(crate) fn still_runs(text: &str) -> Option<&str> {
     const MARKS: [&str; 2] =
         ["Process running with session ID ", "Command running in background with ID: "];
@@ -82,7 +82,7 @@ pub(crate) fn still_runs(text: &str) -> Option<&str> {
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 
-/// Answer of a shell that answers JSON.
+/// Result of a shell tool that returns JSON.
 #[derive(Deserialize)]
 struct Shell {
     output: Option<String>,
@@ -99,7 +99,7 @@ struct Metadata {
     exit_code: Option<i64>,
 }
 
-/// The exit code in a result of a command, and the output when that is another text.
+/// Returns the exit code in a command's result, and the output if the result wraps it in JSON.
 pub(crate) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     let text = text.trim();
     if text.starts_with('{')
@@ -114,7 +114,7 @@ pub(crate) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     (head.chain(text.lines().rev().take(LAST_LINES)).find_map(code_of), None)
 }
 
-/// The exit code that a result begins with, before what the tool wrote; 0 without one.
+/// Returns the exit code in the first line of a result, or in its JSON; 0 without one.
 pub(crate) fn head_code(text: &str) -> i64 {
     let text = text.trim_start();
     let head = if text.starts_with('{') { text } else { text.lines().next().unwrap_or_default() };
@@ -130,61 +130,61 @@ fn code_of(line: &str) -> Option<i64> {
     rest.get(..end)?.parse().ok()
 }
 
-/// Lines that say that not all tests were run.
+/// Texts of lines that report that not all tests were run.
 const CUT: [&str; 9] = phrase_list(
     "stopping after|Interrupted: |panic: |[build failed]|[setup failed]|Test suite failed to run|\
      during collection|INTERNALERROR|Bail out!",
 );
 
-/// The report of a test run.
+/// Parsed output of a command, such as a test run's report.
 #[derive(Debug, Default)]
 pub(crate) struct OutputReport<'a> {
-    /// Tests that failed, in the order of the report; at most 32.
+    /// Failed tests, in the order of the report; at most 32.
     pub(crate) failing: Vec<String>,
-    /// Tests that passed, and the last parts of their names.
+    /// Passed tests; `leaves` has the last parts of their names.
     passing: BTreeSet<String>,
     leaves: BTreeSet<String>,
     /// Files and packages all of whose tests passed.
     pub(crate) places: BTreeSet<&'a str>,
-    /// Family of the runner that wrote it, as far as it shows.
+    /// Family of the test runner that wrote it, if recognized.
     pub(crate) family: Option<RunnerFamily>,
     /// True if it reports failed tests.
     pub(crate) says_failed: bool,
     /// True if it reports a failed build.
     pub(crate) says_broken: bool,
     says_passed: bool,
-    /// True if it says that not all tests were run.
+    /// True if it reports that not all tests were run.
     is_cut: bool,
-    /// Numbers of tests that passed and failed, by its summary.
+    /// Numbers of passed and failed tests, from the summary.
     counted: Option<(u64, u64)>,
-    /// The file whose tests are listed, and the suites around them with their indents.
+    /// File whose tests are being listed; `suites` are the enclosing suites with their indents.
     place: Option<&'a str>,
     suites: Option<Vec<(usize, &'a str)>>,
     /// Files with failures.
     failed_places: Vec<&'a str>,
-    /// The failed and the passed tests of the package that is listed.
+    /// Index of the current package's first failed test, and its passed tests.
     listed: (usize, Vec<String>),
     reason: Option<(Sure, &'a str)>,
-    /// The first and the last line that says something, and how many there are.
+    /// First and last line with content; `spoken` counts such lines.
     first: &'a str,
     last: &'a str,
-    /// The first line that only reports an error, for where no other line says anything.
+    /// First line that only reports an error; used where no other line has content.
     aside: &'a str,
     spoken: usize,
-    /// True if the next line is part of the reason: this line ends with a colon.
+    /// True if the next line continues the reason, which ends with a colon.
     is_open: bool,
-    /// That line.
+    /// The line that continues the reason.
     more: Option<&'a str>,
-    /// True if it has a line that only a program that failed writes.
+    /// True if it has a line that only a failed program writes.
     pub(crate) says_error: bool,
-    /// The same, of a compiler that places its errors: `a.go:6:2: …`.
+    /// True if a compiler reports an error with a location: `a.go:6:2: …`.
     says_placed: bool,
-    /// True if a line has the exit code of a command that failed: the result's own, or another's.
+    /// True if a line contains a failed command's exit code: the result's own, or another's.
     pub(crate) says_code: bool,
 }
 
 impl<'a> OutputReport<'a> {
-    /// Reads the end of an output.
+    /// Parses the end of an output.
     pub(crate) fn parse(text: &'a str) -> Self {
         let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
         let mut report = Self::default();
@@ -200,25 +200,25 @@ impl<'a> OutputReport<'a> {
                 report.offer_reason(Sure::Message, line);
             }
         }
-        // A file that fails without a test of it, as one that does not compile.
+        // A file may fail without a failed test, for example if it does not compile.
         for place in std::mem::take(&mut report.failed_places) {
             if !report.failing.iter().any(|name| name.starts_with(place)) {
                 report.add_failing(place.to_owned());
             }
         }
-        // An assertion that failed, and no sign that it was expected.
+        // An assertion failed, and nothing shows that this was expected.
         let asserted = report.reason.is_some_and(|(sure, _)| sure <= Sure::Asserted);
         report.says_failed |= asserted && !report.says_passed;
         report
     }
 
-    /// True if it names all tests that failed of those that were to be run.
+    /// Returns true if it names every test that failed, and the run was complete.
     pub(crate) fn is_complete(&self) -> bool {
         let named = self.failing.len();
         let counted = self.counted.is_some_and(|(_, failed)| failed == named as u64);
         let by_count =
             matches!(self.family, Some(RunnerFamily::Pytest | RunnerFamily::Js)) && counted;
-        // A file that could not be loaded has tests that are not named.
+        // The tests of a file that could not be loaded are not named.
         let is_file = |name: &String| match self.family {
             Some(RunnerFamily::Pytest) => !name.contains("::"),
             _ => name.contains('.') && !name.contains(' '),
@@ -228,33 +228,33 @@ impl<'a> OutputReport<'a> {
         whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
     }
 
-    /// True if it names a test as passed.
+    /// Returns true if it names a test as passed.
     pub(crate) fn passed(&self, name: &str) -> bool {
-        self.leaves.contains(leaf(name)) && self.passing.iter().any(|one| same_test(one, name))
+        self.leaves.contains(last_part(name)) && self.passing.iter().any(|one| same_test(one, name))
     }
 
-    /// Number of tests that passed, where the summary counts them.
+    /// Returns the number of passed tests, if the summary contains it.
     pub(crate) fn tests_passed(&self) -> Option<u64> {
         self.counted.map(|(passed, _)| passed)
     }
 
-    /// True if no test was run.
+    /// Returns true if no test was run.
     pub(crate) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0)) || self.says_error && !self.has_passed()
     }
 
-    /// True if it says nothing.
+    /// Returns true if it has no line with content.
     pub(crate) fn is_silent(&self) -> bool {
         self.spoken == 0 && self.failing.is_empty() && self.reason.is_none()
     }
 
-    /// True if it says that tests passed.
+    /// Returns true if it reports passed tests.
     pub(crate) fn has_passed(&self) -> bool {
         let counted = self.counted.is_some_and(|(passed, _)| passed > 0);
         counted || self.says_passed || !self.passing.is_empty() || !self.places.is_empty()
     }
 
-    /// True if it may lack names of tests that failed: the run broke, or stopped before its end.
+    /// Returns true if names of failed tests may be missing: the run broke, or stopped early.
     pub(crate) fn is_partial(&self) -> bool {
         self.is_cut || self.says_broken || self.failing.is_empty()
     }
@@ -272,9 +272,9 @@ impl<'a> OutputReport<'a> {
             }
             return self.read_other_line(line);
         };
-        let name = self.whole_name(line, name, indent);
+        let name = self.qualified_name(line, name, indent);
         if passed {
-            self.leaves.insert(leaf(&name).to_owned());
+            self.leaves.insert(last_part(&name).to_owned());
             self.listed.1.push(name.clone());
             self.passing.insert(name);
             return;
@@ -322,8 +322,8 @@ impl<'a> OutputReport<'a> {
         self.failing.truncate(NAMES_MAX);
     }
 
-    /// The name of a test with its file and suites, where the report lists it below them.
-    fn whole_name(&self, line: &str, name: &str, indent: usize) -> String {
+    /// Prefixes the name of a test with the file and suites under which it is listed.
+    fn qualified_name(&self, line: &str, name: &str, indent: usize) -> String {
         let marked = line.starts_with(['✓', '✕', '×', '●']);
         let Some(place) = self.place.filter(|place| marked && !name.starts_with(place)) else {
             return name.to_owned();
@@ -337,7 +337,7 @@ impl<'a> OutputReport<'a> {
         whole
     }
 
-    /// Counts of a summary, and which runner writes such.
+    /// Parses the counts of a summary line, and the runner family from its format.
     fn read_summary(&mut self, line: &str) {
         let count = |word: &str| -> u64 {
             let before = line.split_once(word).map(|(before, _)| before);
@@ -360,7 +360,7 @@ impl<'a> OutputReport<'a> {
         self.counted = Some((passed + count(" passed"), failed));
     }
 
-    /// A line of `go test` about a package: its tests were listed before it.
+    /// Parses a line of `go test` about a package, whose tests were listed before it.
     fn is_package_line(&mut self, line: &'a str) -> bool {
         let mut words = line.split('\t');
         let (Some(said @ ("ok  " | "FAIL")), Some(package)) = (words.next(), words.next()) else {
@@ -386,8 +386,8 @@ impl<'a> OutputReport<'a> {
         true
     }
 
-    /// A line of Vitest or Jest about a file: `PASS a.test.js`, `✓ a.test.ts (2 tests) 5ms`,
-    /// `❯ a.test.ts (2 tests | 1 failed)`. Its tests follow.
+    /// Parses a line of Vitest or Jest about a file, whose tests follow: `PASS a.test.js`, `✓
+    /// a.test.ts (2 tests) 5ms`, `❯ a.test.ts (2 tests | 1 failed)`.
     fn is_file_line(&mut self, line: &'a str) -> bool {
         const MARKS: [(&str, bool); 5] =
             [("PASS ", true), ("FAIL ", false), ("✓ ", true), ("❯ ", false), ("× ", false)];
@@ -416,7 +416,7 @@ impl<'a> OutputReport<'a> {
         true
     }
 
-    /// Keeps the surest reason; of equally sure ones the first, of exceptions the last.
+    /// Keeps the most certain reason; among equals the first, of exceptions the last.
     fn offer_reason(&mut self, sure: Sure, line: &'a str) {
         let line = line.trim();
         let is_better = self
@@ -429,7 +429,7 @@ impl<'a> OutputReport<'a> {
         }
     }
 
-    /// Reason for which the first of them failed.
+    /// Returns the line that gives the reason of the failure.
     pub(crate) fn reason_line(&self) -> Option<String> {
         if let Some((_, reason)) = self.reason {
             return Some(match self.more {
@@ -445,13 +445,13 @@ impl<'a> OutputReport<'a> {
         (self.failing.is_empty() && !line.is_empty()).then(|| line.to_owned())
     }
 
-    /// True if it reports an error of a build: in words that any has, or at a place.
+    /// Returns true if it reports a build error: by a known text, or with a source location.
     pub(crate) fn breaks_build(&self) -> bool {
         self.says_broken || self.says_error || self.says_placed
     }
 }
 
-/// The names of failed tests and a reason in a line.
+/// Formats the names of failed tests and a reason as one line.
 pub(crate) fn error_line(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
     let mut names = String::new();
     for (listed, name) in failing.iter().enumerate() {
@@ -473,9 +473,9 @@ pub(crate) fn error_line(failing: &[impl AsRef<str>], reason: Option<&str>) -> S
     one_line(&error, ERROR_CHARS_MAX)
 }
 
-/// True if two names in reports are of one test: one may lack its file, or the suites around it.
+/// Returns true if two names are of one test; one may lack its file or its suites.
 pub(crate) fn same_test(one: &str, other: &str) -> bool {
-    if leaf(one) != leaf(other) {
+    if last_part(one) != last_part(other) {
         return false;
     }
     let (one, other) = (one.replace(" › ", " > "), other.replace(" › ", " > "));
@@ -488,25 +488,25 @@ pub(crate) fn same_test(one: &str, other: &str) -> bool {
         })
     };
     let either = |one: &str, other: &str| ends(one, other) || ends(other, one);
-    match (place_and_name(&one), place_and_name(&other)) {
+    match (split_place(&one), split_place(&other)) {
         (Some((file, rest)), Some((place, name))) => file == place && either(rest, name),
         _ => either(&one, &other),
     }
 }
 
-/// The last part of a name: equal where two names are of one test.
-fn leaf(name: &str) -> &str {
+/// Returns the last part of a name; two names of one test have the same.
+fn last_part(name: &str) -> &str {
     let name = name.rsplit(" › ").next().unwrap_or(name);
     let name = name.rsplit(" > ").next().unwrap_or(name);
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// The file or package of a test, and its name there.
-fn place_and_name(name: &str) -> Option<(&str, &str)> {
+/// Splits a test's name into its file or package and the rest.
+fn split_place(name: &str) -> Option<(&str, &str)> {
     name.split_once(" > ").filter(|(place, _)| place.contains(['/', '.']))
 }
 
-/// A text without the escape sequences of a terminal.
+/// Removes a terminal's escape sequences from a text.
 pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
@@ -521,7 +521,7 @@ pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(made)
 }
 
-/// `3 failed, 3 passed in 0.06s`, as pytest ends with `-q`.
+/// Matches `3 failed, 3 passed in 0.06s`, the last line of `pytest -q`.
 fn is_quiet_pytest(line: &str) -> bool {
     let counted = line.starts_with(|c: char| c.is_ascii_digit());
     let Some((counts, time)) = line.rsplit_once(" in ").filter(|_| counted) else { return false };
@@ -531,7 +531,7 @@ fn is_quiet_pytest(line: &str) -> bool {
     is_time && words.iter().any(|word| counts.contains(word))
 }
 
-/// True if a line counts tests that failed: `2 failed`, `failures=2`, `test result: FAILED`.
+/// Returns true if a line counts failed tests: `2 failed`, `failures=2`, `test result: FAILED`.
 fn counts_failures(line: &str) -> bool {
     const ALONE: [&str; 7] = phrase_list(
         "test result: FAILED|FAILED (|FAILURES!|There were failing tests|Tests failed|Test Failed|\
@@ -547,7 +547,7 @@ fn counts_failures(line: &str) -> bool {
         let (word, rest) = rest.split_at(end);
         let next = rest.split_whitespace().next().unwrap_or_default();
         let count = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
-        // What failed is named before the count, or is a test: "1 failed attempt" counts none.
+        // Only a count of tests matters: "1 failed attempt" is not one.
         let tests = matches!(next, "in" | "of" | "out" | "test" | "tests" | "suite" | "suites");
         matches!(word, "ed" | "ing" | "ures" | "ure")
             && (tests || !next.starts_with(|c: char| c.is_ascii_alphabetic()))

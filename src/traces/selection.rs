@@ -1,5 +1,5 @@
-//! A run of tests: which program runs them, and which tests its arguments select. It must not read
-//! an output.
+//! A run of tests: the program that runs them, and the tests that its arguments select. It must not
+//! read an output.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,19 +9,19 @@ use crate::event::lists::{has, word_list};
 const RUNNERS: [&str; 15] = word_list(
     "pytest py.test unittest vitest jest mocha ava ctest rspec phpunit tox nox nextest bats tap",
 );
-/// Programs that run tests after a certain word.
+/// Programs that run tests with one of `TEST_WORDS` as an argument.
 pub(crate) const DRIVERS: [&str; 25] = word_list(
     "cargo npm pnpm yarn bun go mvn mvnw gradle gradlew make just task dotnet swift mix rake \
      rails deno bazel playwright cypress zig stack manage.py",
 );
-/// These words.
+/// Arguments that make a driver run tests.
 const TEST_WORDS: [&str; 8] = ["test", "tests", "t", "check", "verify", "nextest", "spec", "e2e"];
-/// Options of any runner that select nothing.
+/// Options of unknown runners that select nothing.
 const HARMLESS: [&str; 11] = word_list(
     "-q -v -vv -s --quiet --verbose --release --locked --offline --silent --no-fail-fast",
 );
 
-/// Families of runners that select tests in the same way.
+/// Family of test runners with the same selection rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RunnerFamily {
     /// `pytest`.
@@ -32,23 +32,23 @@ pub(crate) enum RunnerFamily {
     Go,
     /// `vitest`, `jest` and the scripts of a package that run them.
     Js,
-    /// A program that runs one of the others: its report shows which.
+    /// A program that runs one of the others; its report shows which.
     Any,
-    /// Another program, whose arguments are compared as they are.
+    /// Another program, whose arguments are compared verbatim.
     Other,
 }
 
-/// The options of a family; a value follows as the next word, or behind `=`.
+/// Options of a family; a value is the next argument, or follows `=`.
 struct RunnerOptions {
     /// Options whose value selects nothing.
     skipped: &'static str,
     /// Options whose value selects tests by name.
     named: &'static str,
-    /// Options that restrict a run in a way that is only compared as a whole, with a value.
+    /// Options with a value that restrict a run; compared verbatim.
     valued: &'static str,
-    /// The same, without a value.
+    /// Options without a value that restrict a run.
     bare: &'static str,
-    /// Options that end a run before all tests were run.
+    /// Options that may end a run before all tests were run.
     stopping: &'static str,
 }
 
@@ -87,24 +87,24 @@ const JS: RunnerOptions = RunnerOptions {
     stopping: "--bail -b",
 };
 
-/// A run of tests.
+/// A run of tests and its selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestRun {
     pub(crate) family: RunnerFamily,
     runner: Box<str>,
-    /// Files, directories and packages; all when empty.
+    /// Selected files, directories and packages; empty selects all.
     paths: Vec<Box<str>>,
-    /// Names, or parts of them, any of which a test must have; all when empty.
+    /// Names or parts of names, one of which a test must contain; empty selects all.
     names: Vec<Box<str>>,
-    /// Restrictions that only a run with the same ones shares.
+    /// Other restrictions, compared verbatim.
     others: Vec<Box<str>>,
-    /// True if it may end before all of them were run.
+    /// True if the run may stop before all selected tests were run.
     stops: bool,
 }
 
 impl TestRun {
-    /// The test run of a simple command, if it is one: its words from the program on, and the name
-    /// of that.
+    /// Parses a simple command as a test run; `None` if it is not one. `words` begin with the
+    /// program, `name` is its name.
     pub(crate) fn parse(words: &[String], name: &str) -> Option<Self> {
         let rest = words.get(1..).unwrap_or_default();
         let (runner, skip) = if RUNNERS.contains(&name) {
@@ -126,7 +126,7 @@ impl TestRun {
             others: Vec::new(),
             stops: false,
         };
-        // A script of a package that runs some of its tests: `npm run test:unit`.
+        // A script of a package that runs a subset of its tests: `npm run test:unit`.
         let part = test.runner.split_once(":").filter(|_| family == RunnerFamily::Js);
         test.others.extend(part.map(|(_, part)| part.into()));
         let arguments = rest.iter().enumerate().filter(|(at, _)| Some(*at) != skip);
@@ -136,12 +136,12 @@ impl TestRun {
         Some(test)
     }
 
-    /// Adds what it selects to a hash, and not how it runs it.
+    /// Adds the selection to a hash, but not the options that change only how it runs.
     pub(crate) fn hash(&self, hasher: &mut impl Hasher) {
         (self.family, &self.runner, &self.paths, &self.names, &self.others).hash(hasher);
     }
 
-    /// Reads the arguments.
+    /// Parses the arguments.
     fn read<'a>(&mut self, mut arguments: impl Iterator<Item = &'a str>) {
         let options = match self.family {
             RunnerFamily::Pytest => &PYTEST,
@@ -149,7 +149,7 @@ impl TestRun {
             RunnerFamily::Go => &GO,
             RunnerFamily::Js => &JS,
             RunnerFamily::Any | RunnerFamily::Other => {
-                return arguments.for_each(|word| self.plain_or_other(word));
+                return arguments.for_each(|word| self.add_plain_or_other(word));
             }
         };
         while let Some(word) = arguments.next() {
@@ -178,22 +178,22 @@ impl TestRun {
         }
     }
 
-    /// A word that is no option.
+    /// Adds an argument that is not an option.
     fn add_word(&mut self, word: &str) {
         let word = word.trim_start_matches("./");
         match self.family {
             _ if matches!(word, "" | "run" | "--") => {}
             RunnerFamily::Cargo if word.starts_with('+') => {}
             RunnerFamily::Cargo => self.names.push(word.into()),
-            // Everything below the directory.
+            // `...` selects everything below the directory.
             RunnerFamily::Go if word == "..." => self.others.retain(|one| &**one != "."),
             _ if word == "." && self.family != RunnerFamily::Go => {}
             _ => self.paths.push(word.trim_end_matches('/').into()),
         }
     }
 
-    /// An argument of a program whose options are not known.
-    fn plain_or_other(&mut self, word: &str) {
+    /// Adds an argument of a program whose options are unknown.
+    fn add_plain_or_other(&mut self, word: &str) {
         let known = HARMLESS.contains(&word) || matches!(word, "--" | "." | "discover");
         if known || word == &*self.runner {
             return;
@@ -204,7 +204,7 @@ impl TestRun {
         }
     }
 
-    /// A value that selects by name. An expression of several words is compared as a whole.
+    /// Adds a value that selects by name; a complex expression is compared verbatim.
     fn add_name(&mut self, value: &str) {
         let plain = |c: char| c.is_alphanumeric() || " _-./:›>,^$|".contains(c);
         let alternatives: Vec<&str> = match self.family {
@@ -220,29 +220,29 @@ impl TestRun {
         }
     }
 
-    /// True if the success of this run covers another one: it selects all that the other selects.
+    /// Returns true if this run selects everything that another one selects.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let narrower =
             |one: &str| self.names.iter().any(|limit| one.contains(limit.trim_matches(['^', '$'])));
-        self.runs_what(other)
+        self.uses_same_runner(other)
             && self.others.iter().all(|one| other.others.contains(one))
-            && self.holds_paths_of(other)
+            && self.includes_paths_of(other)
             && (self.names.is_empty()
                 || !other.names.is_empty() && other.names.iter().all(|one| narrower(one)))
     }
 
-    /// True if it selects all tests of its runner.
+    /// Returns true if it selects all tests of its runner.
     pub(crate) fn selects_all(&self) -> bool {
         self.paths.is_empty() && self.names.is_empty() && self.others.is_empty()
     }
 
-    /// The script that it is.
+    /// Returns the path of the test script, if the runner is one.
     pub(crate) fn script(&self) -> Option<&str> {
         Some(&*self.runner).filter(|runner| runner.contains('.') && !runner.contains(' '))
     }
 
-    /// True if both run the same kind of tests.
-    fn runs_what(&self, other: &Self) -> bool {
+    /// Returns true if both runs use the same kind of runner.
+    fn uses_same_runner(&self, other: &Self) -> bool {
         match (self.family, other.family) {
             (RunnerFamily::Any | RunnerFamily::Other, _)
             | (_, RunnerFamily::Any | RunnerFamily::Other) => self.runner == other.runner,
@@ -250,19 +250,19 @@ impl TestRun {
         }
     }
 
-    fn holds_paths_of(&self, other: &Self) -> bool {
+    fn includes_paths_of(&self, other: &Self) -> bool {
         let inside = |one: &str| self.paths.iter().any(|limit| self.is_within(limit, one));
         self.paths.is_empty()
             || !other.paths.is_empty() && other.paths.iter().all(|one| inside(one))
     }
 
-    /// True if this run selects a test, of that name in a report, that failed in another run.
+    /// Returns true if this run selects a test that failed in another run, by its reported name.
     pub(crate) fn selects(&self, name: &str, other: &Self) -> bool {
         let same = match (self.family, other.family) {
             (RunnerFamily::Other, _) | (_, RunnerFamily::Other) => self.runner == other.runner,
             (one, another) => one == another,
         };
-        let place = place_of(name);
+        let place = test_place(name);
         let path = match self.family {
             RunnerFamily::Pytest => name.contains("::").then_some(name),
             _ => place,
@@ -270,16 +270,16 @@ impl TestRun {
         let inside = match path {
             _ if self.paths.is_empty() => true,
             Some(path) => self.paths.iter().any(|limit| self.is_within(limit, path)),
-            None => self.holds_paths_of(other),
+            None => self.includes_paths_of(other),
         };
         same && inside
             && self.others.iter().all(|one| other.others.contains(one))
             && self.fits(name)
     }
 
-    /// True if the selection by name, if there is one, fits a test.
+    /// Returns true if a test's name matches the selection by name, or none exists.
     pub(crate) fn fits(&self, name: &str) -> bool {
-        let own = match place_of(name) {
+        let own = match test_place(name) {
             Some(place) => name.get(place.len()..).unwrap_or_default().trim_start_matches(" > "),
             None => name,
         };
@@ -297,12 +297,12 @@ impl TestRun {
         self.names.is_empty() || self.names.iter().any(|limit| fits(limit))
     }
 
-    /// True if all selected tests are run, whatever fails.
+    /// Returns true if all selected tests are run, regardless of failures.
     pub(crate) fn runs_all(&self) -> bool {
         !self.stops
     }
 
-    /// True if a path, a package or a test's id is inside another.
+    /// Returns true if a path, package or test id is within another.
     fn is_within(&self, limit: &str, path: &str) -> bool {
         let limit = limit.trim_end_matches("...").trim_end_matches('/');
         let below = |limit: &str| {
@@ -311,13 +311,13 @@ impl TestRun {
         };
         match self.family {
             RunnerFamily::Js => path.contains(limit) || limit.ends_with(&format!("/{path}")),
-            // A report has the whole path of a package, a command the one below its directory.
+            // A report has a package's full path, a command its path below the directory.
             RunnerFamily::Go => {
                 below(limit) || path.ends_with(&format!("/{limit}")) || {
                     path.contains(&format!("/{limit}/"))
                 }
             }
-            // Of an absolute path it is not known where the directory of the tests begins.
+            // Where the tests' directory begins in an absolute path is unknown.
             RunnerFamily::Pytest if limit.starts_with('/') => {
                 limit.match_indices('/').any(|(at, _)| {
                     limit.get(at + 1..).is_some_and(|rest| !rest.is_empty() && below(rest))
@@ -327,21 +327,21 @@ impl TestRun {
         }
     }
 
-    /// The same selection by the runner that a report shows.
+    /// Returns the same selection with the runner family that a report shows.
     pub(crate) fn shown_as(&self, family: Option<RunnerFamily>) -> Self {
         let family = family.filter(|_| self.family == RunnerFamily::Any);
         Self { family: family.unwrap_or(self.family), ..self.clone() }
     }
 }
 
-/// The file or package of a test that a report names: `src/cart.test.ts > cart > adds`.
-fn place_of(name: &str) -> Option<&str> {
+/// Returns the file or package in a test's reported name: `src/cart.test.ts > cart > adds`.
+fn test_place(name: &str) -> Option<&str> {
     let (place, _) = name.split_once(" > ")?;
     place.contains(['/', '.']).then_some(place)
 }
 
 fn is_stopping(options: &RunnerOptions, option: &str) -> bool {
-    // Short flags of pytest may be written as one: `-xvs`.
+    // Short flags of pytest may be combined: `-xvs`.
     let letters = option.strip_prefix('-').unwrap_or_default();
     let joined = has(options.stopping, "--exitfirst")
         && letters.contains('x')
@@ -349,7 +349,7 @@ fn is_stopping(options: &RunnerOptions, option: &str) -> bool {
     has(options.stopping, option) || joined
 }
 
-/// Index of the word for tests among the arguments of a driver.
+/// Returns the index of the test word among a driver's arguments.
 fn test_word(program: &str, rest: &[String]) -> Option<usize> {
     let at = rest.iter().position(|word| {
         let word = word.split(':').next().unwrap_or_default();
@@ -363,7 +363,7 @@ fn test_word(program: &str, rest: &[String]) -> Option<usize> {
     ((plain || builds) && !(program == "cargo" && word == "check")).then_some(at)
 }
 
-/// A script whose name says that it runs tests.
+/// Returns a script whose file name shows that it runs tests.
 fn script(words: &[String], program: &str) -> Option<String> {
     let script = words.iter().take(3).find(|word| {
         let name = word.rsplit('/').next().unwrap_or_default();

@@ -1,17 +1,16 @@
-//! A command line split as a shell splits it: simple commands with their words, the files that they
-//! write, how each follows the one before it, and here-documents. It must not know what a program
-//! does.
+//! Parser of a command line by shell rules: simple commands with their words, output files,
+//! here-documents, and how each follows the previous one. It must not know what a program does.
 
 use crate::event::lists::word_list;
 
-/// Simple commands of a line, and words of one.
+/// Most simple commands of a line, and most words of one.
 const PARTS_MAX: usize = 64;
 const WORDS_MAX: usize = 64;
 
 /// Programs that run another program.
 const WRAPPERS: [&str; 13] =
     word_list("sudo time nice env npx bunx nohup exec command xvfb-run stdbuf timeout xargs");
-/// Two words that run another program.
+/// Pairs of words that run another program.
 const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["poetry", "run"],
     ["uv", "run"],
@@ -24,22 +23,22 @@ const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["python", "-m"],
     ["python3", "-m"],
 ];
-/// Words of a shell before a command, and words that begin what runs none.
+/// Shell keywords before a command, and words that begin no command.
 const KEYWORDS: [&str; 9] = ["if", "then", "elif", "else", "while", "until", "do", "!", "{"];
 const NOT_RUN: [&str; 11] =
     ["for", "case", "select", "function", "fi", "done", "esac", "in", "}", "[[", "]]"];
 
-/// Joint between a simple command and the one before it.
+/// Joint between a simple command and the previous one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Joint {
-    /// Whatever that one did.
+    /// `;`: runs regardless of the previous one's result.
     #[default]
     Then,
-    /// When it succeeded.
+    /// `&&`: runs if the previous one succeeded.
     And,
-    /// When it failed.
+    /// `||`: runs if the previous one failed.
     Or,
-    /// It reads what that one writes.
+    /// `|`: reads the previous one's output.
     Pipe,
 }
 
@@ -47,14 +46,14 @@ pub(crate) enum Joint {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SimpleCommand {
     pub(crate) words: Vec<String>,
-    /// Files that its output is written to.
+    /// Files to which its output is redirected.
     pub(crate) writes: Vec<String>,
-    /// Its here-document.
+    /// Text of its here-document.
     pub(crate) input: String,
     pub(crate) joint: Joint,
 }
 
-/// The words without assignments and wrapper programs.
+/// Strips assignments, shell keywords and wrapper programs from the words.
 pub(crate) fn without_wrappers(words: &[String]) -> &[String] {
     let mut words = words;
     loop {
@@ -88,12 +87,12 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// The program of a simple command, without its directory.
+/// Returns the program of a simple command, without its directory.
 pub(crate) fn program(words: &[String]) -> &str {
     words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
 }
 
-/// The simple commands of a text.
+/// Splits a command line into its simple commands.
 pub(crate) fn parts(text: &str) -> Vec<SimpleCommand> {
     let mut reader =
         ShellReader { rest: text, parts: vec![SimpleCommand::default()], ..ShellReader::default() };
@@ -108,11 +107,11 @@ pub(crate) fn parts(text: &str) -> Vec<SimpleCommand> {
 enum NextWord {
     #[default]
     Word,
-    /// A file that is written.
+    /// A file to which output is redirected.
     Target,
-    /// A file that is read, or a number.
+    /// A file that is read, or the number of a file descriptor.
     Other,
-    /// The end of a here-document.
+    /// The delimiter of a here-document.
     End,
 }
 
@@ -122,7 +121,7 @@ struct ShellReader<'a> {
     word: Option<String>,
     next: NextWord,
     parts: Vec<SimpleCommand>,
-    /// Parts whose here-documents begin with the next line, and how each ends.
+    /// Parts whose here-documents begin on the next line, each with its delimiter.
     ends: Vec<(usize, String)>,
 }
 
@@ -144,7 +143,7 @@ impl<'a> ShellReader<'a> {
         self.word.get_or_insert_default().push(character);
     }
 
-    /// Reads one character and what belongs to it; whether there was one.
+    /// Reads one character and its token; returns false at the end.
     fn step(&mut self) -> bool {
         let Some(character) = self.take() else { return false };
         match character {
@@ -153,14 +152,14 @@ impl<'a> ShellReader<'a> {
                     self.push(next);
                 }
             }
-            '\'' | '"' => self.quoted(character),
+            '\'' | '"' => self.read_quoted(character),
             '#' if self.word.is_none() => {
                 let line = self.rest.find('\n').unwrap_or(self.rest.len());
                 self.rest = self.rest.get(line..).unwrap_or_default();
             }
-            '>' => self.target(),
-            '<' => self.source(),
-            '&' if self.skip(">") => self.target(),
+            '>' => self.read_target(),
+            '<' => self.read_source(),
+            '&' if self.skip(">") => self.read_target(),
             ';' | '&' | '|' | '(' | ')' | '\n' => {
                 let doubled = matches!(character, '&' | '|') && self.skip(&character.to_string());
                 self.end_part(match (character, doubled) {
@@ -180,7 +179,7 @@ impl<'a> ShellReader<'a> {
         true
     }
 
-    fn quoted(&mut self, quote: char) {
+    fn read_quoted(&mut self, quote: char) {
         self.word.get_or_insert_default();
         while let Some(next) = self.take().filter(|next| *next != quote) {
             match next {
@@ -190,8 +189,8 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// After `>`: the target of the output, and whether it counts as a file.
-    fn target(&mut self) {
+    /// Parses the target after `>`: a file, or for `2>` and `>&` nothing that counts.
+    fn read_target(&mut self) {
         let number = self.word.take_if(|word| word.bytes().all(|b| b.is_ascii_digit()));
         self.end_word();
         self.skip(">");
@@ -200,7 +199,7 @@ impl<'a> ShellReader<'a> {
         self.next = if aside { NextWord::Other } else { NextWord::Target };
     }
 
-    fn source(&mut self) {
+    fn read_source(&mut self) {
         self.end_word();
         self.next = match self.skip("<<") {
             true => NextWord::Other,
@@ -223,7 +222,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// Ends a part; without a joint the next one follows this as it would have.
+    /// Ends a part; without a joint, an empty part keeps its own and a new one has the default.
     fn end_part(&mut self, joint: Option<Joint>) {
         self.end_word();
         self.next = NextWord::Word;
@@ -237,7 +236,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// Takes the here-documents of the previous line.
+    /// Reads the here-documents of the previous line.
     fn take_here_documents(&mut self) {
         for (at, end) in std::mem::take(&mut self.ends) {
             let mut length = 0;

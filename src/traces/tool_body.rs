@@ -1,10 +1,10 @@
-//! Bodies of the events of tools: the members of a call and of its result, and which call a result
-//! answers. It must not depend on positions or sessions.
+//! Parser of the bodies of tool events, and the matching of a result to its open call. It must not
+//! depend on positions or sessions.
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-/// The members of a tool's call and of its result that folds read, under each of their names.
+/// Members of a tool's call and of its result that folds read, under all of their names.
 #[derive(Deserialize)]
 pub(crate) struct ToolBody<'a> {
     pub(crate) call_id: Option<String>,
@@ -37,12 +37,12 @@ pub(crate) struct ToolBody<'a> {
 }
 
 impl<'a> ToolBody<'a> {
-    /// Reads the body of a tool's event.
+    /// Parses the body of a tool event; `None` if it is not valid JSON of that shape.
     pub(crate) fn parse(body: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
 
-    /// The id of the call that a result answers.
+    /// Returns the id of the call to which a result belongs.
     pub(crate) fn id(&self) -> Option<&str> {
         let ids =
             [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
@@ -50,8 +50,8 @@ impl<'a> ToolBody<'a> {
     }
 }
 
-/// Index of the open call, of `(id, tool)` from the oldest, that a result answers: the latest of
-/// its id; without an id the oldest of its tool; without either the only one.
+/// Returns the index of the open call, in `(id, tool)` from the oldest, that a result belongs to:
+/// the latest with its id; without an id the oldest of its tool; without either the only one.
 pub fn answered_call<'a>(
     mut open: impl DoubleEndedIterator<Item = (&'a str, &'a str)> + ExactSizeIterator,
     id: Option<&str>,

@@ -1,6 +1,5 @@
-//! Classes of tools, by their names and the names of their input's members: one is this program's
-//! own, keeps a plan, changes files, runs commands or changes anything else. It must not read a
-//! result.
+//! Classifies tools by their names and their input's members: this program's own, plan keeping,
+//! file editing, command running, changing or reading. It must not read a result.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -12,7 +11,7 @@ use crate::event::{
     lists::{phrase_list, word_list},
 };
 
-/// Our server, and the tools it offers.
+/// Name of this program's server, and of its tools.
 const OWN_SERVER: &str = "sessionlog";
 const OWN_TOOLS: [&str; 27] = word_list(
     "sequential_search get_research_session add_sources list_sessions review_history \
@@ -22,13 +21,13 @@ const OWN_TOOLS: [&str; 27] = word_list(
      get_session delete_session move_workspace find_file_changes",
 );
 
-/// Tools that change files, by the words of their names.
+/// Names of tools that change files, split into words.
 const EDITORS: [&str; 16] = phrase_list(
     "edit|multi edit|write|notebook edit|apply patch|patch|apply diff|replace|search replace|\
      replace in file|write to file|insert content|edit block|str replace editor|\
      str replace based edit tool|text editor",
 );
-/// Tools that run commands.
+/// Names of tools that run commands, split into words.
 const SHELLS: [&str; 16] = phrase_list(
     "bash|shell|local shell|exec|exec command|shell command|run command|execute|execute command|\
      terminal|run terminal cmd|run terminal command|run in terminal|run shell command|\
@@ -39,11 +38,11 @@ const INNER: [&str; 10] = phrase_list(
     "task|request user input|agent|kill shell|kill bash|write stdin|send input|spawn agent|\
      exit plan mode|tool search",
 );
-/// Words for a change to a file.
+/// Verbs of a change to a file.
 const FILE_VERBS: [&str; 14] = word_list(
     "write edit create insert replace delete remove move rename patch append save update modify",
 );
-/// Words for a change, and for a read.
+/// Verbs of a change; `READS` has those of a read.
 const CHANGES: [&str; 103] = word_list(
     "book update cancel create delete send transfer add set submit pay put insert remove modify \
      exchange return refund assign merge publish deploy write edit upload upsert save store move \
@@ -60,7 +59,7 @@ const READS: [&str; 50] = word_list(
      analyse summarize estimate compute convert is has can peek ping test status info history \
      watch wait ask resolve explain diff grep glob tail head",
 );
-/// Words that are nouns as often as verbs: they decide only when no other word does.
+/// Words that are nouns as often as verbs; they decide only if no other word does.
 const UNSURE_CHANGES: [&str; 7] =
     ["order", "post", "schedule", "issue", "request", "charge", "transaction"];
 const UNSURE: [&str; 16] = [
@@ -68,42 +67,42 @@ const UNSURE: [&str; 16] = [
     "status", "info", "history", "test", "head", "open",
 ];
 
-/// Members of an input that name a file.
+/// Input members that name a file.
 pub(crate) const PATHS: [&str; 15] = word_list(
     "file_path path filePath notebook_path filename file_name target_file file absolute_path \
      relative_workspace_path pathInProject files edits target_notebook uri",
 );
-/// Further ones of a tool that moves a file; elsewhere they name a city, a branch or a system.
+/// Further ones of a tool that moves a file; other tools name a city, branch or system so.
 pub(crate) const MOVES: [&str; 4] = ["source", "destination", "old_path", "new_path"];
 
 /// Effect of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// One of this program's own: its result is in the log already.
+    /// This program's own tool: its result is already in the log.
     Own,
-    /// It keeps the agent's plan.
+    /// Keeps the agent's plan.
     Plan,
-    /// It changes files.
+    /// Changes files.
     Edits,
-    /// It runs commands.
+    /// Runs commands.
     Runs,
-    /// It changes something else.
+    /// Changes something else.
     Changes,
-    /// It reads, or its effect is unknown.
+    /// Reads, or has an unknown effect.
     Reads,
 }
 
-/// The members of an input, by name.
+/// Members of an input, by name.
 pub(crate) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// The members of an input; empty when it is not an object.
+/// Parses the members of an input; empty if it is not an object.
 pub(crate) fn members(input: Option<&RawValue>) -> Members<'_> {
     let text = input.and_then(|input| json::list(input.get(), 1));
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// A tool's server, when it is named, and its own name: `mcp__server__tool` and `server__tool`
-/// contain both.
+/// Splits a tool's name into its server, if named, and its own name: `mcp__server__tool` and
+/// `server__tool` contain both.
 pub(crate) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
     match (server, name.strip_prefix("mcp__").unwrap_or(name).split_once("__")) {
         (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => {
@@ -113,15 +112,15 @@ pub(crate) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a s
     }
 }
 
-/// True if a tool is one of this program's own: its arguments are in the log already. A name
-/// without a server may be one that a wrapped server offers.
+/// Returns true if a tool is this program's own: its arguments are already in the log. A name
+/// without a server matches if this program has such a tool.
 #[must_use]
 pub fn is_own(server: Option<&str>, name: &str) -> bool {
     let (server, name) = split(server, name);
     server.map_or_else(|| OWN_TOOLS.contains(&name), |server| server == OWN_SERVER)
 }
 
-/// Classifies a tool. `read_only` is the server's declaration.
+/// Classifies a tool; `read_only` is the server's declaration.
 pub(crate) fn classify(
     server: Option<&str>,
     name: &str,
@@ -147,15 +146,14 @@ pub(crate) fn classify(
     if is(&SHELLS) || command && !is(&EDITORS) {
         return Does::Runs;
     }
-    // A server that declares nothing, and one that says no more than that its tool may write, leave
-    // it to the name.
-    match says_change(&words).unwrap_or(read_only == Some(false)) {
+    // The name decides if the server declares nothing, or only that its tool may write.
+    match means_change(&words).unwrap_or(read_only == Some(false)) {
         true => Does::Changes,
         false => Does::Reads,
     }
 }
 
-/// True if a tool keeps the agent's plan: `TodoWrite`, `write_todos`, `update_plan`, `TaskCreate`.
+/// Returns true if a tool keeps the agent's plan: `TodoWrite`, `update_plan`, `TaskCreate`.
 fn keeps_plan(words: &[String]) -> bool {
     let has = |word: &str| words.iter().any(|one| one == word);
     let todo = ["todo", "todos", "todowrite", "todoread"].iter().any(|word| has(word));
@@ -172,15 +170,15 @@ fn is_edit(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
     is_editor || has(&["file", "files", "notebook"]) && has(&FILE_VERBS) && names_path()
 }
 
-/// True if an editor is only used to show a file.
+/// Returns true if an editor is only used to show a file.
 fn only_views(input: &Members<'_>) -> bool {
     let command = input.get("command").and_then(|value| string(value));
     command.is_some_and(|command| command == "view")
 }
 
-/// True if the words of a name mean a change, false if a read: the first certain one decides;
-/// `None` where none means either.
-fn says_change(words: &[String]) -> Option<bool> {
+/// Returns true if the words of a name mean a change, false if a read; the first unambiguous word
+/// decides. `None` if no word means either.
+fn means_change(words: &[String]) -> Option<bool> {
     let sure = |word: &&String| !UNSURE.contains(&&***word);
     let direction = |word: &String| {
         let word = word.as_str();
@@ -191,7 +189,7 @@ fn says_change(words: &[String]) -> Option<bool> {
     first.or_else(|| words.iter().find_map(direction)).or_else(|| is_unsure().then_some(true))
 }
 
-/// The words of a name in any case: `str_replace`, `MultiEdit`, `create-issue`.
+/// Splits a name into lower-case words: `str_replace`, `MultiEdit`, `create-issue`.
 fn words_of_name(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut lower) = (false, false);
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_commands_are_recognised_by_tool_names_and_members() {
+    fn file_and_command_tools_are_recognised_by_name_and_input_members() {
         for (name, input, expected) in [
             ("Edit", r#"{"file_path":"a"}"#, Does::Edits),
             ("apply_patch", r#""*** Begin Patch""#, Does::Edits),

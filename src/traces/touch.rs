@@ -1,29 +1,29 @@
-//! Plain effects of a simple command on files: it writes, moves or removes them, or git takes their
-//! changes back. It must not read an output.
+//! Effects of a simple command on files: it writes, moves or removes them, or git reverts them. It
+//! must not read an output.
 
 use super::shell::{SimpleCommand, program, without_wrappers};
 
-/// Effect on a file. Without a path, on all of the repository.
+/// Effect on a file; with an empty path, on the whole repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// It is changed.
+    /// The file is changed.
     Changed,
-    /// All of it is written.
+    /// The file is written as a whole.
     Written,
-    /// It is removed.
+    /// The file is removed.
     Deleted,
-    /// It is as it was committed last.
+    /// The file is reverted to the last commit.
     Reverted,
-    /// It is as an older commit has it.
+    /// The file is reset to an older commit.
     Reset,
-    /// Its changes are put away, and come back.
+    /// The changes are stashed; `Returned` restores them.
     Stashed,
     Returned,
-    /// Its changes are in a commit.
+    /// The changes are committed.
     Committed,
 }
 
-/// The files that a simple command plainly changes, and whether all of each is written.
+/// Returns the files that a simple command changes; true marks those written as a whole.
 fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     let words = without_wrappers(&part.words);
     let name = program(words);
@@ -40,7 +40,7 @@ fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     });
     let mut files: Vec<(bool, String)> = match name {
         "sed" | "perl" if in_place && rest.iter().filter(|word| *word == "-e").count() < 2 => {
-            // The first word is the script, wherever its flag is.
+            // The first argument is the script, before or after its flag.
             all(plain.get(1..).unwrap_or_default())
         }
         "tee" | "touch" | "rm" | "unlink" => all(&plain),
@@ -60,7 +60,7 @@ fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     files
 }
 
-/// The files that a diff changes, as `patch` and `git apply` read it.
+/// Returns the files that a diff changes, as `patch` and `git apply` read it.
 fn files_of_diff(diff: &str) -> Vec<(bool, String)> {
     let paths = diff.lines().filter_map(|line| line.strip_prefix("+++ "));
     let path = |path: &str| {
@@ -70,8 +70,8 @@ fn files_of_diff(diff: &str) -> Vec<(bool, String)> {
     paths.map(|line| (false, path(line))).collect()
 }
 
-/// The files that a script on the command line plainly writes: `open('a.py', 'w')`, and the one
-/// `Path('a.py')` of a script that writes a text.
+/// Returns the files that an inline script writes: `open('a.py', 'w')`, and the only `Path('a.py')`
+/// of a script that calls `write_text`.
 fn files_of_script(script: &str) -> Vec<(bool, String)> {
     let quoted = |text: &str| -> Option<String> {
         let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
@@ -98,7 +98,7 @@ fn files_of_script(script: &str) -> Vec<(bool, String)> {
     files
 }
 
-/// The file that another one is copied to.
+/// Returns the file that a copy creates.
 fn copy_target(words: &[&String]) -> Option<String> {
     match words {
         [from, to] if to.ends_with('/') => {
@@ -109,7 +109,7 @@ fn copy_target(words: &[&String]) -> Option<String> {
     }
 }
 
-/// Effects of a simple command on files.
+/// Returns the effects of a simple command on files.
 pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
     let touch = |whole: bool| if whole { Touch::Written } else { Touch::Changed };
     let changed = written_files(part).into_iter().map(|(whole, file)| (touch(whole), file));
@@ -127,14 +127,14 @@ pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
             Touch::Deleted,
             rest.get(..rest.len().saturating_sub(1)).unwrap_or_default(),
         )),
-        "git" => made.extend(touched_by_git(rest, paths)),
+        "git" => made.extend(git_effects(rest, paths)),
         _ => {}
     }
     made
 }
 
-/// The same of `git`.
-fn touched_by_git(
+/// Returns the effects of a git command on files.
+fn git_effects(
     words: &[String],
     paths: impl Fn(Touch, &[String]) -> Vec<(Touch, String)>,
 ) -> Vec<(Touch, String)> {
@@ -175,7 +175,7 @@ fn touched_by_git(
     }
 }
 
-/// Both names of a file that was moved; of files moved to a directory, what they were called.
+/// Returns both names of a moved file, or the old names of files moved to a directory.
 fn moved_names(words: &[&String]) -> Vec<String> {
     match words {
         [from, to] if to.ends_with('/') => {
@@ -188,7 +188,7 @@ fn moved_names(words: &[&String]) -> Vec<String> {
     }
 }
 
-/// True if a word names one file of the work: no pattern, no variable, no device.
+/// Returns true if a word names one file of the work: not a pattern, variable or device.
 pub(crate) fn is_file(word: &str) -> bool {
     let special = |c: char| matches!(c, '*' | '?' | '$' | '`' | '{' | '[' | '~' | '(' | '&');
     let aside = ["/dev/", "/tmp/", "/proc/"].iter().any(|place| word.starts_with(place));

@@ -1,35 +1,35 @@
-//! The kind of a tool's failure, by the words of its error. It must not call a text an error that
-//! the tool did not report as one.
+//! Classifies a tool's failure by the text of its error. It must not call a text an error that the
+//! tool did not report as one.
 
 use crate::event::text::clip;
 
 /// Most characters of a result that are searched for the error.
 const TEXT_CHARS_MAX: usize = 2_000;
 
-/// The kind of a failure, as far as the result shows it.
+/// Kind of a tool's failure, as far as the result shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// The call needs authentication.
     AuthRequired,
-    /// It was understood and refused.
+    /// The call was understood and refused.
     Blocked,
-    /// There was nothing in it.
+    /// The result was empty.
     ContentEmpty,
     /// No connection, or a timeout.
     Network,
-    /// Not found.
+    /// The requested thing does not exist.
     NotFound,
-    /// Any other.
+    /// Any other failure.
     Other,
-    /// Too many questions.
+    /// Too many requests.
     RateLimited,
-    /// The other side is broken for now.
+    /// The remote service is temporarily unavailable.
     UpstreamUnavailable,
-    /// The call makes no sense to the tool.
+    /// The call was invalid.
     Validation,
 }
 
-/// Each kind with its name, and words of which its texts have one; the surest words come first.
+/// Each kind with its name and the phrases that indicate it; the most certain kinds come first.
 const KINDS: [(Trouble, &str, &str); 9] = [
     (Trouble::RateLimited, "rate_limited", "429|rate limit|too many requests|quota"),
     (Trouble::AuthRequired, "auth_required", "401|unauthorized|unauthenticated|api key|log in"),
@@ -48,13 +48,13 @@ const KINDS: [(Trouble, &str, &str); 9] = [
 const OTHER: &str = "other";
 
 impl Trouble {
-    /// Its name.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         KINDS.iter().find(|(kind, ..)| *kind == self).map_or(OTHER, |(_, name, _)| name)
     }
 
-    /// The kind that an error's text names, or that its words indicate.
+    /// Returns the kind that an error's text names, or that its phrases indicate.
     pub(crate) fn from_text(text: &str) -> Self {
         let text = clip(text, TEXT_CHARS_MAX).to_lowercase();
         let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));
@@ -66,7 +66,7 @@ impl Trouble {
     }
 }
 
-/// True if a number occurs as a whole: 404 is not in 14046.
+/// Returns true if a number occurs as a whole: 404 is not in 14046.
 fn is_whole_word(text: &str, at: usize, mark: &str) -> bool {
     if !mark.starts_with(|c: char| c.is_ascii_digit()) {
         return true;

@@ -1,12 +1,12 @@
-//! Calls whose tool returned nothing: they were refused, by a person or by a rule and in
-//! which words, or interrupted. It must not judge a call that ran and failed.
+//! Recognizes calls that a user or a rule refused, with the reason, and calls that were
+//! interrupted. It must not judge a call that ran and failed.
 
 use crate::event::lists::phrase_list;
 
 const USER: &str = RefusedCall::USER;
 const RULE: &str = RefusedCall::RULE;
 
-/// First words of the results of calls that a person refused; they are compared first.
+/// Prefixes of the results of calls that the user refused; they are compared first.
 const BY_USER: [&str; 13] = phrase_list(
     "The user doesn't want to proceed with this tool use|\
      The user doesn't want to take this action|[Request interrupted by user|\
@@ -15,35 +15,35 @@ const BY_USER: [&str; 13] = phrase_list(
      user rejected MCP tool call|rejected by user|exec command rejected by user|\
      patch rejected by user|[Operation Cancelled]|Tool call was rejected by the user",
 );
-/// First words of the results of calls that a rule refused.
+/// Prefixes of the results of calls that a rule refused.
 const BY_RULE: [&str; 5] = phrase_list(
     "Permission for this tool use was denied|Permission for this action has been denied|\
      Permission for this action was denied|Claude requested permissions to |\
      This action was rejected due to unacceptable risk",
 );
-/// Refusals by a rule that no beginning alone identifies: the beginning, and a text that they have;
-/// empty for any.
+/// Prefixes of a rule's refusals that are ambiguous alone, and a text that must follow; empty
+/// matches any.
 const RULES: [(&str, &str); 3] = [
     ("Permission to use ", "denied"),
     ("approval required by policy", ""),
     ("approval policy is ", "; reject command"),
 ];
-/// First words of the results of calls that were interrupted.
+/// Prefixes of the results of interrupted calls.
 const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 
-/// First words of Codex's answer for a command that it did not start. It quotes why it refused one:
-/// the `Debug` form of an error within that of another. Its other quotes are of the system.
+/// Prefix of Codex's result for a command that it did not start; a refusal is quoted in it as a
+/// nested `Debug` error. Other quotes in it are of system errors.
 const NOT_STARTED: &str = "exec_command failed";
 const QUOTED: (&str, &str) = ("Rejected(\\\"", "\\\")");
 /// Text between a command in backquotes and the reason of Codex's policy.
 const REJECTED: &str = "` rejected: ";
 
-/// Text before and behind the words of a person.
+/// Text before and after a user's comment.
 const BEFORE: [&str; 3] = [" user said:", "user feedback:", "provided the following feedback:"];
 const BEHIND: &str = "\n\nNote: The user's next message may contain";
-/// First words of texts that the program wrote for a person.
+/// Prefixes of comments that the program generated.
 const MADE: [&str; 2] = ["The user wants to clarify these questions", "[Request interrupted"];
-/// Text before the words of a rule.
+/// Text before the reason of a rule.
 const REASON: &str = "eason:";
 
 /// A call that was refused.
@@ -51,25 +51,25 @@ const REASON: &str = "eason:";
 pub struct RefusedCall {
     /// Author of the refusal: [`Self::USER`] or [`Self::RULE`].
     pub by: &'static str,
-    /// The reason, where the text does not begin with it.
+    /// Reason of the refusal, if the text contains one.
     pub reason: Option<String>,
 }
 
 impl RefusedCall {
-    /// A person refused it.
+    /// Author of a refusal by the user.
     pub const USER: &'static str = "user";
-    /// A rule of the program, or of its administrator, refused it.
+    /// Author of a refusal by a rule of the program or its administrator.
     pub const RULE: &'static str = "rule";
 }
 
-/// Reads a refusal from the text of a result; `None` where the tool ran.
+/// Parses a refusal from the text of a result; `None` if it is not one.
 #[must_use]
 pub fn refused(text: &str) -> Option<RefusedCall> {
     let text = without_timing(text);
     let (open, close) = QUOTED;
     let quoted = text.starts_with(NOT_STARTED).then(|| text.split_once(open)).flatten();
     if let Some((_, quoted)) = quoted {
-        let quoted = unescaped(quoted.rsplit_once(close).map_or(quoted, |(quoted, _)| quoted));
+        let quoted = unescape(quoted.rsplit_once(close).map_or(quoted, |(quoted, _)| quoted));
         let by = refused_by(&quoted)?;
         return Some(RefusedCall {
             by,
@@ -88,20 +88,20 @@ fn refused_by(text: &str) -> Option<&'static str> {
     (begins(&BY_RULE) || is_rule || reason_of_policy(text).is_some()).then_some(RULE)
 }
 
-/// The reason behind a command in backquotes, which is no block of code.
+/// Returns the reason after a command in backquotes; a fenced code block does not match.
 fn reason_of_policy(text: &str) -> Option<&str> {
     let command = text.strip_prefix('`').filter(|command| !command.starts_with('`'))?;
     Some(command.split_once(REJECTED)?.1.trim())
 }
 
-/// Reason of a rule for refusing a call, where a refusal says it.
+/// Returns the reason of a rule's refusal, if the text contains one.
 fn reason(text: &str) -> Option<&str> {
     let named = || Some(text.split_once(REASON)?.1.trim());
     reason_of_policy(text).or_else(named)
 }
 
-/// A text without the backslashes of quotations in quotations.
-fn unescaped(text: &str) -> String {
+/// Removes the backslashes of nested quotations.
+fn unescape(text: &str) -> String {
     let (mut made, mut is_escaped) = (String::with_capacity(text.len()), false);
     for character in text.chars() {
         match character {
@@ -115,14 +115,14 @@ fn unescaped(text: &str) -> String {
     made
 }
 
-/// A text without the line in which Codex writes first how long it took.
+/// Removes the line with the run time that Codex writes first.
 fn without_timing(text: &str) -> &str {
     let text = text.trim_start();
     let timed = text.starts_with("Wall time").then(|| text.split_once('\n')).flatten();
     timed.map_or(text, |(_, rest)| rest)
 }
 
-/// Text a person typed when they refused a call.
+/// Returns the comment that the user typed when refusing a call.
 #[must_use]
 pub fn said_with_refusal(text: &str) -> Option<&str> {
     let (_, words) = BEFORE.iter().find_map(|mark| text.split_once(mark))?;
@@ -136,17 +136,17 @@ pub fn said_with_refusal(text: &str) -> Option<&str> {
     (!words.is_empty() && !is_made).then_some(words)
 }
 
-/// Reason for which a tool returned nothing.
+/// Reason why a tool returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unrun {
-    /// The call was not let happen.
+    /// The call was refused.
     Refused,
-    /// It was stopped, or its turn ended: what it did is not known.
+    /// The call was stopped, or its turn ended; its effect is unknown.
     Interrupted,
 }
 
 impl Unrun {
-    /// Reads the reason from the text of a result; `None` where the tool returned.
+    /// Parses the reason from the text of a result; `None` if the tool returned.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let interrupted = || {
             let text = without_timing(text);
@@ -157,7 +157,7 @@ impl Unrun {
     }
 }
 
-/// Words of a person or a rule about a refused call; empty where there are none.
+/// Returns the comment of the user, or a rule's reason, on a refused call; empty without one.
 pub(crate) fn words_of_refusal(text: &str) -> String {
     let said = said_with_refusal(text).map(str::to_owned);
     said.or_else(|| refused(text)?.reason).unwrap_or_default()
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_call_has_its_author_and_reason() {
+    fn a_refusal_is_parsed_with_its_author_and_reason() {
         let debug = |reason: &str| {
             format!(
                 "exec_command failed: CreateProcess {{ message: \"Rejected(\\\"{reason}\\\")\" }}"
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_the_system_did_not_start_and_a_text_about_permissions_are_not_refused() {
+    fn a_failed_start_and_a_text_about_permissions_are_not_refusals() {
         for text in [
             "exec_command failed: CreateProcess { message: \"Rejected(\\\"Failed to create unified \
              exec process: no pty\\\")\" }",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn words_typed_with_a_refusal_are_separated_from_the_programs_text() {
+    fn a_users_comment_on_a_refusal_is_separated_from_the_programs_text() {
         let refused = "The user doesn't want to proceed with this tool use.";
         for (said, expected) in [
             (

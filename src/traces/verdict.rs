@@ -1,16 +1,16 @@
-//! A line of a test run's report that says how one test ended, in the words of many runners. It
-//! must not look at other lines.
+//! Parser of a report line that contains one test's result, in the formats of many runners. It must
+//! not read other lines.
 
-/// A test that a line reports as passed or failed.
+/// Returns the name of a test that a line reports, and true if it passed.
 pub(super) fn verdict(line: &str) -> Option<(bool, &str)> {
-    of_cargo(line)
-        .or_else(|| of_python(line))
-        .or_else(|| of_marks(line))
-        .or_else(|| of_others(line))
+    parse_cargo(line)
+        .or_else(|| parse_python(line))
+        .or_else(|| parse_marks(line))
+        .or_else(|| parse_others(line))
 }
 
-/// `test a::b ... ok`, `test_x (mod.Class) ... FAIL`; `FAIL [   0.004s] crate a::b`.
-fn of_cargo(line: &str) -> Option<(bool, &str)> {
+/// Matches `test a::b ... ok`, `test_x (mod.Class) ... FAIL`, `FAIL [   0.004s] crate a::b`.
+fn parse_cargo(line: &str) -> Option<(bool, &str)> {
     if let Some((name, said)) = line.rsplit_once(" ... ") {
         let name = name.strip_prefix("test ").unwrap_or(name);
         let name = name.split(" - should panic").next().unwrap_or(name);
@@ -35,8 +35,8 @@ fn of_cargo(line: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// `FAILED a.py::b - why`, `a.py::b PASSED [ 50%]`, `FAIL: test_x (mod.Class)`.
-fn of_python(line: &str) -> Option<(bool, &str)> {
+/// Matches `FAILED a.py::b - why`, `a.py::b PASSED [ 50%]`, `FAIL: test_x (mod.Class)`.
+fn parse_python(line: &str) -> Option<(bool, &str)> {
     for (mark, passed) in [("FAIL: ", false), ("ERROR: ", false)] {
         if let Some((name, _)) = line.strip_prefix(mark).and_then(|rest| rest.split_once(" (")) {
             return (!name.contains(' ')).then_some((passed, name));
@@ -53,7 +53,7 @@ fn of_python(line: &str) -> Option<(bool, &str)> {
         let name = rest.split(" - ").next().unwrap_or(rest).trim();
         return is_name(name).then_some((passed, name));
     }
-    // A parameter in a name may hold spaces.
+    // A parameter in a name may contain spaces.
     for mark in [" PASSED", " FAILED", " ERROR"] {
         let Some((name, rest)) = line.rsplit_once(mark) else { continue };
         let ends = rest.is_empty() || rest.starts_with(' ');
@@ -64,8 +64,8 @@ fn of_python(line: &str) -> Option<(bool, &str)> {
     None
 }
 
-/// `✓ name (3 ms)`, `✕ name`, `● suite › name`, `--- FAIL: Name (0.00s)`, `not ok 1 - name`.
-fn of_marks(line: &str) -> Option<(bool, &str)> {
+/// Matches `✓ name (3 ms)`, `● suite › name`, `--- FAIL: Name (0.00s)`, `not ok 1 - name`.
+fn parse_marks(line: &str) -> Option<(bool, &str)> {
     const MARKS: [(&str, bool); 9] = [
         ("✓ ", true),
         ("✔ ", true),
@@ -83,7 +83,7 @@ fn of_marks(line: &str) -> Option<(bool, &str)> {
         if matches!(name, "Console" | "Test suite failed to run") {
             return None;
         }
-        // The duration of a run follows its name.
+        // The duration follows the name.
         let name = match name.rsplit_once(" (") {
             Some((name, took)) if took.ends_with("s)") => name,
             _ => name,
@@ -101,14 +101,14 @@ fn of_marks(line: &str) -> Option<(bool, &str)> {
     Some((passed, name.trim_start_matches("- ")))
 }
 
-/// `4ms`, `1.2s`.
+/// Matches `4ms`, `1.2s`.
 fn is_duration(word: &str) -> bool {
     let number = word.strip_suffix("ms").or_else(|| word.strip_suffix('s'));
     number.is_some_and(|number| number.parse::<f64>().is_ok())
 }
 
-/// Vitest and Jest by file, Gradle, `dotnet`, CTest and `RSpec`.
-fn of_others(line: &str) -> Option<(bool, &str)> {
+/// Matches Vitest and Jest by file, Gradle, `dotnet`, CTest and `RSpec`.
+fn parse_others(line: &str) -> Option<(bool, &str)> {
     for (mark, passed) in [("FAIL ", false), ("PASS ", true)] {
         if let Some(name) = line.strip_prefix(mark).map(str::trim_start) {
             let file = name.split_whitespace().next().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// The header by which a browser says whose page sends a request.
 pub const FETCH_SITE: &str = "sec-fetch-site";
 
-/// True if a host names this machine: `localhost` or a loopback address.
+/// Returns true if a host is this machine: `localhost` or a loopback address.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
@@ -14,8 +14,8 @@ pub fn is_loopback(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// True if a browser sends a request for a page of another site, by the values of its header
-/// [`FETCH_SITE`]. A page that may call names its origin, which is looked at by itself.
+/// Returns true if a browser sends the request for a page of another site, according to the values
+/// of its [`FETCH_SITE`] header. Requests with an origin are checked separately.
 pub fn is_cross_site<'a>(
     mut fetch_sites: impl Iterator<Item = &'a [u8]>,
     names_origin: bool,

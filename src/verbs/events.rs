@@ -107,7 +107,7 @@ impl ServeTool for events::EmitOne {
     }
 }
 
-/// The tool takes one event, so its members are named without the list around it.
+/// Renames an error's field: the tool takes one event, so its members are named without the list.
 fn of_the_event(mut error: ServiceError) -> ServiceError {
     let field = error.hint.field.as_deref().and_then(|field| field.strip_prefix("events[0]."));
     if let Some(field) = field.map(str::to_owned) {
@@ -163,7 +163,7 @@ pub struct EventsQuery {
 }
 
 impl EventsQuery {
-    /// The parameters as values.
+    /// Parses the parameters.
     ///
     /// # Errors
     /// `invalid_request`, naming the parameter.

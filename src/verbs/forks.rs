@@ -66,12 +66,12 @@ impl Verb for Fork {
 
 impl Serve for Fork {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<sessions::Session> {
-        let fork = wanted(call.body, call.key)?;
+        let fork = fork_call(call.body, call.key)?;
         call.service.fork_session(&call.caller, &call.params.session, fork).await
     }
 }
 
-fn wanted(asked: ForkRequest, key: Option<BatchKey>) -> ServiceResult<ForkCall> {
+fn fork_call(asked: ForkRequest, key: Option<BatchKey>) -> ServiceResult<ForkCall> {
     let at = Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?;
     let id = asked.id.as_deref().map(session_id).transpose()?;
     Ok(ForkCall { at, id, title: asked.title, key })
@@ -81,7 +81,7 @@ impl ServeTool for ForkRequest {
     type Answer = ForkMade;
 
     async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<ForkMade> {
-        let (parent, fork) = (meant.in_session(), wanted(self, call.key.cloned())?);
+        let (parent, fork) = (meant.in_session(), fork_call(self, call.key.cloned())?);
         let fork = call.service.fork_session(&meant.caller, parent, fork).await?;
         Ok(ForkMade {
             session_id: fork.id,

@@ -25,7 +25,7 @@ use crate::{
 /// Bytes that an answer may take in memory: a page of properties, as values.
 const ANSWER_BYTES: usize = 16 << 20;
 
-/// Bytes of properties on a page, about; fewer where a model reads them.
+/// Returns the approximate bytes of properties on a page; fewer for a model.
 fn page_bytes(reader: AnswerReader) -> usize {
     match reader {
         AnswerReader::Program => 4 << 20,
@@ -44,8 +44,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Analyse>();
 }
 
-/// The same call again changes nothing more, and its key is that of its event, whose content is
-/// compared.
+/// Marks a tool as repeatable. Its key is that of the written event, whose content is compared.
 const fn written(tool: Tool) -> Tool {
     let tool = tool.naming(&[("session", NameChange::Named("sessionId"))]).unmarked();
     tool.repeatable().with_plain_key()
@@ -94,7 +93,7 @@ impl Verb for PutEntity {
     type Body = UpsertRequest;
     type Answer = Written;
 
-    /// Nothing: the event that is written is compared, and may be redacted.
+    /// Writes nothing: the event's content is compared instead, and may be redacted.
     fn content(_: &UpsertRequest, _: impl io::Write) -> serde_json::Result<()> {
         Ok(())
     }
@@ -144,7 +143,7 @@ impl Verb for Relate {
     type Body = RelateRequest;
     type Answer = Written;
 
-    /// Nothing: the event that is written is compared, and may be redacted.
+    /// Writes nothing: the event's content is compared instead, and may be redacted.
     fn content(_: &RelateRequest, _: impl io::Write) -> serde_json::Result<()> {
         Ok(())
     }

@@ -276,8 +276,8 @@ impl Serve for GetChain {
     }
 }
 
-/// The workspace that an argument names; else that of the session in which the caller is at work,
-/// or of its directory.
+/// Returns the workspace that an argument names, else that of the bound session, or of the caller's
+/// directory.
 async fn workspace_of(
     call: &ToolCall<'_>,
     mut workspace: Option<String>,
@@ -331,15 +331,15 @@ impl ServeTool for RestoreRequest {
         let known = session.as_ref().or(bound.as_ref().map(|(bound, _)| bound));
         let workspace = workspace_of(&call, workspace, known).await?;
         if let Some((bound, by)) = bound {
-            // What a connection used before is no session in which it is at work now, unless
+            // The last session of a connection is not necessarily the caller's current one, unless
             // nothing was done in it yet.
             let is_own = match by {
                 BoundBy::Connection => call.service.is_unused(&caller, &bound).await,
-                // The caller that saved it last has left it.
+                // A caller that just saved a session has left it.
                 BoundBy::Directory => !call.service.is_just_saved(&caller, &bound).await,
                 _ => true,
             };
-            // Work of another workspace is not continued in it.
+            // A session of another workspace does not become the successor.
             let is_here = call.service.is_in_workspace(&caller, &workspace, &bound).await;
             self.successor_id = (is_own && is_here).then(|| bound.to_string());
         }

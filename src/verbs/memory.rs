@@ -124,8 +124,8 @@ const SAVE_SKILL: Tool = remembering(Tool::asking::<SkillRequest>(
      same name again replaces it.",
 );
 
-/// The key of a call is that of its item, whose content is compared: nothing else may say by a
-/// digest what is redacted later.
+/// Configures a tool that writes memory. Its key is that of the item, whose content is compared: no
+/// other stored digest may reveal content that is redacted later.
 const fn remembering(tool: Tool) -> Tool {
     tool.naming(&[("session", NameChange::Named("sessionId"))]).with_plain_key()
 }
@@ -307,7 +307,7 @@ impl Verb for MarkEvent {
     type Body = MarkRequest;
     type Answer = EventMarked;
 
-    /// Nothing: the event that is written is compared, and may be redacted.
+    /// Writes nothing: the event's content is compared instead, and may be redacted.
     fn content(_: &MarkRequest, _: impl io::Write) -> serde_json::Result<()> {
         Ok(())
     }
@@ -320,8 +320,8 @@ impl Serve for MarkEvent {
     }
 }
 
-/// Place in which a tool remembers: in the named workspace or session; else in the bound session;
-/// else, what holds beyond a session, in the workspace of the caller's directory.
+/// Returns the memory that a tool writes to: that of the named workspace or session; else of the
+/// bound session; else, for lasting items, of the workspace of the caller's directory.
 async fn place_of(
     call: &ToolCall<'_>,
     meant: &CallContext,
@@ -432,7 +432,7 @@ impl ServeTool for PageRequest {
             let paged_in = PagedInAnswer { trust: TRUST.to_owned(), ..PagedInAnswer::default() };
             return Ok(PagedAnswer { paged_in, paged_out, checkpoint });
         }
-        // A query looks in every session.
+        // A query searches all sessions.
         let session = match named {
             None if asked.query.is_none() && workspace.is_none() => {
                 Some(call.service.bound(&caller, call.via, None).await?.0)

@@ -82,18 +82,18 @@ pub trait Verb: Send + Sync + Sized + 'static {
     /// Its answer.
     type Answer: Serialize + DeserializeOwned + Send + JsonSchema;
 
-    /// Bytes that its answer may take in memory. The interface waits until there is room for them
-    /// before it serves the call; `None` of a verb whose answers are small.
+    /// Returns the bytes that the response may take in memory. The interface reserves them before
+    /// it serves the call; `None` for a verb with small responses.
     fn answer_bytes(_: &Self::Query) -> Option<usize> {
         None
     }
 
-    /// The text in Markdown that stands for an answer whose query asked for it by `format=text`.
+    /// Returns the Markdown text that replaces a response requested with `format=text`.
     fn text(_: &Self::Answer) -> Option<&str> {
         None
     }
 
-    /// Writes what of its body an idempotency key stands for.
+    /// Writes the part of the body that an idempotency key covers.
     ///
     /// # Errors
     /// That of the writer.
@@ -102,8 +102,8 @@ pub trait Verb: Send + Sync + Sized + 'static {
     }
 }
 
-/// The key of a call of a verb: a call that differs in its verb, place, query or body is another
-/// one.
+/// Returns the key of a verb's call: calls that differ in verb, path, query or body have different
+/// keys.
 #[must_use]
 pub fn keyed<V: Verb>(
     key: BatchKey,
@@ -143,7 +143,7 @@ pub enum Fencing {
 
 /// A verb that this program can carry out.
 pub trait Serve: Verb {
-    /// Carries it out.
+    /// Executes the call.
     fn serve(call: VerbCall<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
 }
 
@@ -190,18 +190,18 @@ pub struct OwnerInfo {
 
 /// Something that is done for everything a client can ask for, such as registering it.
 pub trait Visit {
-    /// Does it for a verb that one generic handler serves.
+    /// Visits a verb that one generic handler serves.
     fn verb<V: Serve>(&mut self);
 
-    /// Does it for a verb whose handler an interface has of its own: it streams, or does not speak
-    /// JSON alone.
+    /// Visits a verb with a dedicated handler in an interface: it streams, or uses formats other
+    /// than JSON.
     fn by_hand<V: Verb>(&mut self);
 
-    /// Does it for a tool that is not a tool of a verb.
+    /// Visits a tool that does not belong to a verb.
     fn tool(&mut self, tool: Tool);
 }
 
-/// Everything a client can ask for, by groups.
+/// Visits everything that a client can call, by group.
 pub fn each(visit: &mut impl Visit) {
     research::each(visit);
     sessions::each(visit);
@@ -259,7 +259,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Its name on the wire; `None` of [`Method::Any`].
+    /// Returns the method's name on the wire; `None` for [`Method::Any`].
     #[must_use]
     pub fn as_str(self) -> Option<&'static str> {
         match self {
@@ -271,7 +271,7 @@ impl Method {
         }
     }
 
-    /// The declared method that serves a request's; a GET route serves HEAD.
+    /// Returns true if this method serves a request's method; a GET route also serves HEAD.
     fn serves(self, requested: &str) -> bool {
         let requested = if requested == "HEAD" { "GET" } else { requested };
         self.as_str().is_none_or(|name| name == requested)
@@ -301,7 +301,7 @@ impl Need {
     /// The server's affairs.
     pub const OPERATOR: Self = Self::Grant(Grant::Operator);
 
-    /// The grants that the credential must have.
+    /// Returns the grants that the credential must have.
     #[must_use]
     pub fn grants(&self) -> &[Grant] {
         match self {
@@ -310,8 +310,8 @@ impl Need {
         }
     }
 
-    /// True if each call that changes something goes into the tenant's audit log: reading and
-    /// writing sessions is not enough for it.
+    /// Returns true if each changing call is recorded in the tenant's audit log: those that need
+    /// more than read and write grants.
     #[must_use]
     pub fn is_audited(&self) -> bool {
         self.grants().iter().any(|grant| !matches!(grant, Grant::Read | Grant::Write))
@@ -332,37 +332,37 @@ pub struct Route {
 }
 
 impl Route {
-    /// A route that reads.
+    /// Creates a route that reads.
     #[must_use]
     pub const fn get(path: &'static str, id: &'static str, need: Need) -> Self {
         Self { method: Method::Get, path, id, need }
     }
 
-    /// A route that does something.
+    /// Creates a route that performs an action.
     #[must_use]
     pub const fn post(path: &'static str, id: &'static str, need: Need) -> Self {
         Self { method: Method::Post, path, id, need }
     }
 
-    /// A route that sets something.
+    /// Creates a route that sets something.
     #[must_use]
     pub const fn put(path: &'static str, id: &'static str, need: Need) -> Self {
         Self { method: Method::Put, path, id, need }
     }
 
-    /// A route that removes something.
+    /// Creates a route that removes something.
     #[must_use]
     pub const fn delete(path: &'static str, id: &'static str, need: Need) -> Self {
         Self { method: Method::Delete, path, id, need }
     }
 
-    /// A route that answers every method itself.
+    /// Creates a route that handles every method itself.
     #[must_use]
     pub const fn any(path: &'static str, id: &'static str, need: Need) -> Self {
         Self { method: Method::Any, path, id, need }
     }
 
-    /// True if each call goes into the tenant's audit log.
+    /// Returns true if each call is recorded in the tenant's audit log.
     #[must_use]
     pub fn audited(&self) -> bool {
         self.method != Method::Get && self.need.is_audited()
@@ -377,7 +377,7 @@ impl Registered {
     /// Adds a route.
     ///
     /// # Panics
-    /// When its method and path are registered already.
+    /// Panics if its method and path are registered already.
     pub fn add(&mut self, route: Route) {
         let same = self.0.entry(route.path).or_default();
         let twice = same.iter().any(|known| known.method == route.method);
@@ -385,15 +385,15 @@ impl Registered {
         same.push(route);
     }
 
-    /// The route that a request's method and matched path lead to.
+    /// Returns the route for a request's method and matched path.
     #[must_use]
     pub fn find(&self, method: &str, path: &str) -> Option<&Route> {
         self.0.get(path)?.iter().find(|route| route.method.serves(method))
     }
 
-    /// Credential that a request needs. A method that a registered path does not take needs a
-    /// credential only: it is refused by the router. A path without a declaration needs an
-    /// operator, so that a forgotten declaration opens nothing.
+    /// Returns the credential that a request needs. An unsupported method of a registered path
+    /// needs any credential: the router rejects it. An undeclared path needs an operator, so a
+    /// missing declaration grants no access.
     #[must_use]
     pub fn need(&self, method: &str, path: &str) -> Need {
         match self.find(method, path) {

@@ -13,13 +13,13 @@ pub type Parts = [(String, String)];
 
 /// The types of a path's parameters.
 pub trait PathParams: Sized + Send + JsonSchema {
-    /// Reads the parameters of a matched path.
+    /// Parses the parameters of a matched path.
     ///
     /// # Errors
     /// `invalid_request`, naming the parameter that is not valid.
     fn read(parts: &Parts) -> ServiceResult<Self>;
 
-    /// The parameters, by name, not escaped.
+    /// Returns the parameters by name, unescaped.
     fn parts(&self) -> Vec<(&'static str, &str)>;
 }
 
@@ -240,10 +240,10 @@ impl PathParams for AtStep {
 }
 
 impl AtStep {
-    /// The number.
+    /// Parses the number.
     ///
     /// # Errors
-    /// `invalid_request` for what is no number of a step.
+    /// `invalid_request` if it is not a step number.
     pub fn step(&self) -> ServiceResult<u64> {
         let step = self.number.parse().ok().filter(|step| *step != 0);
         step.ok_or_else(|| ServiceError::invalid("number", "steps are numbered from 1"))

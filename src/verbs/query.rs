@@ -24,18 +24,18 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NoQuery {}
 
-/// Reads parameters from the pairs of a query. An empty value counts as absent.
+/// Parses the parameters in the pairs of a query. An empty value counts as absent.
 ///
 /// # Errors
-/// `invalid_request`, naming the parameter whose value is not valid or that comes twice.
+/// `invalid_request`, naming the parameter that is invalid or repeated.
 pub fn read<T: DeserializeOwned>(pairs: &[(String, String)]) -> ServiceResult<T> {
     T::deserialize(Pairs(pairs)).map_err(|wrong| ServiceError::invalid(wrong.name, wrong.problem))
 }
 
-/// Writes parameters as pairs; what is absent, empty or false is left out.
+/// Encodes parameters as pairs; omits absent, empty and false values.
 ///
 /// # Panics
-/// When the type is no struct of texts, numbers, flags and lists of texts.
+/// Panics if the type is not a struct of texts, numbers, flags and lists of texts.
 #[must_use]
 pub fn write(query: &impl Serialize) -> Vec<(String, String)> {
     let value = serde_json::to_value(query).expect("a query is a struct of plain values");
@@ -117,7 +117,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         seed: K,
     ) -> Result<Option<K::Value>, Wrong> {
         for name in self.left.by_ref() {
-            // A list may be spelled with brackets or without.
+            // A list parameter may have brackets or not.
             let is = |known: &str| known == *name || Some(known) == name.strip_suffix("[]");
             let all: Vec<&str> = self
                 .pairs
@@ -147,7 +147,7 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The value of a parameter that may come once.
+    /// Returns the value of a parameter that may occur once.
     fn one(&self) -> Result<&'a str, Wrong> {
         match self.all.as_slice() {
             [one] => Ok(one),

@@ -56,7 +56,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     );
 }
 
-/// The tools that end one binding and continue another.
+/// Visits the tools that end one binding and start another.
 pub(super) fn of_bindings(visit: &mut impl Visit) {
     visit.tool(
         Tool::own::<ClearSession>(
@@ -100,7 +100,7 @@ impl ServeTool for SequentialSearch {
         Ok(ResearchAnswer::of_step(answer, delta, depth))
     }
 
-    /// An argument of another tool is refused with the name of that tool.
+    /// Adds advice to the error for an argument of another tool, naming that tool.
     fn misfit(error: ServiceError) -> ServiceError {
         if error.hint.field.as_deref() == Some("sources") {
             return error.action("record the step without them, then send them to add_sources");
@@ -133,7 +133,7 @@ impl ServeTool for GetResearchSession {
             step: self.step_id,
             branch: self.branch_id,
             find: self.find,
-            // A program that calls over HTTP reads the members.
+            // A program that calls over HTTP reads the structured members.
             is_text: call.via.connection.is_some(),
         };
         let found = call.service.get_research_session(call.caller, call.via, &asked).await?;

@@ -185,7 +185,7 @@ impl ServeTool for SearchBody {
     }
 }
 
-/// The times under the names that they have in a body.
+/// Renames the time fields of an error to their names in a body.
 fn named_as_member(mut error: ServiceError) -> ServiceError {
     let field = match error.hint.field.as_deref() {
         Some("created_at[gte]") => "after",

@@ -54,7 +54,7 @@ impl Verb for Create {
     type Body = CreateSession;
     type Answer = Session;
 
-    /// All but its events, whose bodies may be redacted: the store compares those it still has.
+    /// Writes the body without its events, which are compared in the store and may be redacted.
     fn content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
         let CreateSession {
             id,
@@ -89,7 +89,7 @@ impl Serve for Create {
     }
 }
 
-/// Puts the event's place before the field that an error names.
+/// Prefixes the field that an error names with the event's path.
 fn within(place: &str, mut error: ServiceError) -> ServiceError {
     error.message = format!("{place}.{}", error.message);
     error.hint.field = error.hint.field.map(|field| format!("{place}.{field}"));
@@ -138,7 +138,7 @@ pub struct ListQuery {
     pub agent_id: Option<String>,
     /// With agent_id: only for this version of it
     pub agent_version: Option<u64>,
-    // The wire of Managed Agents has these; a stored session has neither.
+    // Managed Agents clients send these; a stored session has neither.
     #[schemars(skip)]
     pub deployment_id: Option<String>,
     #[schemars(skip)]

@@ -77,7 +77,7 @@ pub struct FormatQuery {
 /// Media types of a verb that answers one text, too.
 pub(super) const TEXT_TOO: &[Media] = &[Media::Json, Media::Text("text/markdown")];
 
-/// True if a format is that of one text.
+/// Returns true if a format is one text.
 pub(super) fn is_text(format: Option<&str>) -> ServiceResult<bool> {
     match format {
         None | Some("json") => Ok(false),
@@ -107,7 +107,7 @@ pub struct IndexQuery {
     pub find: Option<String>,
 }
 
-/// A parameter that is not absent when it is empty.
+/// Deserializes a parameter for which empty is not absent.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     String::deserialize(from).map(Some)
 }
@@ -172,7 +172,7 @@ fn at(text: Option<&str>) -> ServiceResult<Option<Point>> {
     point("at", text)
 }
 
-/// Reads a cursor by which an earlier answer said that a list or a step's text continues.
+/// Parses a cursor from an earlier response, for the rest of a list or of a step's text.
 fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
     let foreign = || ServiceError::invalid("cursor", "it is none of an answer's");
     text.map(|text| Cursor::parse(text).ok_or_else(foreign)).transpose()

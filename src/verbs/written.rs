@@ -15,10 +15,10 @@ pub struct Written<T> {
 }
 
 impl<T> Written<T> {
-    /// An answer that `wire` has written.
+    /// Wraps a response that `wire` has written.
     ///
     /// # Panics
-    /// When the text is not JSON.
+    /// Panics if the text is not JSON.
     #[must_use]
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
         let text = String::from_utf8(text.into()).expect("wire writes UTF-8");
@@ -26,7 +26,7 @@ impl<T> Written<T> {
         Self { text, shape: PhantomData }
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> &str {
         self.text.get()
@@ -34,10 +34,10 @@ impl<T> Written<T> {
 }
 
 impl<T: DeserializeOwned> Written<T> {
-    /// Reads the text.
+    /// Parses the text.
     ///
     /// # Errors
-    /// Where it does not have the shape.
+    /// Returns an error if the text does not have the shape.
     pub fn read(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.text())
     }

@@ -1,6 +1,6 @@
-//! A device below a real file system: a write to it fails while the page cache keeps the good
-//! bytes, or its power is cut at any moment. A start must read the device, and what was
-//! acknowledged or shown must be on it.
+//! A faulty device below a real file system: a write fails while the page cache keeps the new
+//! bytes, or the power is cut at any moment. A start must read the device, which must have every
+//! acknowledged or served event.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use super::{
 
 const NEEDS: &[Need] = &[Need::Root, Need::Mount, Need::Loop, Need::Fuse];
 
-/// A file system for the device: how to make it, its least size, and how to mount an image of it
-/// beside the original.
+/// A file system for the device: how to create it, its minimum size, and how to mount an image of
+/// it next to the original.
 struct FileSystem {
     make: &'static [&'static str],
     bytes: u64,
@@ -27,7 +27,7 @@ const EXT4: FileSystem =
 const XFS: FileSystem =
     FileSystem { make: &["mkfs.xfs", "-q", "-f"], bytes: 320 << 20, options: "noatime,nouuid" };
 
-/// A file system on a device with faults, and a place for an image of it.
+/// A file system on a faulty device, and a directory for an image of it.
 struct Machine {
     file_system: FileSystem,
     mounted: Mounted,
@@ -36,7 +36,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Skips when the machine cannot.
+    /// Creates a machine; returns `None` and skips the test when a requirement is missing.
     fn new(test: &str, file_system: FileSystem) -> Option<Self> {
         let program = file_system.make[0];
         if !has(test, &[NEEDS, &[Need::Tool(program)]].concat()) {
@@ -59,7 +59,7 @@ impl Machine {
             .with("SESSIONLOG_SEGMENT_BYTES_MAX", "64KiB")
     }
 
-    /// Cuts the power on a copy, starts there, and compares.
+    /// Cuts the power on a copy, starts a server there, and compares.
     fn after_power_cut(
         &self,
         known: &mut BTreeMap<String, Ledger>,
@@ -67,10 +67,15 @@ impl Machine {
         tally: &mut Tally,
     ) {
         let looped = Loop::over(&self.device.power_cut(dice)).unwrap();
-        self.start_on(&looped, known, tally);
+        self.start_server_on(&looped, known, tally);
     }
 
-    fn start_on(&self, looped: &Loop, known: &mut BTreeMap<String, Ledger>, tally: &mut Tally) {
+    fn start_server_on(
+        &self,
+        looped: &Loop,
+        known: &mut BTreeMap<String, Ledger>,
+        tally: &mut Tally,
+    ) {
         let path = self.home.path().join("cut");
         let mounted = Mounted::device(looped, self.file_system.options, &path).unwrap();
         let started = Setup::new(self.home.path(), &mounted.path.join("data")).start();
@@ -81,8 +86,8 @@ impl Machine {
     }
 }
 
-/// Requests of writer 0 to session `s`, one after the other.
-fn requests(
+/// Sends requests of writer 0 to session `s`, one after the other.
+fn send_requests(
     server: &super::served::Server,
     known: &mut BTreeMap<String, Ledger>,
     numbers: std::ops::Range<u64>,
@@ -106,20 +111,20 @@ fn requests(
 fn a_start_believes_the_device(machine: &Machine) {
     let (mut known, mut tally) = (BTreeMap::new(), Tally::default());
     let mut server = machine.setup().up();
-    let answers = requests(&server, &mut known, 0..20, &mut tally);
+    let answers = send_requests(&server, &mut known, 0..20, &mut tally);
     assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
     machine.device.fail_writes_with("w0r20e0");
-    let answers = requests(&server, &mut known, 20..21, &mut tally);
+    let answers = send_requests(&server, &mut known, 20..21, &mut tally);
     assert_eq!(answers, [(503, "outcome_unknown".to_owned())]);
     assert!(machine.device.heal() > 0, "no write failed");
     server.kill();
 
     let server = machine.setup().up();
     check_all(&mut server.wire(), &mut known, &mut tally);
-    // What was just served must be on the device, not only in the page cache.
+    // Every event served so far must be on the device, not only in the page cache.
     let mut dice = Dice(11);
     machine.after_power_cut(&mut known, &mut dice, &mut tally);
-    let answers = requests(&server, &mut known, 20..25, &mut tally);
+    let answers = send_requests(&server, &mut known, 20..25, &mut tally);
     assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
     check_all(&mut server.wire(), &mut known, &mut tally);
     machine.after_power_cut(&mut known, &mut dice, &mut tally);
@@ -127,7 +132,7 @@ fn a_start_believes_the_device(machine: &Machine) {
 }
 
 #[test]
-fn after_a_failed_sync_a_start_believes_the_device_not_the_cache() {
+fn a_start_after_a_failed_sync_reads_the_device_not_the_page_cache() {
     for file_system in [EXT4, XFS] {
         if let Some(machine) = Machine::new("a failed sync, then a start", file_system) {
             a_start_believes_the_device(&machine);
@@ -136,7 +141,7 @@ fn after_a_failed_sync_a_start_believes_the_device_not_the_cache() {
 }
 
 /// Cuts the power repeatedly while writers write; returns the faults found.
-fn cut_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
+fn cut_power_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
     let mut server = setup.up();
     let board = Arc::new(Board::default());
     board.move_to(Some(server.address));
@@ -154,12 +159,12 @@ fn cut_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
         let before = board.ledgers.lock().unwrap().clone();
         let looped = Loop::over(&machine.device.power_cut(&mut dice)).unwrap();
         let mut known = board.ledgers.lock().unwrap().clone();
-        // What was sent meanwhile may be there; only what was acknowledged before must be.
+        // Events sent meanwhile may exist; only those acknowledged before must.
         for (session, ledger) in &mut known {
             ledger.knows_only(before.get(session));
         }
         tally.acked += known.values().map(|ledger| ledger.acked).sum::<u64>();
-        machine.start_on(&looped, &mut known, &mut tally);
+        machine.start_server_on(&looped, &mut known, &mut tally);
     }
     board.stop();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -169,12 +174,12 @@ fn cut_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
 }
 
 #[test]
-fn a_power_cut_under_load_takes_nothing_acknowledged() {
+fn a_power_cut_under_load_keeps_every_acknowledged_event() {
     let cuts = number("SESSIONLOG_CUTS", 4);
     for file_system in [EXT4, XFS] {
         let name = file_system.make[0];
         let Some(machine) = Machine::new("power cuts under load", file_system) else { continue };
-        let tally = cut_under_load(&machine, &machine.setup(), cuts);
+        let tally = cut_power_under_load(&machine, &machine.setup(), cuts);
         tally.assert_nothing_wrong();
         assert!(tally.acked > 0);
         eprintln!("{name}: power cuts {cuts}, acknowledged {}, wrong 0", tally.acked);
@@ -182,16 +187,16 @@ fn a_power_cut_under_load_takes_nothing_acknowledged() {
 }
 
 #[test]
-fn a_power_cut_finds_syncs_that_do_not_happen() {
+fn a_power_cut_exposes_syncs_that_were_skipped() {
     let test = "power cuts without syncs";
     if !has(test, &[Need::Strace]) {
         return;
     }
     let Some(machine) = Machine::new(test, EXT4) else { return };
     let lies = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
-    // Written and synced apart, so that the sync alone can be left out.
+    // Written and synced by separate calls, so that the sync alone can be skipped.
     let apart = ["trace=fdatasync,pwritev2", "-e", "inject=pwritev2:error=EOPNOTSUPP"];
     let lies = [&lies[..], &apart, &["-e", "inject=fdatasync:retval=0"]].concat();
-    let tally = cut_under_load(&machine, &machine.setup().before(&lies), 4);
+    let tally = cut_power_under_load(&machine, &machine.setup().before(&lies), 4);
     assert!(tally.wrong > 0, "without syncs nothing was lost: {tally:?}");
 }

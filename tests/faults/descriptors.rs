@@ -1,5 +1,5 @@
-//! Limits of the process: file descriptors that run out, files that may not grow. Errors name the
-//! cause, and end when there is room again, without a restart.
+//! Limits of the process: exhausted file descriptors, a maximum file size. Errors name the cause,
+//! and stop without a restart when the resource is available again.
 
 use std::{collections::BTreeMap, io::Write as _, net::TcpStream, sync::mpsc, time::Duration};
 
@@ -11,12 +11,12 @@ use super::{
     writers::{check_all, send},
 };
 
-/// File descriptors that a process may open here.
+/// File descriptors that the server may open.
 const DESCRIPTORS: usize = 40;
-/// Requests by which one has needed a new descriptor.
+/// Number of requests after which one has needed a new descriptor.
 const FULL: u64 = 400;
 
-/// The typed refusals of a missing resource.
+/// Returns true for a typed error of an exhausted resource.
 fn is_typed(verdict: &(u16, String)) -> bool {
     let known = [
         (429, "limit_reached"),
@@ -27,9 +27,9 @@ fn is_typed(verdict: &(u16, String)) -> bool {
     known.contains(&(verdict.0, &*verdict.1))
 }
 
-/// Sends requests of one writer until number `to`, retrying each while it is refused; returns the
-/// refusals.
-fn requests(
+/// Sends requests of one writer up to number `to`, retrying each while it is rejected; returns the
+/// rejections.
+fn send_requests(
     server: &Server,
     ledger: &mut Ledger,
     numbers: std::ops::Range<u64>,
@@ -55,16 +55,16 @@ fn requests(
 }
 
 #[test]
-fn running_out_of_descriptors_is_a_named_error_that_passes() {
+fn exhausted_file_descriptors_cause_a_named_error_until_some_are_free() {
     let home = tempfile::tempdir().unwrap();
     let limit = format!("ulimit -n {DESCRIPTORS}; exec \"$@\"");
     let limited = ["sh", "-c", &limit, "sh"];
     let setup = Setup::new(home.path(), &home.path().join("data")).small().before(&limited);
     let mut server = setup.up();
     let mut ledger = Ledger::default();
-    assert_eq!(requests(&server, &mut ledger, 0..10, 1), []);
+    assert_eq!(send_requests(&server, &mut ledger, 0..10, 1), []);
 
-    // More streams than descriptors, with our connection before them, until none is left.
+    // More streams than descriptors, after our own connection, until none is free.
     let mut wire = server.wire().patient(Duration::from_secs(30));
     assert_eq!(wire.get("/healthz").unwrap().status, 200);
     let stream = || {
@@ -75,7 +75,7 @@ fn running_out_of_descriptors_is_a_named_error_that_passes() {
     };
     let streams: Vec<TcpStream> = (0..60).map_while(|_| stream()).collect();
     eventually("the last descriptor", || (server.descriptors() >= DESCRIPTORS - 1).then_some(()));
-    // A connection made now is accepted once there is a descriptor again, not before.
+    // A connection made now is accepted once a descriptor is free, not before.
     let (tell, told) = mpsc::channel();
     let address = server.address;
     std::thread::spawn(move || {
@@ -107,7 +107,7 @@ fn running_out_of_descriptors_is_a_named_error_that_passes() {
     let late = told.recv_timeout(Duration::from_secs(120)).expect("an answer to who waited");
     assert_eq!(late.unwrap(), 200);
     eventually("connections", || server.wire().get("/readyz").ok().filter(|r| r.status == 200));
-    let refused = requests(&server, &mut ledger, FULL..FULL + 60, 20);
+    let refused = send_requests(&server, &mut ledger, FULL..FULL + 60, 20);
     assert!(refused.iter().all(is_typed), "{refused:?}");
     let mut known = BTreeMap::from([("s".to_owned(), ledger)]);
     check_all(&mut server.wire(), &mut known, &mut tally);
@@ -117,14 +117,14 @@ fn running_out_of_descriptors_is_a_named_error_that_passes() {
 }
 
 #[test]
-fn thousands_of_sessions_need_no_descriptor_each() {
+fn thousands_of_sessions_do_not_hold_a_file_descriptor_each() {
     const SESSIONS: usize = 2_000;
     let home = tempfile::tempdir().unwrap();
     let limited = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
     let setup = Setup::new(home.path(), &home.path().join("data")).small().before(&limited);
     let mut known: BTreeMap<String, Ledger> = BTreeMap::new();
     let mut tally = Tally::default();
-    // Written, flushed and read by two processes, as many sessions in each of their rounds.
+    // Written, flushed and read by two processes, with as many sessions in each round.
     for request in 0..2 {
         let mut server = setup.up();
         let mut wire = server.wire();
@@ -156,15 +156,15 @@ fn a_file_size_limit_is_a_named_error_and_the_server_survives() {
     let setup = Setup::new(home.path(), &data).small();
     let mut server = setup.clone().before(&limited).up();
     let mut ledger = Ledger::default();
-    let refused = requests(&server, &mut ledger, 0..3, 1);
+    let refused = send_requests(&server, &mut ledger, 0..3, 1);
     assert_eq!(refused, vec![(507, "disk_full".to_owned()); 3], "{}", server.said());
     assert!(server.is_alive());
     assert_eq!(server.wire().get("/healthz").unwrap().status, 200);
     server.kill();
 
-    // Without the limit it accepts writes; with it, reads work.
+    // Without the limit it accepts writes; with it, reads still work.
     let mut server = setup.up();
-    assert_eq!(requests(&server, &mut ledger, 3..30, 1), []);
+    assert_eq!(send_requests(&server, &mut ledger, 3..30, 1), []);
     pause(Duration::from_millis(50));
     server.kill();
     let server = setup.before(&limited).up();

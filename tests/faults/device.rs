@@ -1,10 +1,10 @@
 //! A block device with faults: a file that this process serves through FUSE, made a device by the
-//! loop driver. It keeps what was written since the last flush apart, so that its image at any
-//! moment is what a power cut would leave, and it fails the writes chosen by the test. It must not
-//! depend on a file system.
+//! loop driver. It tracks the sectors written since the last flush, so that its image at any moment
+//! is what a power cut would leave, and it fails the writes chosen by the test. It must not depend
+//! on a file system.
 //!
-//! Spoken here is the smallest part of the kernel's protocol: one regular file, the root, without
-//! names, opened past the page cache.
+//! It implements the smallest part of the FUSE protocol: one regular file, the root, without names,
+//! opened with direct I/O.
 
 use std::{
     collections::HashMap,
@@ -18,18 +18,18 @@ use std::{
 use super::machine::{Dice, Loop, run, text};
 
 const SECTOR: usize = 512;
-/// The largest write the kernel may send, with room for its header.
+/// Maximum bytes of a write of the kernel, with space for its header.
 const WRITE_BYTES_MAX: usize = 128 << 10;
 const REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX + 8192;
 
 type Sector = [u8; SECTOR];
 
-/// Writes that fail.
+/// Selection of the writes that fail.
 #[derive(Default)]
 enum Failing {
     #[default]
     None,
-    /// Those that hold these bytes.
+    /// Writes that contain these bytes.
     With(Vec<u8>),
     All,
 }
@@ -37,7 +37,7 @@ enum Failing {
 #[derive(Default)]
 struct Disk {
     sectors: HashMap<u64, Sector>,
-    /// Contents of sectors before writes that no flush followed, oldest first.
+    /// Earlier contents of sectors written since the last flush, oldest first.
     unflushed: Vec<(u64, Option<Sector>)>,
     failing: Failing,
     failed: u64,
@@ -73,8 +73,8 @@ impl Disk {
         bytes
     }
 
-    /// The state after a power cut: some sectors written since the last flush, chosen by `dice`,
-    /// have their earlier content.
+    /// Returns the state after a power cut: some sectors written since the last flush, chosen by
+    /// `dice`, have their earlier content.
     fn after_power_cut(&self, dice: &mut Dice) -> HashMap<u64, Sector> {
         let mut sectors = self.sectors.clone();
         let keeps = dice.roll(3);
@@ -96,7 +96,7 @@ pub struct Device {
     disk: Arc<Mutex<Disk>>,
     bytes: u64,
     home: PathBuf,
-    // In this order they go away.
+    // Dropped in this order.
     looped: Option<Loop>,
     file: PathBuf,
 }
@@ -114,7 +114,7 @@ impl Device {
         run("mount", &["-i", "-t", "fuse", "-o", &options, "faulty", text(&file)]).unwrap();
         drop(inherited);
         let served = Arc::clone(&disk);
-        std::thread::spawn(move || serve(channel, &served, bytes));
+        std::thread::spawn(move || serve_requests(channel, &served, bytes));
         let looped = Some(Loop::over(&file).unwrap());
         Self { disk, bytes, home: home.to_owned(), looped, file }
     }
@@ -123,24 +123,24 @@ impl Device {
         self.looped.as_ref().unwrap()
     }
 
-    /// From now on writes that hold these bytes fail.
+    /// Fails every write that contains these bytes from now on.
     pub fn fail_writes_with(&self, needle: &str) {
         self.disk.lock().unwrap().failing = Failing::With(needle.as_bytes().to_owned());
     }
 
-    /// From now on every write fails.
+    /// Fails every write from now on.
     pub fn fail_every_write(&self) {
         self.disk.lock().unwrap().failing = Failing::All;
     }
 
-    /// From now on writes succeed; returns how many failed.
+    /// Lets writes succeed again; returns the number of failed ones.
     pub fn heal(&self) -> u64 {
         let mut disk = self.disk.lock().unwrap();
         disk.failing = Failing::None;
         disk.failed
     }
 
-    /// Cuts the power at this moment, on a copy: a file with what would be left.
+    /// Cuts the power on a copy: writes the remaining content to a file.
     pub fn power_cut(&self, dice: &mut Dice) -> PathBuf {
         let sectors = self.disk.lock().unwrap().after_power_cut(dice);
         let path = self.home.join("cut.img");
@@ -184,8 +184,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Answers requests of the kernel until the file is unmounted.
-fn serve(mut channel: fs::File, disk: &Mutex<Disk>, bytes: u64) {
+/// Serves requests of the kernel until the file is unmounted.
+fn serve_requests(mut channel: fs::File, disk: &Mutex<Disk>, bytes: u64) {
     let mut buffer = vec![0; REQUEST_BYTES_MAX];
     while let Ok(length) = channel.read(&mut buffer) {
         let request = Request::parse(&buffer[..length]);
@@ -199,7 +199,7 @@ fn serve(mut channel: fs::File, disk: &Mutex<Disk>, bytes: u64) {
         reply.extend(error.to_le_bytes());
         reply.extend(request.unique.to_le_bytes());
         reply.extend(body);
-        // An interrupted request needs no answer.
+        // An interrupted request needs no reply.
         let _ = channel.write(&reply);
     }
 }

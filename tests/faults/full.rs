@@ -1,6 +1,6 @@
-//! A disk that is full to the last block or inode: appends are refused with a named error, reads
-//! continue, a start works, deletions and erasures free bytes, and appends resume when there is
-//! room, without another start.
+//! A disk that is full to the last block or inode: appends are rejected with a named error, reads
+//! continue, a start works, deletions and erasures free bytes, and appends resume once there is
+//! space, without another start.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ struct Client {
 }
 
 impl Client {
-    /// One request; returns its answer.
+    /// Sends one request; returns its status and code.
     fn request(&mut self, server: &Server) -> (u16, String) {
         let ledger = self.known.entry("s".to_owned()).or_default();
         ledger.sends(0, self.next);
@@ -38,8 +38,8 @@ impl Client {
         reply.verdict()
     }
 
-    /// Sends requests until the disk has no room, and every later answer is a refusal.
-    fn until_refused(&mut self, server: &Server) {
+    /// Sends requests until the disk is full and every later append is rejected.
+    fn send_until_rejected(&mut self, server: &Server) {
         let mut verdicts = (0..2000).map(|_| self.request(server));
         let first = verdicts.find(|(status, _)| *status != 200);
         let refused: Vec<_> = first.into_iter().chain(verdicts.take(3)).collect();
@@ -52,8 +52,8 @@ impl Client {
     }
 }
 
-/// Fills the rest of a disk. Where not even this file can be made, it is full.
-fn fill(path: &Path) {
+/// Fills the rest of a disk. If not even this file can be created, it is full.
+fn fill_disk(path: &Path) {
     let Ok(mut file) = fs::File::create(path) else { return };
     for bytes in [1 << 16, 1 << 12, 1] {
         let part = vec![7; bytes];
@@ -62,8 +62,8 @@ fn fill(path: &Path) {
     let _ = file.sync_all();
 }
 
-/// Text that compresses little.
-fn noise(seed: u64, bytes: usize) -> String {
+/// Returns text that hardly compresses.
+fn incompressible(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let digit = |_| {
         state ^= state << 13;
@@ -75,7 +75,7 @@ fn noise(seed: u64, bytes: usize) -> String {
 }
 
 #[test]
-fn on_a_full_disk_the_server_refuses_reads_restarts_and_continues_when_there_is_room() {
+fn a_full_disk_rejects_writes_serves_reads_and_accepts_writes_once_freed() {
     let kind = Kind::Ext4(DISK_BYTES);
     if !has("a full disk", &kind.needs()) {
         return;
@@ -84,31 +84,31 @@ fn on_a_full_disk_the_server_refuses_reads_restarts_and_continues_when_there_is_
     let disk = SmallDisk::new(home.path(), kind);
     let data = disk.mounted.path.join("data");
     let ballast = disk.mounted.path.join("ballast");
-    // A ring that grows until the disk is full: nothing is recycled before it is flushed.
+    // A journal that grows until the disk is full: no file is recycled before it is flushed.
     let setup = Setup::new(home.path(), &data).small();
     let mut server = setup.up();
     let mut client = Client { known: BTreeMap::new(), next: 0, tally: Tally::default() };
     for _ in 0..40 {
         assert_eq!(client.request(&server).0, 200);
     }
-    // Bodies that do not compress, two MiB of them.
-    stuff(&server, "gone", 32);
-    fill(&ballast);
-    client.until_refused(&server);
+    // Bodies that do not compress, two MiB in total.
+    append_until_full(&server, "gone", 32);
+    fill_disk(&ballast);
+    client.send_until_rejected(&server);
     client.check(&server);
     server.kill();
 
-    // Nothing was freed: the start finds a disk as full as before.
-    fill(&disk.mounted.path.join("more"));
+    // Nothing was freed: the start finds the disk as full as before.
+    fill_disk(&disk.mounted.path.join("more"));
     let server = setup.up();
     client.check(&server);
-    client.until_refused(&server);
+    client.send_until_rejected(&server);
     let deleted = server.wire().call("DELETE", "/v1/sessions/other", &[], "").unwrap();
     assert_eq!(deleted.verdict(), (404, "session_not_found".to_owned()));
 
-    // A deletion that can be undone frees nothing. It is refused, and the refusal names the one
-    // that frees; or its frame, which is smaller than an event's, fits what is left of the file of
-    // the journal.
+    // A deletion that can be undone frees nothing. It is rejected, and the error names the
+    // permanent one, which frees bytes; or its frame, which is smaller than an event's, fits the
+    // rest of the journal file.
     let undoable = server.wire().call("DELETE", "/v1/sessions/gone", &[], "").unwrap();
     if undoable.status != 200 {
         let verdict = undoable.verdict();
@@ -139,10 +139,10 @@ fn on_a_full_disk_the_server_refuses_reads_restarts_and_continues_when_there_is_
     eprintln!("acknowledged {}, lost 0", client.tally.acked);
 }
 
-/// A disk of which another program takes all that it can get, again and again.
+/// A disk on which another program repeatedly takes all free space.
 struct Greedy {
     disk: SmallDisk,
-    /// The resource used up: inodes, or else bytes.
+    /// True to exhaust inodes, false to exhaust bytes.
     inodes: bool,
     taken: usize,
 }
@@ -152,14 +152,14 @@ impl Greedy {
         self.disk.mounted.path.join(name)
     }
 
-    /// Takes what is left.
-    fn take(&mut self) {
+    /// Takes the remaining space.
+    fn take_space(&mut self) {
         self.taken += 1;
         let ballast = self.path(&format!("ballast{}", self.taken));
         if !self.inodes {
-            fill(&ballast);
-            // XFS keeps a file from being made long before it is full: what has a name grows.
-            return fill_behind(&self.path("ballast1"));
+            fill_disk(&ballast);
+            // XFS rejects new files long before it is full: an existing file can still grow.
+            return grow_until_full(&self.path("ballast1"));
         }
         if fs::create_dir(&ballast).is_ok() {
             let mut name = 0..;
@@ -167,8 +167,8 @@ impl Greedy {
         }
     }
 
-    /// Gives all of it back.
-    fn give(&self) {
+    /// Releases all of it.
+    fn release_space(&self) {
         for number in 1..=self.taken {
             let ballast = self.path(&format!("ballast{number}"));
             let _ = fs::remove_file(&ballast);
@@ -177,8 +177,8 @@ impl Greedy {
     }
 }
 
-/// Lets a file take what is left.
-fn fill_behind(path: &Path) {
+/// Grows a file until the disk is full.
+fn grow_until_full(path: &Path) {
     let Ok(mut file) = fs::File::options().append(true).open(path) else { return };
     for bytes in [1 << 12, 1] {
         while file.write_all(&vec![7; bytes]).is_ok() {}
@@ -186,25 +186,26 @@ fn fill_behind(path: &Path) {
     let _ = file.sync_all();
 }
 
-/// Readiness of the server, as it reports it.
-fn ready(server: &Server) -> (u16, String) {
+/// Returns the readiness that the server reports.
+fn server_readiness(server: &Server) -> (u16, String) {
     server.wire().call("GET", "/readyz", &[], "").unwrap().verdict()
 }
 
-/// Waits until an append is taken and the server says that it is ready, without a start.
-fn heals(server: &Server, client: &mut Client) {
-    eventually("readiness", || (ready(server).0 == 200).then_some(()));
+/// Waits until an append is accepted and the server reports readiness, without a restart.
+fn await_recovery(server: &Server, client: &mut Client) {
+    eventually("readiness", || (server_readiness(server).0 == 200).then_some(()));
     for _ in 0..20 {
         assert_eq!(client.request(server), (200, String::new()), "ready: {}", server.said());
     }
     client.check(server);
 }
 
-/// Appends bodies that do not compress, so many or until one is refused.
-fn stuff(server: &Server, session: &str, events: usize) {
+/// Appends up to `events` bodies that do not compress, until one is rejected.
+fn append_until_full(server: &Server, session: &str, events: usize) {
     let path = format!("/v1/sessions/{session}/events?create=true");
     for n in 0..events {
-        let event = format!(r#"{{"type":"user.message","text":"{}"}}"#, noise(n as u64, 1 << 16));
+        let event =
+            format!(r#"{{"type":"user.message","text":"{}"}}"#, incompressible(n as u64, 1 << 16));
         let body = format!(r#"{{"events":[{event}]}}"#);
         if server.wire().call("POST", &path, &[], &body).unwrap().status != 200 {
             return;
@@ -212,24 +213,25 @@ fn stuff(server: &Server, session: &str, events: usize) {
     }
 }
 
-/// Permanent deletions and erasures are taken and free what was there, the last one by the command
-/// line, which starts an owner for it.
-fn frees(setup: &Setup, server: &mut Server, greedy: &mut Greedy) {
+/// Checks that permanent deletions and erasures are accepted and free bytes, the last one by the
+/// command line, which starts an owner for it.
+fn check_deletions(setup: &Setup, server: &mut Server, greedy: &mut Greedy) {
     let erased = "/v1/sessions/erased/erase";
     for (method, path) in [("POST", erased), ("DELETE", "/v1/sessions/deleted?now=true")] {
-        greedy.take();
+        greedy.take_space();
         let freed = server.wire().call(method, path, &[], "").unwrap();
-        // An erasure flushes what the journal has of others first: that may need more room.
+        // An erasure first flushes the journal's events of other sessions, which may need more
+        // space.
         let mut taken = vec![(200, String::new())];
         taken.extend((path == erased).then(|| (503, "not_finished".to_owned())));
         assert!(taken.contains(&freed.verdict()), "{path}: {} {}", freed.body, server.said());
     }
-    greedy.take();
+    greedy.take_space();
     server.kill();
-    greedy.take();
+    greedy.take_space();
     let told = setup.command(&["delete", "gone", "--now", "--yes"]).output().unwrap();
     assert!(told.status.success(), "{told:?}");
-    greedy.take();
+    greedy.take_space();
 }
 
 fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
@@ -245,15 +247,15 @@ fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
     let mut client = Client { known: BTreeMap::new(), next: 0, tally: Tally::default() };
     let mut server = setup.up();
     assert_eq!(client.request(&server).0, 200);
-    // After a clean stop nothing waits to be written, yet the first append needs a file.
+    // After a clean stop the journal is empty, yet the first append needs a file.
     server.stop();
-    greedy.take();
+    greedy.take_space();
     server = setup.up();
-    eventually("that it is not ready", || (ready(&server).0 == 507).then_some(()));
-    greedy.give();
-    heals(&server, &mut client);
+    eventually("that it is not ready", || (server_readiness(&server).0 == 507).then_some(()));
+    greedy.release_space();
+    await_recovery(&server, &mut client);
     for session in ["deleted", "erased", "gone"] {
-        stuff(&server, session, 4);
+        append_until_full(&server, session, 4);
     }
     for _ in 0..40 {
         assert_eq!(client.request(&server).0, 200);
@@ -262,19 +264,19 @@ fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
         (0..8).map(|n| if n == 0 { "reserve".to_owned() } else { format!("reserve.{n}") });
     let reserve: Vec<PathBuf> = reserve.map(|file| greedy.path("data").join(file)).collect();
     eventually("the reserve", || reserve.iter().all(|file| file.exists()).then_some(()));
-    assert_eq!(ready(&server).0, 200);
-    // Once killed, once stopped, each time with the disk as full as it can be: a start has nothing
-    // but what the store kept back.
+    assert_eq!(server_readiness(&server).0, 200);
+    // Once after a kill, once after a stop, each time with a completely full disk: a start only has
+    // the space that the store reserved.
     server.kill();
-    greedy.take();
+    greedy.take_space();
     server = setup.up();
     client.check(&server);
-    stuff(&server, "stuffing", 1_000);
-    client.until_refused(&server);
-    assert_eq!(ready(&server), (507, "disk_full".to_owned()));
-    greedy.take();
+    append_until_full(&server, "stuffing", 1_000);
+    client.send_until_rejected(&server);
+    assert_eq!(server_readiness(&server), (507, "disk_full".to_owned()));
+    greedy.take_space();
     server.stop();
-    greedy.take();
+    greedy.take_space();
     server = setup.up();
     client.check(&server);
     let told = eventually("that it is not ready, though no append was tried", || {
@@ -283,20 +285,20 @@ fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
     });
     let action = told.json()["error"]["recovery_hint"]["action"].to_string();
     assert_eq!((action.contains("inode"), action.contains("space")), (inodes, !inodes), "{action}");
-    client.until_refused(&server);
-    frees(&setup, &mut server, &mut greedy);
+    client.send_until_rejected(&server);
+    check_deletions(&setup, &mut server, &mut greedy);
     server = setup.up();
     client.check(&server);
     for session in ["deleted", "erased", "gone"] {
         let path = format!("/v1/sessions/{session}/events");
         assert_eq!(server.wire().call("GET", &path, &[], "").unwrap().status, 410, "{session}");
     }
-    // The erasure flushed what others had in the journal: its files may have room again.
-    stuff(&server, "stuffing", 1_000);
-    client.until_refused(&server);
-    assert_eq!(ready(&server), (507, "disk_full".to_owned()));
-    greedy.give();
-    heals(&server, &mut client);
+    // The erasure flushed the journal: its files may have free space again.
+    append_until_full(&server, "stuffing", 1_000);
+    client.send_until_rejected(&server);
+    assert_eq!(server_readiness(&server), (507, "disk_full".to_owned()));
+    greedy.release_space();
+    await_recovery(&server, &mut client);
     let erased = server.wire().call("POST", "/v1/sessions/erased/erase", &[], "").unwrap();
     assert_eq!(erased.verdict(), (200, String::new()), "{}", server.said());
     eventually("the reserve", || reserve.iter().all(|file| file.exists()).then_some(()));
@@ -305,18 +307,18 @@ fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
 }
 
 #[test]
-fn an_ext4_without_blocks_starts_reads_frees_and_heals() {
+fn a_store_on_ext4_without_free_blocks_starts_reads_and_recovers() {
     let kind = Kind::Ext4(32 << 20);
     a_disk_without_room_starts_reads_frees_and_heals("a full ext4", kind);
 }
 
 #[test]
-fn an_ext4_without_inodes_starts_reads_frees_and_heals() {
+fn a_store_on_ext4_without_free_inodes_starts_reads_and_recovers() {
     let kind = Kind::FewInodes(32 << 20, 200);
     a_disk_without_room_starts_reads_frees_and_heals("an ext4 without inodes", kind);
 }
 
 #[test]
-fn an_xfs_without_blocks_starts_reads_frees_and_heals() {
+fn a_store_on_xfs_without_free_blocks_starts_reads_and_recovers() {
     a_disk_without_room_starts_reads_frees_and_heals("a full XFS", Kind::Xfs(300 << 20));
 }

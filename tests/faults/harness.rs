@@ -1,6 +1,6 @@
-//! A harness at work on a session: it wakes it, writes with its token, makes checkpoints, forks it,
-//! redacts events, and retries after every break, with the same ids and keys. It records the
-//! answers and compares the store with them; the ledger judges the events.
+//! A harness at work on a session: it leases it, writes with its token, makes checkpoints, forks
+//! it, redacts events, and retries after every failure, with the same ids and keys. It records the
+//! results and compares the store with them. It must not judge events: the ledger does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,27 +13,27 @@ use super::{
     writers::Board,
 };
 
-/// Forks of one session at most; each is written to as well.
+/// Maximum forks of one session; each is written to as well.
 const FORKS_MAX: usize = 12;
-/// Every event of a writer has this in it, and no name of a file or an id.
+/// A text in every event of a writer, and in no file name or id.
 pub const CANARY: &str = "test.mark";
 
 /// The state of one harness.
 pub struct Harness {
     board: Arc<Board>,
-    /// No other harness has it.
+    /// Unique number of the harness.
     number: u64,
     dice: Dice,
     wire: Option<Wire>,
     /// The session, then its forks.
     sessions: Vec<String>,
-    /// The next request to each of them.
+    /// Number of the next request to each of them.
     next: Vec<u64>,
-    /// The last token that was answered.
+    /// The last acknowledged fencing token.
     token: u64,
-    /// Checkpoints that were answered; the next one has this number.
+    /// Number of acknowledged checkpoints, which is the number of the next one.
     checkpoints: u64,
-    /// Requests so far: what makes keys differ.
+    /// Number of requests so far, which makes keys unique.
     asked: u64,
 }
 
@@ -61,10 +61,10 @@ impl Harness {
         self
     }
 
-    /// One piece of work; `None` when the board stopped during it.
+    /// Does one operation; `None` when the board stopped during it.
     fn step(&mut self) -> Option<()> {
         match self.dice.roll(16) {
-            0 => self.wake(),
+            0 => self.take_lease(),
             1 | 2 => self.checkpoint(),
             3 if self.sessions.len() <= FORKS_MAX => self.fork(),
             4 | 5 => self.redact(),
@@ -77,7 +77,7 @@ impl Harness {
         }
     }
 
-    /// Retries until an answer is final. Errors of the server are not.
+    /// Sends a request until its result is final: server errors are retried.
     fn ask(&mut self, path: &str, token: Option<u64>, body: &Value) -> Option<Reply> {
         self.asked += 1;
         let (key, body) = (format!("{}.{}", self.sessions[0], self.asked), body.to_string());
@@ -104,7 +104,7 @@ impl Harness {
         self.board.tally.lock().unwrap().complain(format!("{}: {what}", self.sessions[0]));
     }
 
-    /// Counts expected answers; reports the others.
+    /// Counts expected results; reports the others.
     fn answered(&self, what: &str, reply: &Reply) -> bool {
         let fine = (200..300).contains(&reply.status);
         if fine {
@@ -115,7 +115,7 @@ impl Harness {
         fine
     }
 
-    fn wake(&mut self) -> Option<()> {
+    fn take_lease(&mut self) -> Option<()> {
         let path = format!("/v1/sessions/{}/wake", self.sessions[0]);
         let reply = self.ask(&path, None, &json!({"steal": true, "ttl_seconds": 86_400}))?;
         if self.answered("a wake", &reply) {
@@ -128,7 +128,7 @@ impl Harness {
         Some(())
     }
 
-    /// Appends to one of the sessions; with a `stale` token it must be refused.
+    /// Appends to one of the sessions; with a `stale` token it must be rejected.
     fn write(&mut self, which: usize, stale: Option<u64>) -> Option<()> {
         let (session, writer) = (self.sessions[which].clone(), self.writer(which));
         let request = self.next[which];
@@ -153,7 +153,7 @@ impl Harness {
         Some(())
     }
 
-    /// The only writer of one of the sessions, so that a text is found only once.
+    /// Returns the only writer of one of the sessions, so that each text is unique.
     fn writer(&self, which: usize) -> u64 {
         self.number * 100 + which as u64
     }
@@ -196,26 +196,26 @@ impl Harness {
             return Some(());
         }
         let mark = own[self.dice.roll(own.len() as u64) as usize];
-        self.takes_away(mark, false);
+        self.record_redaction(mark, false);
         let path = format!("/v1/sessions/{session}/events/{}/redact", mark.name());
         let reply = self.ask(&path, None, &json!({}))?;
         if self.answered("a redaction", &reply) {
             if reply.json()["redacted"] != true {
                 self.complain(format!("not redacted: {reply:?}"));
             }
-            self.takes_away(mark, true);
+            self.record_redaction(mark, true);
         }
         Some(())
     }
 
-    /// Of all the family: a fork has the events of its prefix.
-    fn takes_away(&self, mark: Mark, answered: bool) {
+    /// Records a redaction for the session and its forks: a fork has the events of its prefix.
+    fn record_redaction(&self, mark: Mark, answered: bool) {
         for session in &self.sessions {
             self.board.with(session, |ledger, _| ledger.takes_away(mark, answered));
         }
     }
 
-    /// Compares a running server with the recorded answers, except the events.
+    /// Compares a running server with the recorded results, except the events.
     pub fn judge(&self, wire: &mut Wire, tally: &mut Tally) {
         let root = &self.sessions[0];
         let mut get = |path: String| wire.get(&path).unwrap().json();
@@ -246,7 +246,7 @@ impl Harness {
         let lineage = get(format!("/v1/sessions/{root}/lineage"));
         let forks = lineage["forks"].as_u64().unwrap_or(0);
         let known = self.sessions.len() as u64 - 1;
-        // The last one may have been made and not answered.
+        // The last fork may have been created without an acknowledgement.
         if forks != known && forks != known + 1 {
             complain(format!("{forks} forks where {known} were answered: {lineage}"));
         }
@@ -256,22 +256,22 @@ impl Harness {
         }
     }
 
-    /// Texts that no file may contain: with `all` every body, and without it the redacted ones.
+    /// Returns texts that no file may contain: with `all` every body, otherwise the redacted ones.
     pub fn canaries(&self, all: bool) -> Vec<String> {
         if all {
             return vec![CANARY.to_owned()];
         }
-        // The session's ledger has every redaction of the family.
+        // The session's ledger has every redaction in the session and its forks.
         self.board.with(&self.sessions[0], |ledger, _| ledger.gone().map(Mark::text).collect())
     }
 
-    /// Words of the redacted bodies, which no index may have.
+    /// Returns words of the redacted bodies, which no index may contain.
     pub fn gone(&self) -> Vec<String> {
         self.board.with(&self.sessions[0], |ledger, _| ledger.gone().map(Mark::name).collect())
     }
 }
 
-/// The state at a checkpoint.
+/// Returns the state at a checkpoint.
 fn state(n: u64) -> Value {
     json!({"n": n, "note": format!("as of {n}"), "list": (0..n % 7).collect::<Vec<_>>()})
 }

@@ -1,5 +1,5 @@
-//! An HTTP client without retries or a pool, with a time-out on every wait. It must not interpret
-//! an answer.
+//! An HTTP client without retries or a pool, with a timeout on every wait. It must not interpret a
+//! response.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -24,13 +24,13 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
 
-    /// The error's code; empty without an error.
+    /// Returns the error's code; empty without an error.
     pub fn code(&self) -> String {
         let json: Value = serde_json::from_str(&self.body).unwrap_or_default();
         json["error"]["type"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Status and code.
+    /// Returns status and code.
     pub fn verdict(&self) -> (u16, String) {
         (self.status, self.code())
     }
@@ -61,7 +61,7 @@ impl Wire {
         self.call("POST", path, &[], body)
     }
 
-    /// One request and its answer. After an error the next call connects anew.
+    /// Sends one request and reads its response. After an error the next call reconnects.
     pub fn call(
         &mut self,
         method: &str,

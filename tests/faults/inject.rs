@@ -1,7 +1,7 @@
-//! One system call after another does not happen: the process dies there, or the call fails, once
-//! or from then on, or a write takes only a part. Points are counted for each thread on its own, as
-//! the tracer does. What was acknowledged must be there after each. It must not judge a call that
-//! reports a false success: what a write only claims to have written is lost.
+//! Fault injection at one system call after another: the process dies there, or the call fails,
+//! once or persistently, or a write is short. Calls are counted per thread, as the tracer does.
+//! Acknowledged events must exist after each fault. It must not judge a call that falsely reports
+//! success: bytes that a write only claims to have written are lost.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use super::{
     writers::{check_all, whole},
 };
 
-/// Calls that change what is on disk, by kind. Not every machine has all of them.
+/// Calls that change the disk, by kind. Not every machine has all of them.
 const CHANGING: &[(&str, &[&str])] = &[
     ("write", &["pwrite64", "pwritev2"]),
     ("sync", &["fdatasync", "fsync", "syncfs"]),
@@ -30,7 +30,7 @@ const CHANGING: &[(&str, &[&str])] = &[
     ("mkdir", &["mkdirat", "mkdir"]),
 ];
 
-/// Errors each call may give.
+/// Errors that each call may return.
 const FAILING: &[(&str, &[&str])] = &[
     ("pwrite64", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
     ("pwritev2", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EFBIG"]),
@@ -45,14 +45,14 @@ const FAILING: &[(&str, &[&str])] = &[
 const UNOPENED: &[&str] =
     &["error=EMFILE", "error=ENFILE", "error=EIO", "error=ENOSPC", "error=EROFS"];
 
-/// Largest files while writes end half way: within a journal file, of two or three of its sectors,
-/// and no multiple of anything.
+/// File size limits that cut writes: within a journal file, two or three of its sectors, and no
+/// multiple of a sector.
 const LARGEST: &[u64] = &[20_011, 33_333, 40_961, 50_003, 65_001];
 
-/// Points of a sweep that are skipped between two tries, unless `SESSIONLOG_STRIDE` is set.
+/// Points of a sweep skipped between two tries, unless `SESSIONLOG_STRIDE` is set.
 const STRIDE: u64 = 40;
 
-/// `strace` with one fault, writing nothing down.
+/// Returns an `strace` command with one fault and without a log.
 fn tracer(call: &str, fault: &str) -> Vec<String> {
     let words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e"];
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -64,12 +64,12 @@ fn tracer(call: &str, fault: &str) -> Vec<String> {
     words
 }
 
-/// Calls of one run: of each name, whether the first, second, third.. call of a thread succeeded
-/// in every thread that came so far.
+/// Calls of one run: for each name, whether the first, second, third … call of a thread succeeded
+/// in every thread that made so many.
 type Calls = BTreeMap<String, Vec<bool>>;
 
-/// The calls of a run of the story in which nothing is injected.
-fn counted(before: &Before) -> Calls {
+/// Returns the calls of a run of the story without faults.
+fn count_calls(before: &Before) -> Calls {
     let home = tempfile::tempdir().unwrap();
     let trace = home.path().join("trace");
     let names: Vec<&str> = CHANGING.iter().flat_map(|(_, calls)| *calls).copied().collect();
@@ -94,15 +94,15 @@ fn counted(before: &Before) -> Calls {
     calls
 }
 
-/// A call that does not happen.
+/// A call to be failed.
 struct Point {
     call: String,
     fault: String,
-    /// True if it changes something where nothing is injected.
+    /// True if it changes something in a run without faults.
     succeeds: bool,
 }
 
-/// Every point of a sweep.
+/// Returns every point of a sweep.
 fn points(calls: &Calls, faults: &[(&str, String)]) -> Vec<Point> {
     let mut all = Vec::new();
     for (call, fault) in faults {
@@ -116,22 +116,23 @@ fn points(calls: &Calls, faults: &[(&str, String)]) -> Vec<Point> {
     all
 }
 
-/// Those that this run tries.
-fn some(points: Vec<Point>) -> Vec<Point> {
+/// Returns the points that this run tries.
+fn sample_points(points: Vec<Point>) -> Vec<Point> {
     points.into_iter().step_by(number("SESSIONLOG_STRIDE", STRIDE) as usize).collect()
 }
 
-/// Outcomes of deaths at one call after another.
+/// Results of crashes at one call after another.
 struct Deaths<'a> {
     before: &'a Before,
-    /// By what the call would have done; `other` where it changes nothing.
+    /// Number of crashes by the effect of the call; `other` if it changes nothing.
     fell: BTreeMap<&'static str, u64>,
     tried: u64,
     acked: u64,
 }
 
 impl Deaths<'_> {
-    /// The process dies at this point, if a thread reaches it; what it acknowledged must be kept.
+    /// Kills the process at this point, if a thread reaches it, and checks every acknowledged
+    /// event.
     fn at(&mut self, Point { call, fault, succeeds }: &Point) {
         let before = self.before;
         let (copy, setup) = before.under(&tracer(call, fault));
@@ -147,7 +148,7 @@ impl Deaths<'_> {
         self.tried += 1;
         // The tracer ends like its program: by the signal.
         if code.is_none() {
-            *self.fell.entry(if *succeeds { kind(call) } else { "other" }).or_default() += 1;
+            *self.fell.entry(if *succeeds { call_kind(call) } else { "other" }).or_default() += 1;
         }
         let (mut tally, next) = (story.tally.clone(), story.next);
         before.judge(copy.path(), &mut known, next, &mut tally);
@@ -156,16 +157,16 @@ impl Deaths<'_> {
     }
 }
 
-/// The kind of a call that changes the disk.
-fn kind(call: &str) -> &'static str {
+/// Returns the kind of a call that changes the disk.
+fn call_kind(call: &str) -> &'static str {
     CHANGING.iter().find(|(_, calls)| calls.contains(&call)).unwrap().0
 }
 
-/// The process dies at one call after another; what it acknowledged must be kept, and is counted.
-/// It must have died at calls of these kinds that change something.
-fn dies_anywhere(plot: Plot, kinds: &[&str]) {
+/// Kills the process at one call after another, and checks every acknowledged event. It must have
+/// died at calls of each of these kinds that change something.
+fn crash_at_each_call(plot: Plot, kinds: &[&str]) {
     let before = Before::new(plot);
-    let calls = counted(&before);
+    let calls = count_calls(&before);
     let names = CHANGING.iter().flat_map(|(_, calls)| *calls);
     let faults: Vec<_> = names.map(|call| (*call, "signal=SIGKILL:when=N".to_owned())).collect();
     let mut deaths = Deaths { before: &before, fell: BTreeMap::new(), tried: 0, acked: 0 };
@@ -179,7 +180,7 @@ fn dies_anywhere(plot: Plot, kinds: &[&str]) {
     // some thread always is: it comes last.
     for wanted in kinds {
         while !deaths.fell.contains_key(wanted) {
-            let of_kind = |point: &Point| point.succeeds && kind(&point.call) == *wanted;
+            let of_kind = |point: &Point| point.succeeds && call_kind(&point.call) == *wanted;
             let places: Vec<usize> = (0..left.len()).filter(|at| of_kind(&left[*at])).collect();
             let Some(at) = places.get(places.len() / 2) else {
                 panic!("{plot:?}: no death at a {wanted} that does something: {:?}", deaths.fell);
@@ -194,35 +195,35 @@ fn dies_anywhere(plot: Plot, kinds: &[&str]) {
 }
 
 #[test]
-fn a_process_that_dies_at_any_call_loses_nothing_acknowledged() {
+fn a_crash_at_any_system_call_keeps_every_acknowledged_event() {
     if has("death at every system call", &[Need::Strace]) {
-        dies_anywhere(Plot::Appends, &["write", "sync", "open", "rename", "unlink"]);
+        crash_at_each_call(Plot::Appends, &["write", "sync", "open", "rename", "unlink"]);
     }
 }
 
 #[test]
-fn a_process_that_dies_while_it_makes_a_store_leaves_one_that_starts() {
+fn a_crash_while_a_store_is_created_leaves_a_store_that_starts() {
     if has("death at every system call of making a store", &[Need::Strace]) {
-        dies_anywhere(Plot::Creation, &["write", "sync", "open", "rename", "mkdir"]);
+        crash_at_each_call(Plot::Creation, &["write", "sync", "open", "rename", "mkdir"]);
     }
 }
 
 #[test]
-fn a_process_that_dies_while_bodies_go_and_keys_change_takes_nothing_back() {
+fn a_crash_during_redaction_and_key_rotation_undoes_no_acknowledged_request() {
     if has("death at every system call of redactions and rotations", &[Need::Strace]) {
         let kinds = ["write", "sync", "open", "rename", "unlink"];
-        dies_anywhere(Plot::Redactions, &kinds);
-        dies_anywhere(Plot::Rotation, &kinds);
+        crash_at_each_call(Plot::Redactions, &kinds);
+        crash_at_each_call(Plot::Rotation, &kinds);
     }
 }
 
 #[test]
-fn a_failed_system_call_is_a_named_error_and_loses_nothing() {
+fn a_failed_system_call_is_a_named_error_and_keeps_every_event() {
     if !has("every system call fails once and for good", &[Need::Strace]) {
         return;
     }
     let before = Before::new(Plot::Appends);
-    let calls = counted(&before);
+    let calls = count_calls(&before);
     let mut faults = Vec::new();
     for (call, errors) in FAILING {
         for error in *errors {
@@ -231,7 +232,7 @@ fn a_failed_system_call_is_a_named_error_and_loses_nothing() {
         }
     }
     let (mut refused, mut unstarted, mut acked) = (0, 0, 0);
-    let points = some(points(&calls, &faults));
+    let points = sample_points(points(&calls, &faults));
     for Point { call, fault, .. } in &points {
         let (copy, setup) = before.under(&tracer(call, fault));
         let mut known = before.known.clone();
@@ -239,7 +240,7 @@ fn a_failed_system_call_is_a_named_error_and_loses_nothing() {
         let mut next = before.next;
         match setup.start() {
             Ok(server) => {
-                (next, refused) = endure(server, &before, &mut known, refused, &mut tally);
+                (next, refused) = run_with_faults(server, &before, &mut known, refused, &mut tally);
             }
             Err(ended) => {
                 assert!(!ended.err.contains("strace:"), "{ended:?}");
@@ -258,7 +259,7 @@ fn a_failed_system_call_is_a_named_error_and_loses_nothing() {
 }
 
 #[test]
-fn a_short_write_is_a_named_error_and_loses_nothing() {
+fn a_short_write_is_a_named_error_and_keeps_every_event() {
     if !has("writes end half way", &[Need::Strace, Need::Tool("prlimit")]) {
         return;
     }
@@ -267,7 +268,7 @@ fn a_short_write_is_a_named_error_and_loses_nothing() {
     for bytes in LARGEST {
         let home = tempfile::tempdir().unwrap();
         let trace = home.path().join("trace");
-        // What crosses the limit of a file's size ends at it; the next byte is refused.
+        // A write across the size limit ends at it; the next byte is rejected.
         let limit = format!("--fsize={bytes}");
         let words = ["strace", "-f", "-qq", "-s", "0", "-o", text(&trace)];
         let words = [&words[..], &["-e", "trace=pwrite64,pwritev2", "prlimit", &limit]].concat();
@@ -277,7 +278,7 @@ fn a_short_write_is_a_named_error_and_loses_nothing() {
         let mut tally = Tally::default();
         let mut next = before.next;
         if let Ok(server) = setup.start() {
-            (next, refused) = endure(server, &before, &mut known, refused, &mut tally);
+            (next, refused) = run_with_faults(server, &before, &mut known, refused, &mut tally);
         }
         each(&fs::read_to_string(&trace).unwrap(), |call| {
             short += u64::from(call.is_short_write())
@@ -290,8 +291,8 @@ fn a_short_write_is_a_named_error_and_loses_nothing() {
     eprintln!("writes cut short {short}, refusals {refused}, acknowledged {acked}, lost 0");
 }
 
-/// The story on a server whose calls fail, then its reads, then a kill.
-fn endure(
+/// Runs the story on a server whose calls fail, then its reads, then kills it.
+fn run_with_faults(
     mut server: Server,
     before: &Before,
     known: &mut BTreeMap<String, Ledger>,
@@ -307,7 +308,7 @@ fn endure(
         return (next, refused);
     }
     for session in SESSIONS {
-        // A read while calls fail is right, or refused as a whole.
+        // A read while calls fail is correct, or rejected as a whole.
         let mut wire = server.wire();
         match whole(&mut wire, session) {
             Ok(slices) if !slices.is_empty() => {
@@ -322,14 +323,14 @@ fn endure(
     (next, refused)
 }
 
-/// A tracer that came after the server's start; it leaves when dropped.
+/// A tracer attached to a running server; it detaches when dropped.
 struct Attached {
     tracer: Child,
     trace: PathBuf,
 }
 
 impl Attached {
-    /// Attaches to a running server, writing the changed calls into `trace`; `None` when it is not
+    /// Attaches to a running server, logging the changed calls to `trace`; `None` when it is not
     /// attached in time, as on a busy machine.
     fn to(server: &Server, call: &str, fault: &str, trace: PathBuf) -> Option<Self> {
         let tracer = Command::new("strace")
@@ -343,7 +344,7 @@ impl Attached {
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
             !status.contains("TracerPid:\t0\n")
         };
-        // A thread that starts during the attach may stay without it.
+        // A thread that starts during the attach may remain untraced.
         let attached = Self { tracer, trace };
         let come = (0..3000).any(|_| {
             pause(Duration::from_millis(10));
@@ -354,7 +355,7 @@ impl Attached {
         come.then_some(attached)
     }
 
-    /// Calls it changed.
+    /// Returns the number of calls it changed.
     fn injected(&self) -> u64 {
         let trace = fs::read_to_string(&self.trace).unwrap();
         trace.lines().filter(|line| line.ends_with("(INJECTED)")).count() as u64
@@ -370,17 +371,17 @@ impl Drop for Attached {
 }
 
 #[test]
-fn files_that_cannot_be_opened_are_a_named_error_that_passes() {
+fn a_failed_open_is_a_named_error_until_it_succeeds() {
     if !has("opening fails on a running server", &[Need::Strace, Need::Attach]) {
         return;
     }
     let before = Before::new(Plot::Appends);
-    // Directories and new files are opened by one call, files that are there by the other.
+    // Directories and new files are opened by one call, existing files by the other.
     const OPENS: &str = "openat,openat2";
     let calls = Calls::from([(OPENS.to_owned(), vec![true; 12])]);
     let from_then_on = UNOPENED.iter().map(|error| (OPENS, format!("{error}:when=N+")));
     let once = UNOPENED.iter().map(|error| (OPENS, format!("{error}:when=N")));
-    let points = some(points(&calls, &from_then_on.chain(once).collect::<Vec<_>>()));
+    let points = sample_points(points(&calls, &from_then_on.chain(once).collect::<Vec<_>>()));
     let (mut tried, mut injected, mut refused) = (0, 0, 0);
     for Point { call, fault, .. } in &points {
         let (copy, setup) = before.under(&[]);
@@ -394,7 +395,7 @@ fn files_that_cannot_be_opened_are_a_named_error_that_passes() {
         injected += attached.injected();
         refused += story.refused.len();
         drop(attached);
-        // The same process continues once files open again.
+        // The same process continues once files can be opened again.
         let goal = story.next + 3;
         story.tell(&mut server, goal);
         assert_eq!(story.next, goal, "{call} {fault} does not heal: {:?}", story.refused);
@@ -412,7 +413,7 @@ fn files_that_cannot_be_opened_are_a_named_error_that_passes() {
 }
 
 #[test]
-fn a_device_that_failed_takes_writes_again_by_itself() {
+fn a_failed_device_accepts_writes_again_without_a_restart() {
     if !has("writes fail on a running server", &[Need::Strace, Need::Attach]) {
         return;
     }
@@ -422,7 +423,7 @@ fn a_device_that_failed_takes_writes_again_by_itself() {
     let mut known = before.known.clone();
     let mut story = before.story(&mut known);
     let trace = copy.path().join("trace");
-    // Each write that is durable by itself fails: two in a row make the store read-only.
+    // Each write with sync fails: two in a row make the store read-only.
     let Some(attached) = Attached::to(&server, "pwritev2", "error=EIO", trace) else { return };
     story.tell(&mut server, before.next + 4 * REQUESTS);
     assert!(attached.injected() >= 2 && !story.refused.is_empty(), "{:?}", story.refused);

@@ -1,5 +1,5 @@
-//! `kill -9` again and again, while writers write and readers read over HTTP. Files are small, so
-//! that kills fall into rotations, flushes and sealings too.
+//! Repeated `kill -9` while writers write and readers read over HTTP. Files are small, so that
+//! kills hit rotations, flushes and sealings as well.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,23 +9,23 @@ use super::{
     writers::{Board, check_all},
 };
 
-/// Kills between two checks of everything; each such round has sessions of its own.
+/// Kills between two checks of everything; each such round has separate sessions.
 const ROUND: u64 = 50;
 const WRITERS: u64 = 6;
 const SESSIONS: u64 = 3;
 
 #[test]
-fn kill_9_under_load_loses_doubles_and_shows_nothing_it_takes_back() {
-    killed_again_and_again("kills", Board::write);
+fn kill_9_under_load_neither_loses_nor_duplicates_acknowledged_events() {
+    kill_repeatedly("kills", Board::write);
 }
 
 #[test]
-fn kill_9_under_append_streams_keeps_acknowledged_lines_once_and_in_order() {
-    killed_again_and_again("kills under streams", Board::stream);
+fn kill_9_under_append_streams_keeps_each_acknowledged_line_once_in_order() {
+    kill_repeatedly("kills under streams", Board::stream);
 }
 
-/// Kills servers while clients write in that way, and checks what is left.
-fn killed_again_and_again(what: &str, write: fn(&Board, &str, u64)) {
+/// Repeatedly kills servers while clients write with `write`, and checks the remaining events.
+fn kill_repeatedly(what: &str, write: fn(&Board, &str, u64)) {
     let kills = number("SESSIONLOG_KILLS", 30);
     let mut dice = Dice(number("SESSIONLOG_SEED", 7) | 1);
     let home = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn killed_again_and_again(what: &str, write: fn(&Board, &str, u64)) {
     );
 }
 
-/// Writers and readers of this round's sessions.
+/// Starts writers and readers of this round's sessions.
 fn clients(
     board: &Arc<Board>,
     round: u64,

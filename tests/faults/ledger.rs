@@ -1,15 +1,15 @@
-//! The ledger of a server's clients, compared with sessions. What a writer sends is a function of
-//! its number and the count of its writes: so the ledger can tell every event that can exist, and a
-//! lost one from a phantom. It must not do I/O.
+//! The record of everything that a server's clients sent and received, compared with sessions. The
+//! events of a writer are a function of its number and the count of its writes, so that a lost
+//! event and an invented one are recognised. It must not do I/O.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-/// Complaints kept in words; the rest is counted.
+/// Maximum complaints kept as text; the rest is counted.
 const COMPLAINTS_MAX: usize = 20;
 
-/// An event as a writer sends it: `(writer, request, place in its batch)`.
+/// An event as a writer sends it: `(writer, request, index in its batch)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Mark {
     pub writer: u64,
@@ -18,12 +18,12 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Events in the batch it belongs to.
-    fn of_batch(self) -> u64 {
+    /// Returns the number of events in its batch.
+    fn batch_len(self) -> u64 {
         batch_size(self.writer, self.request)
     }
 
-    /// `w1r2e0` names the event in the log.
+    /// Returns its name in the log, for example `w1r2e0`.
     pub fn name(self) -> String {
         format!("w{}r{}e{}", self.writer, self.request, self.place)
     }
@@ -38,7 +38,7 @@ impl Mark {
         })
     }
 
-    /// Its text: length and content depend only on the mark.
+    /// Returns its text: length and content depend only on the mark.
     pub fn text(self) -> String {
         let name = self.name();
         let length = 20 + (self.writer * 7 + self.request * 31 + self.place * 13) % 900;
@@ -55,12 +55,12 @@ fn batch_size(writer: u64, request: u64) -> u64 {
     1 + (writer + request * 5) % 4
 }
 
-/// The marks of one request.
+/// Returns the marks of one request.
 pub fn batch(writer: u64, request: u64) -> impl Iterator<Item = Mark> {
     (0..batch_size(writer, request)).map(move |place| Mark { writer, request, place })
 }
 
-/// The body of one request; with ids of its own when the server must know its events by them.
+/// Returns the body of one request, with event ids if the server must recognise events by them.
 pub fn body(writer: u64, request: u64, ids: bool) -> String {
     let events: Vec<String> = batch(writer, request)
         .map(|mark| {
@@ -75,17 +75,17 @@ pub fn body(writer: u64, request: u64, ids: bool) -> String {
 /// Knowledge of clients about one session.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Acknowledged or seen: the event of a position, from then on.
+    /// Acknowledged or seen events by their positions.
     known: BTreeMap<u64, Mark>,
     /// The last request each writer sent.
     sent: BTreeMap<u64, u64>,
-    /// Events whose body was to be redacted, and whether that was acknowledged.
+    /// Events whose redaction was requested; true if it was acknowledged.
     taken: BTreeMap<Mark, bool>,
-    /// Events acknowledged.
+    /// Number of events acknowledged.
     pub acked: u64,
-    /// The end of the known events.
+    /// Position after the last known event.
     tail: u64,
-    /// Its position in its parent, which may be within a batch.
+    /// Position of the fork in its parent, which may be within a batch.
     base: u64,
 }
 
@@ -123,13 +123,13 @@ impl Tally {
 }
 
 impl Ledger {
-    /// A writer is about to send a request, perhaps again.
+    /// Records that a writer is about to send a request, perhaps again.
     pub fn sends(&mut self, writer: u64, request: u64) {
         let last = self.sent.entry(writer).or_insert(request);
         *last = request.max(*last);
     }
 
-    /// A request was acknowledged at `first`.
+    /// Records that a request was acknowledged at `first`.
     pub fn acknowledged(&mut self, writer: u64, request: u64, first: u64, tally: &mut Tally) {
         for mark in batch(writer, request) {
             self.knows(first + mark.place, mark, "acknowledged", tally);
@@ -146,40 +146,40 @@ impl Ledger {
         self.tail = self.tail.max(position + 1);
     }
 
-    /// Forgets what was not known before; what was sent stays sent.
+    /// Drops knowledge gained after `before`; requests that were sent stay sent.
     pub fn knows_only(&mut self, before: Option<&Self>) {
         let before = before.cloned().unwrap_or_default();
         *self = Self { sent: std::mem::take(&mut self.sent), ..before };
     }
 
-    /// A redaction was sent, or, once `answered`, acknowledged.
+    /// Records that a redaction was sent, or, with `answered`, acknowledged.
     pub fn takes_away(&mut self, mark: Mark, answered: bool) {
         *self.taken.entry(mark).or_default() |= answered;
     }
 
-    /// Events whose bodies are redacted.
+    /// Returns the events whose bodies are redacted.
     pub fn gone(&self) -> impl Iterator<Item = Mark> {
         self.taken.iter().filter(|(_, answered)| **answered).map(|(mark, _)| *mark)
     }
 
-    /// Events with a known position.
+    /// Returns the events with a known position.
     pub fn marks(&self) -> impl Iterator<Item = Mark> {
         self.known.values().copied()
     }
 
-    /// The ledger of a fork at `at`.
+    /// Returns the ledger of a fork at `at`.
     pub fn fork(&self, at: u64) -> Self {
         let known = self.known.range(..at).map(|(at, mark)| (*at, *mark)).collect();
         Self { known, acked: 0, tail: at, base: at, ..self.clone() }
     }
 
-    /// The tail that every later read must reach.
+    /// Returns the tail that every later read must reach.
     pub fn tail(&self) -> u64 {
         self.tail
     }
 
-    /// A reader got events from position `from` on; they are permanent from now on. `floor` is
-    /// [`Self::tail`] from before the read began.
+    /// Records events that a reader got from position `from` on; they are permanent from now on.
+    /// `floor` is [`Self::tail`] from before the read.
     pub fn saw(&mut self, from: u64, slice: &Value, floor: u64, tally: &mut Tally) {
         tally.reads += 1;
         let tail = slice["tail"].as_u64().unwrap_or(0);
@@ -194,7 +194,7 @@ impl Ledger {
         }
     }
 
-    /// An event as served, checked against its own content.
+    /// Parses a served event and checks it against its own content.
     fn read(&self, position: u64, event: &Value) -> Result<Mark, String> {
         let found = event["position"].as_u64();
         if found != Some(position) {
@@ -213,13 +213,13 @@ impl Ledger {
             _ => {}
         }
         let sent = self.sent.get(&mark.writer).is_some_and(|last| mark.request <= *last);
-        match sent && mark.place < mark.of_batch() {
+        match sent && mark.place < mark.batch_len() {
             true => Ok(mark),
             false => Err(format!("a phantom at {position}: {}", mark.name())),
         }
     }
 
-    /// The whole session, first event to last.
+    /// Checks the whole session, first event to last.
     pub fn check(&mut self, slices: &[Value], tally: &mut Tally) {
         let served: Vec<&Value> = slices.iter().flat_map(events).collect();
         let mut seen = HashSet::new();
@@ -244,7 +244,7 @@ impl Ledger {
             if !follows {
                 tally.complain(format!("part of a batch at {position}: {}", mark.name()));
             }
-            open = Some(mark).filter(|mark| mark.place + 1 < mark.of_batch());
+            open = Some(mark).filter(|mark| mark.place + 1 < mark.batch_len());
             if last.insert(mark.writer, mark.request).is_some_and(|before| before > mark.request) {
                 tally.complain(format!("out of order at {position}: {}", mark.name()));
             }
@@ -278,8 +278,8 @@ mod tests {
         json!({ "tail": marks.len(), "data": data })
     }
 
-    /// The ledger after requests 0 and 1 of writer 0 (one event, then two) were acknowledged.
-    fn kept() -> (Ledger, Vec<(u64, Mark)>) {
+    /// Returns a ledger with requests 0 and 1 of writer 0 acknowledged (one event, then two).
+    fn acknowledged_ledger() -> (Ledger, Vec<(u64, Mark)>) {
         let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
         let mut marks = Vec::new();
         for request in 0..2 {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_reports_a_session_that_differs() {
+    fn the_ledger_reports_a_session_that_differs_from_its_record() {
         type Spoil = fn(&mut Vec<(u64, Mark)>);
         let stranger = Mark { writer: 9, request: 0, place: 0 };
         let cases: &[(&str, Spoil)] = &[
@@ -306,14 +306,14 @@ mod tests {
         ];
         assert!(batch(9, 0).any(|mark| mark == stranger));
         for (expected, spoil) in cases {
-            let (mut ledger, mut marks) = kept();
+            let (mut ledger, mut marks) = acknowledged_ledger();
             let mut tally = Tally::default();
             spoil(&mut marks);
             ledger.check(&[served(&marks)], &mut tally);
             let told = tally.complaints.iter().any(|complaint| complaint.contains(expected));
             assert!(told, "{expected}: {:?}", tally.complaints);
         }
-        let (mut ledger, marks) = kept();
+        let (mut ledger, marks) = acknowledged_ledger();
         let mut tally = Tally::default();
         ledger.check(&[served(&marks)], &mut tally);
         ledger.fork(1).check(&[served(&marks[..1])], &mut tally);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_reports_a_body_that_came_back_and_one_that_vanished() {
+    fn the_ledger_reports_a_restored_redacted_body_and_a_missing_body() {
         for (asked, answered, bare, told) in [
             (false, false, true, true),
             (true, false, false, false),
@@ -332,7 +332,7 @@ mod tests {
             (true, true, true, false),
             (true, true, false, true),
         ] {
-            let (mut ledger, marks) = kept();
+            let (mut ledger, marks) = acknowledged_ledger();
             let mut tally = Tally::default();
             if asked {
                 ledger.takes_away(marks[1].1, answered);

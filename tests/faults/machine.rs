@@ -1,5 +1,5 @@
-//! The machine under the tests: its tools and rights, mounts and loop devices that are removed with
-//! their guard. It must not depend on the program under test.
+//! The machine that runs the tests: its tools and rights, mounts and loop devices that are removed
+//! with their guard. It must not depend on the program under test.
 
 use std::{
     fs,
@@ -10,39 +10,40 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for a condition; a test that reaches it has failed.
+/// Maximum wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A need of a test.
+/// A requirement of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// To be the superuser.
+    /// Root privileges.
     Root,
-    /// To watch and change system calls of a process.
+    /// Tracing of a process by `strace`.
     Strace,
-    /// The same of a process that runs already.
+    /// Attaching `strace` to a running process.
     Attach,
-    /// To mount.
+    /// Mounting file systems.
     Mount,
-    /// To make block devices of files.
+    /// Loop devices.
     Loop,
-    /// To serve a file system from this process.
+    /// Serving a file system by FUSE.
     Fuse,
     /// A program in the path.
     Tool(&'static str),
 }
 
-/// True if the machine has all that; if not, reports which test is skipped and what is missing.
+/// Returns true if every requirement is met; otherwise reports the skipped test and the missing
+/// one.
 pub fn has(test: &str, needs: &[Need]) -> bool {
-    let missing = needs.iter().find_map(|need| lacks(*need));
+    let missing = needs.iter().find_map(|need| missing_reason(*need));
     if let Some(why) = &missing {
-        // Past the harness, which hides what passing tests print.
+        // Bypasses the test harness, which hides the output of passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
     }
     missing.is_none()
 }
 
-fn lacks(need: Need) -> Option<String> {
+fn missing_reason(need: Need) -> Option<String> {
     static STRACE: OnceLock<bool> = OnceLock::new();
     static MOUNT: OnceLock<bool> = OnceLock::new();
     let works = |program: &str, arguments: &[&str]| run(program, arguments).is_ok();
@@ -81,7 +82,7 @@ fn may_mount() -> bool {
     Mounted::new(&["-t", "tmpfs", "-o", "size=64k", "none"], &place.path().join("m")).is_ok()
 }
 
-/// Runs a program to its end; returns its standard output, or its errors.
+/// Runs a program to its end; returns its standard output, or its standard error.
 pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -98,7 +99,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// `mount ARGUMENTS PATH`; makes the directory.
+    /// Runs `mount ARGUMENTS PATH`, after creating the directory.
     pub fn new(arguments: &[&str], path: &Path) -> Result<Self, String> {
         fs::create_dir_all(path).map_err(|error| error.to_string())?;
         run("mount", &[arguments, &[text(path)]].concat())?;
@@ -148,19 +149,19 @@ impl Drop for Loop {
     }
 }
 
-/// A file system that a small disk may have.
+/// A file system of a small disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// ext4 of so many bytes.
+    /// ext4 of that many bytes.
     Ext4(u64),
-    /// ext4 of so many bytes, with so many inodes.
+    /// ext4 of that many bytes and inodes.
     FewInodes(u64, u32),
-    /// XFS of so many bytes: 300 MiB are the fewest that it takes.
+    /// XFS of that many bytes; its minimum is 300 MiB.
     Xfs(u64),
 }
 
 impl Kind {
-    /// Needs of a disk with it.
+    /// Returns the requirements of a disk with it.
     pub fn needs(self) -> [Need; 4] {
         let program = if matches!(self, Self::Xfs(_)) { "mkfs.xfs" } else { "mkfs.ext4" };
         [Need::Root, Need::Mount, Need::Loop, Need::Tool(program)]
@@ -169,7 +170,7 @@ impl Kind {
 
 /// A small file system in a file, mounted.
 pub struct SmallDisk {
-    // In this order they go away.
+    // Dropped in this order.
     pub mounted: Mounted,
     _device: Loop,
 }
@@ -194,18 +195,18 @@ impl SmallDisk {
     }
 }
 
-/// A path for an argument.
+/// Returns a path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Waits without being woken.
+/// Sleeps.
 pub fn pause(time: Duration) {
     let (_keep, nothing) = std::sync::mpsc::channel::<()>();
     let _ = nothing.recv_timeout(time);
 }
 
-/// Waits for a condition, asking again and again.
+/// Polls until a condition holds; panics after [`PATIENCE`].
 #[track_caller]
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let step = Duration::from_millis(10);
@@ -218,13 +219,13 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     panic!("waited in vain for {what}");
 }
 
-/// A number a person may set.
+/// Reads a number from an environment variable.
 pub fn number(variable: &str, default: u64) -> u64 {
     let given = std::env::var(variable).ok();
     given.map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")))
 }
 
-/// Small reproducible randomness.
+/// A small reproducible random generator.
 pub struct Dice(pub u64);
 
 impl Dice {

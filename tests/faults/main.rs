@@ -1,11 +1,11 @@
-//! The real binary on a real system that fails: processes killed between any two calls, syncs that
-//! fail or report a false success, disks that are full, read-only or slow, descriptors that run
-//! out, files cut under readers. Everything is requested over HTTP, as by a client. It must not
-//! depend on the engine's internals.
+//! The real binary on a failing system: processes killed between any two calls, syncs that fail or
+//! falsely report success, full, read-only or slow disks, exhausted descriptors, files truncated
+//! under readers. Every request is sent over HTTP, as by a client. It must not depend on the
+//! engine's internals.
 //!
-//! Most of it needs Linux, root or a tool; what cannot run here says `SKIPPED` and why.
-//! `SESSIONLOG_BINARY` names another build to attack, `SESSIONLOG_KILLS` how many kills,
-//! `SESSIONLOG_STRIDE` which of the points of a sweep (1: every one).
+//! Most of it needs Linux, root or a tool; a test that cannot run prints `SKIPPED` and the reason.
+//! `SESSIONLOG_BINARY` is the path of another build to test, `SESSIONLOG_KILLS` the number of
+//! kills, `SESSIONLOG_STRIDE` the step between points of a sweep (1: every one).
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@
     unreachable_pub
 )]
 
-// The parts of the tests: the machine, the server, its clients, and their ledger.
+// The test infrastructure: the machine, the server, its clients, and their ledger.
 mod device;
 mod harness;
 mod http;

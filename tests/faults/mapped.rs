@@ -1,4 +1,4 @@
-//! A derived file that is cut while it is read: it is mapped, and the process lives.
+//! A mapped derived file that is truncated under readers: the process must survive.
 
 use std::{
     fs,
@@ -17,9 +17,9 @@ use super::machine::eventually;
 
 const BYTES: usize = 1 << 20;
 
-/// The readers are in this process: one that dies takes the test with it.
+/// The readers are threads of this process: a fatal signal would end the test.
 #[test]
-fn a_mapped_file_that_is_cut_under_readers_is_hurt_and_then_lost_and_ends_no_process() {
+fn truncating_a_mapped_file_under_readers_marks_it_damaged_without_a_crash() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

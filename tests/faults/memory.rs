@@ -1,7 +1,7 @@
-//! A server in little memory with demanding clients: large batches from many connections, large
-//! answers, more sessions than it should keep open. It must not die. The limit is the kernel's, on
-//! the memory that the process may write to: an allocation beyond it fails, and a failed allocation
-//! ends the program.
+//! A server with little memory and demanding clients: large batches from many connections, large
+//! responses, more sessions than it should keep open. It must not die. The limit is set in the
+//! kernel, on the writable memory of the process: an allocation beyond it fails, and a failed
+//! allocation ends the program.
 
 use std::{
     collections::BTreeSet,
@@ -19,18 +19,18 @@ use super::{
     served::{Server, Setup},
 };
 
-/// Records to be flushed, requests and answers have 256 MiB each; the rest is for everything else,
-/// and for what an allocator keeps.
+/// Records to be flushed, requests and responses have 256 MiB each; the rest is for everything
+/// else, and for the allocator's overhead.
 const LIMIT_KIB: u64 = 1_280 << 10;
 const CLIENTS: u64 = 24;
-/// As much as one request may hold.
+/// Maximum events of one request.
 const EVENTS: usize = 15;
 
-/// Clients that send at once and end at once: what they hold together is more than the limit.
+/// Number of clients that send concurrently: together they hold more than the limit.
 const HOLDING: usize = 96;
 
-/// A server whose memory the kernel limits to that.
-fn limited(home: &std::path::Path) -> Server {
+/// Starts a server whose memory the kernel limits to that.
+fn limited_server(home: &std::path::Path) -> Server {
     let limit = format!("ulimit -d {LIMIT_KIB} && exec \"$@\"");
     let setup = Setup::new(home, &home.join("data"));
     setup.before(&["sh", "-c", &limit, "sh"]).up()
@@ -58,12 +58,12 @@ fn send_most(address: SocketAddr, client: usize, body: &str) -> Option<TcpStream
 }
 
 #[test]
-fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
+fn concurrent_requests_stay_within_their_memory_budget() {
     let home = tempfile::tempdir().unwrap();
-    let mut server = limited(home.path());
+    let mut server = limited_server(home.path());
     let (batch, address) = (large_batch(), server.address);
-    // Every client has sent what the server reads before any of them ends: they cannot be served
-    // one by one.
+    // Every client has sent its request before any of them completes: they cannot be served one by
+    // one.
     let (sent, measured) = (Barrier::new(HOLDING + 1), Barrier::new(HOLDING + 1));
     let (taken, peak) = std::thread::scope(|scope| {
         let one = |client| {
@@ -73,7 +73,7 @@ fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
                 sent.wait();
                 measured.wait();
                 let Some(mut stream) = stream else { return false };
-                // One that was refused has its answer already.
+                // A rejected client has its response already.
                 let mut answer = [0; 12];
                 let end = &batch.as_bytes()[batch.len() - 1..];
                 stream.write_all(end).is_ok()
@@ -96,33 +96,34 @@ fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
     server.kill();
 }
 
-/// A list of empty lists of so many bytes.
-fn nested(bytes: usize) -> String {
+/// Returns a list of empty lists of that many bytes.
+fn nested_list(bytes: usize) -> String {
     format!("[{}]", vec!["[]"; bytes / 3].join(","))
 }
 
 #[test]
-fn nested_lists_from_many_clients_at_once_keep_to_their_room() {
+fn concurrent_nested_lists_stay_within_their_memory_budget() {
     let home = tempfile::tempdir().unwrap();
-    let mut server = limited(home.path());
+    let mut server = limited_server(home.path());
     let address = server.address;
     let mcp = |tool: &str, arguments: &str| {
         let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#)
     };
-    let event = |bytes| format!(r#"{{"type":"agent.tool_result","content":{}}}"#, nested(bytes));
+    let event =
+        |bytes| format!(r#"{{"type":"agent.tool_result","content":{}}}"#, nested_list(bytes));
     let small = format!(r#"{{"event":{}}}"#, event(290_000));
-    // Path, body, statuses: 400 where the protocol was not opened.
+    // Path, body, statuses: 400 where the protocol was not initialised.
     let shapes: [(&str, String, &[u16]); 6] = [
         (
             "/v1/sessions/s{}/events?create=true",
             format!(r#"{{"events":[{}]}}"#, event(4_000_000)),
             &[200],
         ),
-        ("/mcp", mcp("no_such_tool", &nested(15_000_000)), &[413]),
-        ("/mcp", mcp("emit_event", &nested(4_000_000)), &[422]),
+        ("/mcp", mcp("no_such_tool", &nested_list(15_000_000)), &[413]),
+        ("/mcp", mcp("emit_event", &nested_list(4_000_000)), &[422]),
         ("/mcp?toolsets=events", mcp("emit_event", &small), &[200, 400, 422]),
-        ("/v1/tools/emit_event", nested(15_000_000), &[422]),
+        ("/v1/tools/emit_event", nested_list(15_000_000), &[422]),
         ("/v1/tools/emit_event", small.clone(), &[200, 422]),
     ];
     let (full, refused) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
@@ -153,7 +154,7 @@ fn nested_lists_from_many_clients_at_once_keep_to_their_room() {
         at_once(&clients, path, body, expected);
         eprintln!("{path}: {} MiB resident", server.status("VmHWM") >> 10);
     }
-    // A session whose first append was refused is not there.
+    // A session whose first append was rejected does not exist.
     let append = |client: &u64| shapes[0].0.replace("{}", &client.to_string());
     let made = |client: &u64| !refused.lock().unwrap().contains(&append(client));
     let made: Vec<u64> = clients.into_iter().filter(made).collect();
@@ -171,11 +172,11 @@ fn nested_lists_from_many_clients_at_once_keep_to_their_room() {
     server.kill();
 }
 
-/// Properties of an entity that are as large as may be: eight texts that are the same but for the
-/// last one, or eight lists of empty lists.
+/// Returns properties of an entity of maximum size: eight texts that differ only in the last one,
+/// or eight lists of empty lists.
 fn large_properties(row: usize) -> String {
     let text = |at: usize| format!(r#""p{at}":"{}""#, "\\n".repeat(4_000));
-    let list = |at: usize| format!(r#""p{at}":{}"#, nested(8_000));
+    let list = |at: usize| format!(r#""p{at}":{}"#, nested_list(8_000));
     let all: Vec<String> = match row % 4 {
         0 => (0..7).map(text).collect(),
         _ => (0..7).map(list).collect(),
@@ -184,10 +185,10 @@ fn large_properties(row: usize) -> String {
 }
 
 #[test]
-fn queries_that_sort_by_large_properties_all_at_once_do_not_exhaust_a_small_memory() {
+fn concurrent_queries_sorted_by_large_properties_do_not_exhaust_memory() {
     const ROWS: usize = 500;
     let home = tempfile::tempdir().unwrap();
-    let mut server = limited(home.path());
+    let mut server = limited_server(home.path());
     let address = server.address;
     let wire = || Wire::new(address).patient(Duration::from_secs(120));
     std::thread::scope(|scope| {
@@ -221,7 +222,7 @@ fn queries_that_sort_by_large_properties_all_at_once_do_not_exhaust_a_small_memo
                     }
                     assert_eq!(reply.status, 200, "{}", reply.body);
                     let found = reply.json();
-                    // Lists come after texts, so that the greatest row is the last with lists.
+                    // Lists sort after texts, so the greatest row is the last one with lists.
                     let first = (&found["entities"][0]["id"], &found["total"]);
                     assert_eq!(first, (&"e0499".into(), &ROWS.into()));
                 }
@@ -236,9 +237,9 @@ fn queries_that_sort_by_large_properties_all_at_once_do_not_exhaust_a_small_memo
 }
 
 #[test]
-fn clients_that_want_much_do_not_exhaust_a_small_memory() {
+fn clients_with_large_requests_do_not_exhaust_a_small_memory() {
     let home = tempfile::tempdir().unwrap();
-    let mut server = limited(home.path());
+    let mut server = limited_server(home.path());
     let batch = large_batch();
     let (written, told) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {

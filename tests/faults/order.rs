@@ -1,8 +1,8 @@
-//! The order of system calls, observed from outside: no answer leaves the process before the bytes
-//! it acknowledges were written to the journal and a sync of that file, begun afterwards,
-//! succeeded, nor before the name of a new journal file was synced. An answer is a 200 with events,
-//! a 201 with a session and its first events, and every line of an append stream. A tracer records
-//! the calls; here they are read. It must not ask the program.
+//! The order of system calls, observed from outside: no response leaves the process before the
+//! bytes it acknowledges were written to the journal and a sync of that file, started afterwards,
+//! succeeded, nor before the name of a new journal file was synced. A response is a 200 with
+//! events, a 201 with a session and its first events, and every line of an append stream. A tracer
+//! records the calls; they are parsed here. It must not query the program.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -21,32 +21,32 @@ use super::{
     writers::Board,
 };
 
-/// Calls that send something.
+/// Calls that send data.
 const SENDING: &[&str] = &["write", "writev", "sendto", "sendmsg"];
-/// Kinds of the answers to be judged.
+/// Kinds of the responses to be judged.
 const KINDS: [&str; 3] = ["events", "creation", "line"];
 
-/// The result of a trace.
+/// Result of analysing a trace.
 #[derive(Debug, Default)]
 struct Verdict {
-    /// Events answered, by the kind of answer.
+    /// Number of acknowledged events, by the kind of response.
     answers: BTreeMap<&'static str, u64>,
     syncs: u64,
     created: u64,
-    /// The kind of answer, and the violation.
+    /// Kind of response, and the violation.
     violations: Vec<(&'static str, String)>,
 }
 
-/// A trace read call by call.
+/// State of a trace that is read call by call.
 #[derive(Default)]
 struct Oracle<'a> {
-    /// File of each event, and the time of its write.
+    /// File and time of the write of each event.
     written: HashMap<&'a str, (&'a str, usize)>,
-    /// Events written by a call that syncs.
+    /// Events written by a call that also syncs.
     durable: HashSet<&'a str>,
-    /// When the last successful sync of a file began.
+    /// Start time of the last successful sync of each file.
     synced: HashMap<&'a str, usize>,
-    /// Journal files made during the trace, and when.
+    /// Journal files created during the trace, with the time.
     created: HashMap<&'a str, usize>,
     verdict: Verdict,
 }
@@ -55,37 +55,37 @@ impl<'a> Oracle<'a> {
     fn read(trace: &'a str) -> Verdict {
         let mut oracle = Self::default();
         each(trace, |call| match call.ended {
-            None => oracle.begins(call),
-            Some((end, at)) => oracle.ends(call, end, at),
+            None => oracle.call_started(call),
+            Some((end, at)) => oracle.call_returned(call, end, at),
         });
         oracle.verdict
     }
 
-    /// A call that begins: an answer must be right now.
-    fn begins(&mut self, call: Call<'a>) {
+    /// Processes the start of a call: a response must be correct now.
+    fn call_started(&mut self, call: Call<'a>) {
         if !SENDING.contains(&call.name()) {
             return;
         }
         let sent = call.begun;
         if sent.contains("HTTP/1.1 200") {
-            let marks = after(sent, r#"{\"id\":\""#).filter_map(Mark::parse);
+            let marks = texts_after(sent, r#"{\"id\":\""#).filter_map(Mark::parse);
             self.judge("events", marks.collect());
         }
         if sent.contains("HTTP/1.1 201") {
-            for name in after(sent, r#"{\"id\":\""#) {
+            for name in texts_after(sent, r#"{\"id\":\""#) {
                 self.judge("creation", batch_of(name).collect());
             }
         }
         for line in sent.split(r#"{\"type\":\"appended\""#).skip(1) {
             let request = line.split(r#"\"ref\":"#).nth(1).and_then(|rest| rest.split(',').next());
-            let session = after(line, r#"\"session\":\""#).next();
+            let session = texts_after(line, r#"\"session\":\""#).next();
             let name =
                 session.zip(request).map(|(session, request)| format!("{session}r{request}"));
             self.judge("line", name.iter().flat_map(|name| batch_of(name)).collect());
         }
     }
 
-    /// An answer that acknowledges these events.
+    /// Judges a response that acknowledges these events.
     fn judge(&mut self, kind: &'static str, marks: Vec<Mark>) {
         *self.verdict.answers.entry(kind).or_default() += marks.len() as u64;
         for mark in marks.iter().map(|mark| mark.name()) {
@@ -108,16 +108,16 @@ impl<'a> Oracle<'a> {
         unnamed.then(|| format!("was answered before the name of {file} was synced"))
     }
 
-    /// A call that returned.
-    fn ends(&mut self, call: Call<'a>, end: &'a str, at: usize) {
+    /// Processes the return of a call.
+    fn call_returned(&mut self, call: Call<'a>, end: &'a str, at: usize) {
         let file = path(call.begun);
         match call.name() {
             _ if !call.succeeded() => {}
             "pwrite64" | "pwritev2" => {
-                // It syncs its own bytes, and nothing else.
+                // It syncs only its own bytes.
                 let durable = call.begun.contains("RWF_DSYNC") || end.contains("RWF_DSYNC");
                 self.verdict.syncs += u64::from(durable);
-                let marks = after(call.begun, r#"\"mark\":\""#);
+                let marks = texts_after(call.begun, r#"\"mark\":\""#);
                 for mark in marks.filter(|_| file.contains("/journal/")) {
                     self.written.insert(mark, (file, at));
                     if durable {
@@ -141,17 +141,17 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// The path in `7</path>`.
+/// Returns the path in `7</path>`.
 fn path(text: &str) -> &str {
     text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path)
 }
 
-/// Text behind each `lead` up to the next backslash.
-fn after<'a>(text: &'a str, lead: &'a str) -> impl Iterator<Item = &'a str> {
+/// Returns the text after each `lead` up to the next backslash.
+fn texts_after<'a>(text: &'a str, lead: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(lead).skip(1).filter_map(|rest| rest.split('\\').next())
 }
 
-/// The marks of the request `w1r2`.
+/// Returns the marks of the request `w1r2`.
 fn batch_of(name: &str) -> impl Iterator<Item = Mark> + use<> {
     let first = Mark::parse(&format!("{name}e0"));
     first.into_iter().flat_map(|first| batch(first.writer, first.request))
@@ -175,7 +175,7 @@ fn create(board: &Board, writer: u64) {
     }
 }
 
-/// The calls of a server under load; `fault` may change them.
+/// Traces the calls of a server under load; `fault` may change them.
 fn trace(fault: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let trace = home.path().join("trace");
@@ -189,7 +189,7 @@ fn trace(fault: &[&str]) -> String {
     board.move_to(Some(server.address));
     type Client = fn(&Board, u64);
     let write: Client = |board, writer| board.write("s", writer);
-    // Its session's name is that of its lines without their number.
+    // The name of its session is that of its lines without their number.
     let stream: Client = |board, writer| board.stream(&format!("w{writer}"), writer);
     let clients = [(0, write), (2, write), (4, write), (6, stream), (8, create)];
     let clients: Vec<_> = clients
@@ -217,7 +217,7 @@ fn trace(fault: &[&str]) -> String {
 }
 
 #[test]
-fn no_answer_leaves_before_what_it_acknowledges_is_synced() {
+fn no_response_is_sent_before_its_writes_are_synced() {
     if !has("the order of syncs and answers", &[Need::Strace]) {
         return;
     }
@@ -235,9 +235,9 @@ fn no_answer_leaves_before_what_it_acknowledges_is_synced() {
     );
 }
 
-/// A kernel or a sandbox may not know the call that writes and syncs in one, or not its flag.
+/// A kernel or a sandbox may lack the call that writes and syncs in one, or its flag.
 #[test]
-fn where_no_call_writes_and_syncs_in_one_it_is_written_and_then_synced() {
+fn without_a_combined_call_each_write_is_followed_by_a_sync() {
     if !has("the order of syncs and answers, apart", &[Need::Strace]) {
         return;
     }
@@ -248,9 +248,9 @@ fn where_no_call_writes_and_syncs_in_one_it_is_written_and_then_synced() {
     }
 }
 
-/// The process that made the directory may have died between making it and syncing its name.
+/// The process that created the directory may have died before syncing its name.
 #[test]
-fn every_start_syncs_the_name_of_its_directory() {
+fn every_start_syncs_the_parent_of_its_data_directory() {
     if !has("the syncs of a start", &[Need::Strace]) {
         return;
     }
@@ -267,7 +267,7 @@ fn every_start_syncs_the_name_of_its_directory() {
 }
 
 #[test]
-fn the_oracle_sees_syncs_that_do_not_happen() {
+fn the_oracle_detects_skipped_syncs() {
     if !has("the order of syncs and answers, without syncs", &[Need::Strace]) {
         return;
     }
@@ -275,8 +275,8 @@ fn the_oracle_sees_syncs_that_do_not_happen() {
         let apart = "inject=pwritev2:error=EOPNOTSUPP";
         let trace = trace(&["-e", apart, "-e", &format!("inject={call}:retval=0")]);
         let verdict = Oracle::read(&trace);
-        // Without syncs of files every kind of answer is early, without those of names those that
-        // came before the next.
+        // Without syncs of files every kind of response is early; without those of names, the
+        // responses before the next sync.
         let kinds = if call == "fdatasync" { &KINDS[..] } else { &KINDS[..1] };
         for kind in kinds {
             let told = verdict.violations.iter().any(|(early, _)| early == kind);
@@ -286,7 +286,7 @@ fn the_oracle_sees_syncs_that_do_not_happen() {
 }
 
 #[test]
-fn the_oracle_distinguishes_early_answers_from_safe_ones() {
+fn the_oracle_distinguishes_responses_before_and_after_the_sync() {
     let write = r#"1 pwrite64(7</d/journal/0>, "\"mark\":\"w0r0e0\"", 20, 0) = 20"#;
     let both = r#"1 pwritev2(7</d/journal/0>, [{iov_base="\"mark\":\"w0r0e0\"", iov_len=20}], 1, 0, RWF_DSYNC) = 20"#;
     let sync = "1 fdatasync(7</d/journal/0>) = 0";

@@ -1,6 +1,6 @@
 //! A data directory that cannot be written: mounted read-only, shut down by its file system under a
-//! running server (a mount does not turn read-only while files are open for writing), immutable, of
-//! another user. The program reports it with an action, and keeps what it has.
+//! running server (a mount cannot turn read-only while files are open for writing), immutable, of
+//! another user. The program must report it with a remedy, and must not change the directory.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
@@ -12,14 +12,14 @@ use super::{
     writers::{check_all, send},
 };
 
-/// Requests `numbers` of writer 0, which must be acknowledged.
+/// Sends requests `numbers` of writer 0, which must be acknowledged.
 fn acknowledged(server: &Server, numbers: std::ops::Range<u64>) -> BTreeMap<String, Ledger> {
     let mut known = BTreeMap::<String, Ledger>::new();
-    more(server, &mut known, numbers);
+    send_more(server, &mut known, numbers);
     known
 }
 
-fn more(server: &Server, known: &mut BTreeMap<String, Ledger>, numbers: std::ops::Range<u64>) {
+fn send_more(server: &Server, known: &mut BTreeMap<String, Ledger>, numbers: std::ops::Range<u64>) {
     let (ledger, mut tally) = (known.entry("s".to_owned()).or_default(), Tally::default());
     for request in numbers {
         ledger.sends(0, request);
@@ -30,21 +30,21 @@ fn more(server: &Server, known: &mut BTreeMap<String, Ledger>, numbers: std::ops
     }
 }
 
-fn agrees(server: &Server, known: &mut BTreeMap<String, Ledger>) {
+fn check_ledgers(server: &Server, known: &mut BTreeMap<String, Ledger>) {
     let mut tally = Tally::default();
     check_all(&mut server.wire(), known, &mut tally);
     tally.assert_nothing_wrong();
 }
 
-/// Sends request `number` until the store refuses writes; it must keep refusing.
-fn turns_read_only(server: &Server, known: &mut BTreeMap<String, Ledger>, mut number: u64) {
+/// Sends requests from `number` on until the store rejects writes; it must keep rejecting.
+fn send_until_read_only(server: &Server, known: &mut BTreeMap<String, Ledger>, mut number: u64) {
     let ledger = known.get_mut("s").unwrap();
     let mut tally = Tally::default();
     let code = eventually("a store that takes no writes", || {
         ledger.sends(0, number);
         let reply = send(&mut server.wire(), "s", 0, number).unwrap();
         if reply.status == 200 {
-            // The journal's file was open and has room; a while.
+            // The journal file was open and has space: it accepts writes for a while.
             let first = reply.json()["first_position"].as_u64().unwrap();
             ledger.acknowledged(0, number, first, &mut tally);
             number += 1;
@@ -58,7 +58,7 @@ fn turns_read_only(server: &Server, known: &mut BTreeMap<String, Ledger>, mut nu
 }
 
 #[test]
-fn a_start_on_what_may_not_be_written_says_why_and_changes_nothing() {
+fn a_start_on_a_read_only_directory_fails_and_changes_nothing() {
     let needs =
         [Need::Root, Need::Mount, Need::Loop, Need::Tool("mkfs.ext4"), Need::Tool("setpriv")];
     if !has("starts on read-only directories", &needs) {
@@ -100,12 +100,12 @@ fn a_start_on_what_may_not_be_written_says_why_and_changes_nothing() {
     fs::set_permissions(data.join("STORE"), fs::Permissions::from_mode(0o600)).unwrap();
 
     let server = setup.up();
-    agrees(&server, &mut known);
-    more(&server, &mut known, 20..25);
+    check_ledgers(&server, &mut known);
+    send_more(&server, &mut known, 20..25);
 }
 
 #[test]
-fn a_directory_that_others_may_write_to_is_refused_and_one_they_see_is_warned_of() {
+fn a_world_writable_directory_is_rejected_and_a_world_readable_one_warned_of() {
     let home = tempfile::tempdir().unwrap();
     let setup = Setup::new(home.path(), &home.path().join("data"));
     let mut server = setup.up();
@@ -133,7 +133,7 @@ fn a_directory_that_others_may_write_to_is_refused_and_one_they_see_is_warned_of
             Ok(server) => {
                 assert!(!refused, "{mode:o} was not refused");
                 assert_eq!(server.said().contains("chmod 700"), warned, "{}", server.said());
-                agrees(&server, &mut known);
+                check_ledgers(&server, &mut known);
             }
         }
     }
@@ -141,7 +141,7 @@ fn a_directory_that_others_may_write_to_is_refused_and_one_they_see_is_warned_of
 }
 
 #[test]
-fn a_file_system_that_turns_read_only_leaves_a_store_that_reads_and_says_so() {
+fn on_a_file_system_turned_read_only_the_store_only_reads() {
     let needs = [Need::Root, Need::Mount, Need::Loop, Need::Fuse, Need::Tool("mkfs.ext4")];
     if !has("a file system that gives up", &needs) {
         return;
@@ -158,11 +158,11 @@ fn a_file_system_that_turns_read_only_leaves_a_store_that_reads_and_says_so() {
     assert_eq!(server.wire().get("/readyz").unwrap().status, 200);
 
     device.fail_every_write();
-    turns_read_only(&server, &mut known, 30);
+    send_until_read_only(&server, &mut known, 30);
     let ready = server.wire().get("/readyz").unwrap();
     assert_eq!(ready.verdict(), (503, "store_read_only".to_owned()));
     assert_eq!(server.wire().get("/healthz").unwrap().status, 200);
-    agrees(&server, &mut known);
+    check_ledgers(&server, &mut known);
     assert!(server.is_alive());
     server.kill();
     drop(server);
@@ -171,7 +171,7 @@ fn a_file_system_that_turns_read_only_leaves_a_store_that_reads_and_says_so() {
     mounted.unmount();
     let mounted = Mounted::device(device.device(), options, &path).unwrap();
     let server = setup.up();
-    agrees(&server, &mut known);
+    check_ledgers(&server, &mut known);
     drop(server);
     mounted.unmount();
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The faults of the real system, and their figures in one last line:
+# Runs the fault tests on the real system, and prints their figures in one last line:
 #   faults: passed=12 skipped=0 kills=30 stream_kills=30 work_kills=30 deaths=5 points=60 power_cuts=8 answers_traced=329 acknowledged=9000 wrong=0
 # SESSIONLOG_KILLS, SESSIONLOG_CUTS and SESSIONLOG_STRIDE decide how long it takes: 3000, 50 and 1
-# are the long run, 30, 4 and 60 the usual one. SESSIONLOG_BINARY attacks another build.
+# are the long run, 30, 4 and 60 the usual one. SESSIONLOG_BINARY tests another build.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 said=$(mktemp)

@@ -1,5 +1,5 @@
 //! The program under test as a process: started under a wrapper (a tracer, a limit, another user),
-//! requested over HTTP, killed. It must not depend on a fault.
+//! used over HTTP, killed. It must not depend on a fault.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use super::{
     machine::{Dice, eventually, pause},
 };
 
-/// Longest wait for a server to report that it listens.
+/// Maximum wait for a server to report that it listens.
 const START: Duration = Duration::from_secs(60);
 
 /// Command that starts a server.
@@ -40,21 +40,21 @@ pub struct Ended {
 
 /// A running server.
 pub struct Server {
-    /// The server, or its wrapper.
+    /// The process of the server, or of its wrapper.
     child: Child,
     pub pid: u32,
     pub address: SocketAddr,
     err: PathBuf,
 }
 
-/// The binary under test.
+/// Returns the path of the binary under test.
 pub fn binary() -> String {
     let own = || env!("CARGO_BIN_EXE_sessionlog").to_owned();
     std::env::var("SESSIONLOG_BINARY").unwrap_or_else(|_| own())
 }
 
 impl Setup {
-    /// A server of `data`; `home` is where it may leave other files.
+    /// Configures a server of `data`; `home` is its directory for other files.
     pub fn new(home: &Path, data: &Path) -> Self {
         Self {
             data: data.to_owned(),
@@ -64,7 +64,7 @@ impl Setup {
         }
     }
 
-    /// Files so small that they rotate, flush and seal all the time.
+    /// Sets file sizes so small that files rotate, flush and seal constantly.
     pub fn small(self) -> Self {
         self.with("SESSIONLOG_JOURNAL_FILE_BYTES", "64KiB")
             .with("SESSIONLOG_JOURNAL_RETAINED_BYTES", "128KiB")
@@ -76,13 +76,13 @@ impl Setup {
         self
     }
 
-    /// The wrapper's command line.
+    /// Sets the wrapper's command line.
     pub fn before(mut self, words: &[&str]) -> Self {
         self.before = words.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
-    /// A command of the program, on the same data directory.
+    /// Returns a command of the program on the same data directory.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command
@@ -97,7 +97,7 @@ impl Setup {
     }
 
     pub fn start(&self) -> Result<Server, Ended> {
-        let err = self.home.join(format!("stderr-{}", Dice(self.unique()).roll(u64::MAX)));
+        let err = self.home.join(format!("stderr-{}", Dice(self.unique_number()).roll(u64::MAX)));
         let program = binary();
         let mut words: Vec<&str> = self.before.iter().map(String::as_str).collect();
         words.extend([&*program, "serve", "--listen", "127.0.0.1:0", "--json"]);
@@ -135,13 +135,13 @@ impl Setup {
         Ok(Server { child, pid, address: address.parse().unwrap(), err })
     }
 
-    /// Starts a server that must start.
+    /// Starts a server; panics if it does not start.
     #[track_caller]
     pub fn up(&self) -> Server {
         self.start().unwrap_or_else(|ended| panic!("no start: {ended:?}"))
     }
 
-    fn unique(&self) -> u64 {
+    fn unique_number(&self) -> u64 {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0x9e37_79b9);
         NEXT.fetch_add(1, Ordering::Relaxed)
@@ -163,7 +163,7 @@ impl Server {
         Wire::new(self.address)
     }
 
-    /// Its standard error.
+    /// Returns its standard error.
     pub fn said(&self) -> String {
         read(&self.err)
     }
@@ -172,7 +172,7 @@ impl Server {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// True if it ends soon: a tracer outlives its program for a moment.
+    /// Returns true if it ends soon: a tracer outlives its program for a moment.
     pub fn ends_soon(&mut self) -> bool {
         (0..200).any(|_| {
             let gone = !self.is_alive();
@@ -195,7 +195,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub fn stop(&mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.ended()
@@ -206,12 +206,12 @@ impl Server {
         eventually("the server's end", || self.child.try_wait().unwrap()).code()
     }
 
-    /// Descriptors it has open.
+    /// Counts its open descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
     }
 
-    /// A number of `/proc/PID/status`, in KiB for a size.
+    /// Returns a number of `/proc/PID/status`, in KiB for a size.
     pub fn status(&self, field: &str) -> u64 {
         let text = read(Path::new(&format!("/proc/{}/status", self.pid)));
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));

@@ -1,5 +1,5 @@
-//! A slow disk: the server keeps serving reads, reports that it is not ready, limits every wait and
-//! its memory, and continues when the disk does.
+//! A slow disk: the server serves reads, reports that it is not ready, limits every wait and its
+//! memory, and continues when the disk responds. It must not lose an acknowledged event.
 
 use std::{
     collections::BTreeMap,
@@ -18,11 +18,11 @@ use super::{
     writers::{check_all, send},
 };
 
-/// A server where `which` syncs of a thread take so many seconds.
-fn delayed(home: &tempfile::TempDir, seconds: u64, which: &str) -> Server {
+/// Starts a server in which the syncs `which` of a thread take that many seconds.
+fn delayed_server(home: &tempfile::TempDir, seconds: u64, which: &str) -> Server {
     let fault = format!("inject=fdatasync:delay_enter={}:when={which}", seconds * 1_000_000);
     let words = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"];
-    // Written and synced apart, so that the syncs are counted.
+    // Written and synced by separate calls, so that the syncs are counted.
     let apart = "inject=pwritev2:error=EOPNOTSUPP";
     let calls = "trace=fdatasync,pwritev2";
     let words = [&words[..], &[calls, "-e", apart, "-e", &fault]].concat();
@@ -34,16 +34,16 @@ fn status(server: &Server, path: &str) -> (u16, String) {
 }
 
 #[test]
-fn with_a_silent_disk_readiness_fails_and_no_caller_hangs_until_it_answers() {
+fn with_a_hanging_disk_readiness_fails_and_no_caller_waits_for_it() {
     if !has("a disk that is silent for 50 s", &[Need::Strace]) {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let server = delayed(&home, 50, "7");
+    let server = delayed_server(&home, 50, "7");
     let mut wire = server.wire().patient(Duration::from_secs(120));
     let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
     assert_eq!(wire.post("/v1/sessions", r#"{"id":"t"}"#).unwrap().status, 201);
-    // One writer after the other, until one of them waits.
+    // One writer after the other, until one of them blocks.
     let (answers, waits) = mpsc::channel::<(u64, Reply)>();
     let mut sent = 0;
     let stuck = loop {
@@ -64,8 +64,8 @@ fn with_a_silent_disk_readiness_fails_and_no_caller_hangs_until_it_answers() {
         sent += 1;
         assert!(sent < 500, "no sync was slow");
     };
-    // Behind the one that syncs, others wait; their answer is that the outcome is unknown, in every
-    // interface.
+    // Other requests wait for the running sync; their result is that the outcome is unknown, in
+    // every interface.
     let address = server.address;
     let tool = std::thread::spawn(move || {
         let event = r#"{"sessionId":"t","event":{"type":"a.b","n":1}}"#;
@@ -87,7 +87,7 @@ fn with_a_silent_disk_readiness_fails_and_no_caller_hangs_until_it_answers() {
     assert_eq!(read.status, 200);
     ledger.saw(0, &read.json(), ledger.tail(), &mut tally);
 
-    // The disk answers: waiting requests are answered, a retry finds the outcome.
+    // The disk responds: waiting requests are answered, a retry finds the outcome.
     let (request, reply) = waits.recv_timeout(Duration::from_secs(120)).unwrap();
     assert_eq!((request, reply.status), (stuck, 200), "{reply:?}");
     let first = reply.json()["first_position"].as_u64().unwrap();
@@ -103,25 +103,25 @@ fn with_a_silent_disk_readiness_fails_and_no_caller_hangs_until_it_answers() {
     tally.assert_nothing_wrong();
 }
 
-/// Appends to a silent disk, and the bytes of each.
+/// Number of appends to a hanging disk, and the bytes of each.
 const APPENDS: usize = 200;
 const APPEND_BYTES: u64 = 3 << 20;
-/// Most bytes that wait; the append that exceeds it is still accepted.
+/// Maximum queued bytes; the append that exceeds it is still accepted.
 const WAITING_BYTES_MAX: u64 = (64 << 20) + APPEND_BYTES;
-/// Requests at once: those that wait, and so many that are read and refused.
+/// Concurrent requests: the waiting ones, and this number being read and rejected.
 const BEING_READ: u64 = 6;
 const AT_ONCE: u64 = WAITING_BYTES_MAX / APPEND_BYTES + BEING_READ;
-/// Longest wait for the first answer; after that all of them wait for the disk, and more arrive.
+/// Maximum wait for the first response; after it all of them wait for the disk, and more arrive.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(300);
 
 #[test]
-fn requests_that_wait_for_a_silent_disk_are_bounded() {
+fn requests_that_wait_for_a_hanging_disk_are_bounded() {
     if !has("a queue before a silent disk", &[Need::Strace]) {
         return;
     }
     let home = tempfile::tempdir().unwrap();
     // Long enough for all of them to arrive; on a busy machine fewer wait.
-    let server = delayed(&home, 12, "4");
+    let server = delayed_server(&home, 12, "4");
     let text = "x".repeat(APPEND_BYTES as usize);
     let event = Arc::new(format!(r#"{{"events":[{{"type":"a.b","text":"{text}"}}]}}"#));
     assert_eq!(server.wire().post("/v1/sessions", r#"{"id":"s"}"#).unwrap().status, 201);
@@ -151,8 +151,8 @@ fn requests_that_wait_for_a_silent_disk_are_bounded() {
     assert!(refused.iter().any(|(_, code, _)| code == "rate_limited"), "{refused:?}");
     assert!(refused.iter().all(|(_, _, later)| *later), "{refused:?}");
     assert!(verdicts.len() > refused.len(), "nothing was taken when the disk came back");
-    // Bodies take 256 MiB while they are read and until they are answered, frames 64; the rest is
-    // parsed bodies. Without a bound, frames would take as much again as the bodies.
+    // Bodies take 256 MiB from reading to the response, frames 64; the rest is parsed bodies.
+    // Without a bound, frames would take as much again as the bodies.
     let room = (256 << 20) + WAITING_BYTES_MAX + (128 << 20);
     assert!(grown < room, "memory grew by {grown_mib} MiB of {}", room >> 20);
 }

@@ -1,6 +1,6 @@
-//! One story of a server that may die or fail at any of its calls: appends to two sessions, and, in
-//! some plots, redactions and a change of the master key. Its client records the answers, and
-//! judges what the next start serves. It must not depend on a fault.
+//! A workload for a server that may die or fail at any call: appends to two sessions, and, in some
+//! plots, redactions and a change of the master key. Its client records the results, and checks
+//! what the next start serves. It must not depend on a fault.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -15,27 +15,27 @@ use super::{
 };
 
 pub const SESSIONS: [&str; 2] = ["a", "b"];
-/// Requests of a story to each session.
+/// Number of requests of a story to each session.
 pub const REQUESTS: u64 = 40;
-/// Requests between two redactions.
+/// Number of requests between two redactions.
 const REDACTED_EVERY: u64 = 3;
-/// Requests before the master key is changed.
+/// Number of requests before the master key is changed.
 const ROTATED_AFTER: u64 = 10;
 
-/// Work of a story besides appends.
+/// Work of a story in addition to appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
-    /// To a store that has to be made first.
+    /// The store is created first.
     Creation,
     Appends,
     /// Events are redacted.
     Redactions,
-    /// Also in an encrypted store, whose master key is changed.
+    /// Events are redacted in an encrypted store whose master key is changed.
     Rotation,
 }
 
 impl Plot {
-    /// A server under the first master key, or the next one.
+    /// Configures a server with the first master key, or the next one.
     fn setup(self, home: &Path, changed: bool) -> Setup {
         let setup = Setup::new(home, &home.join("data")).small();
         match self {
@@ -50,7 +50,7 @@ impl Plot {
     }
 }
 
-/// A data directory that a kill left with work for recovery, or none yet, and its clients' ledgers.
+/// A data directory after a kill, or none yet, and its clients' ledgers.
 pub struct Before {
     home: tempfile::TempDir,
     pub plot: Plot,
@@ -66,7 +66,7 @@ impl Before {
             return Self { home, plot, known, next: 0 };
         }
         let mut server = plot.setup(home.path(), false).up();
-        // Its master key is the only one yet.
+        // Its master key is the only one so far.
         let first = if plot == Plot::Rotation { Plot::Redactions } else { plot };
         let mut story = Story::new(first, &mut known, 0);
         story.tell(&mut server, 30);
@@ -77,12 +77,12 @@ impl Before {
         Self { home, plot, known, next }
     }
 
-    /// The story from here on.
+    /// Continues the story from here.
     pub fn story<'a>(&self, known: &'a mut BTreeMap<String, Ledger>) -> Story<'a> {
         Story::new(self.plot, known, self.next)
     }
 
-    /// A copy, and a server of it with these words before it.
+    /// Copies the directory; returns a server of the copy under the wrapper `words`.
     pub fn under(&self, words: &[String]) -> (tempfile::TempDir, Setup) {
         let copy = self.copy();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -90,7 +90,7 @@ impl Before {
         (copy, setup)
     }
 
-    /// A copy to be hurt.
+    /// Copies the directory, to be damaged.
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         let from = self.home.path().join("data");
@@ -101,7 +101,7 @@ impl Before {
         copy
     }
 
-    /// After any fault: the next start must agree with the ledgers, and complete the story.
+    /// Checks after any fault that the next start agrees with the ledgers, and completes the story.
     pub fn judge(
         &self,
         copy: &Path,
@@ -125,7 +125,7 @@ impl Before {
             tally.complain(format!("damage afterwards: {found}"));
         }
         if self.plot == Plot::Rotation {
-            self.let_go(server, copy, known, tally);
+            self.complete_rotation(server, copy, known, tally);
         }
         let words: Vec<String> = match self.plot {
             Plot::Creation | Plot::Appends => return,
@@ -135,8 +135,8 @@ impl Before {
         search(&copy.join("data"), &words, tally);
     }
 
-    /// The rotation ends; then the store opens without the earlier key.
-    fn let_go(
+    /// Completes the rotation; then opens the store without the earlier key.
+    fn complete_rotation(
         &self,
         mut server: Server,
         copy: &Path,
@@ -159,13 +159,13 @@ impl Before {
     }
 }
 
-/// True if nothing is under the key before any more.
+/// Returns true if no key is wrapped under the previous master key any more.
 fn is_rotated(reply: &Reply) -> bool {
     let told = reply.json();
     told["previous"].is_null() && told["behind"] == 0
 }
 
-/// A client that retries until it is answered, and records the answers.
+/// A client that retries until it gets a result, and records the results.
 pub struct Story<'a> {
     plot: Plot,
     known: &'a mut BTreeMap<String, Ledger>,
@@ -173,7 +173,7 @@ pub struct Story<'a> {
     pub next: u64,
     rotated: bool,
     pub tally: Tally,
-    /// Answers that were refusals.
+    /// Rejections.
     pub refused: Vec<Reply>,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Story<'a> {
     pub fn tell(&mut self, server: &mut Server, to: u64) {
         let mut wire = server.wire().patient(Duration::from_secs(20));
         while self.next < to {
-            if !self.round(&mut wire) {
+            if !self.send_round(&mut wire) {
                 if self.refused.is_empty() && !server.ends_soon() {
                     self.tally.complain("no answer from a server that lives".to_owned());
                 }
@@ -198,8 +198,8 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// One request to each session, and what the plot has at its number.
-    fn round(&mut self, wire: &mut Wire) -> bool {
+    /// Sends one request to each session, and the plot's request of that number.
+    fn send_round(&mut self, wire: &mut Wire) -> bool {
         let mut sessions = (0..).zip(SESSIONS);
         if !sessions.all(|(writer, session)| self.append(wire, session, writer)) {
             return false;
@@ -216,7 +216,9 @@ impl<'a> Story<'a> {
     fn append(&mut self, wire: &mut Wire, session: &str, writer: u64) -> bool {
         let next = self.next;
         self.known.entry(session.to_owned()).or_default().sends(writer, next);
-        let Some(reply) = self.asked(|| send(wire, session, writer, next)) else { return false };
+        let Some(reply) = self.request_result(|| send(wire, session, writer, next)) else {
+            return false;
+        };
         let first = reply.json()["first_position"].as_u64().unwrap();
         let ledger = self.known.entry(session.to_owned()).or_default();
         ledger.acknowledged(writer, next, first, &mut self.tally);
@@ -229,7 +231,7 @@ impl<'a> Story<'a> {
         let (session, mark) = (SESSIONS[0], Mark { writer: 0, request: self.next / 2, place: 0 });
         let path = format!("/v1/sessions/{session}/events/{}/redact", mark.name());
         self.known.entry(session.to_owned()).or_default().takes_away(mark, false);
-        let Some(reply) = self.asked(|| wire.post(&path, "{}")) else { return false };
+        let Some(reply) = self.request_result(|| wire.post(&path, "{}")) else { return false };
         if reply.json()["redacted"] != true {
             self.tally.complain(format!("not redacted: {reply:?}"));
         }
@@ -238,15 +240,15 @@ impl<'a> Story<'a> {
     }
 
     fn rotate(&mut self, wire: &mut Wire) -> bool {
-        let Some(reply) = self.asked(|| wire.post("/v1/admin/keys/rotate", "{}")) else {
+        let Some(reply) = self.request_result(|| wire.post("/v1/admin/keys/rotate", "{}")) else {
             return false;
         };
         self.rotated = is_rotated(&reply);
         true
     }
 
-    /// The answer, unless it was a refusal, each of which must have a code.
-    fn asked(&mut self, mut ask: impl FnMut() -> std::io::Result<Reply>) -> Option<Reply> {
+    /// Returns the result, unless it was a rejection, each of which must have a code.
+    fn request_result(&mut self, mut ask: impl FnMut() -> std::io::Result<Reply>) -> Option<Reply> {
         for _ in 0..6 {
             let reply = ask().ok()?;
             if reply.status == 200 {

@@ -1,6 +1,6 @@
 //! A client of the append stream with endless retries: it keeps lines in flight, reads their
-//! answers in order, and after every break sends unanswered lines again, with the same event ids or
-//! the same key. It must not judge; the ledger does.
+//! responses in order, and after every failure resends unacknowledged lines, with the same event
+//! ids or the same key. It must not judge; the ledger does.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use super::{ledger, machine::pause, writers::Board};
 
-/// Lines under way at once, at most.
+/// Maximum lines in flight.
 const WINDOW: u64 = 24;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One append stream, both ways.
+/// One append stream, in both directions.
 struct Lines {
     stream: BufReader<TcpStream>,
-    /// Unread answers, the last of them perhaps incomplete.
+    /// Unread responses, the last of them perhaps incomplete.
     text: Vec<u8>,
     begun: bool,
 }
@@ -44,7 +44,7 @@ impl Lines {
         self.stream.get_mut().write_all(chunk.as_bytes())
     }
 
-    /// The next answer.
+    /// Reads the next response.
     fn answer(&mut self) -> io::Result<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
@@ -80,7 +80,7 @@ impl Lines {
     }
 }
 
-/// One line: even writers name their events, odd ones their batch.
+/// Returns one line: even writers give their events ids, odd ones give their batch a key.
 fn line(session: &str, writer: u64, request: u64) -> String {
     let ids = writer.is_multiple_of(2);
     let body = ledger::body(writer, request, ids);
@@ -95,15 +95,15 @@ impl Board {
     pub fn stream(&self, session: &str, writer: u64) {
         let mut next = 0;
         while let Some(address) = self.address() {
-            if self.streamed(address, session, writer, &mut next).is_err() {
+            if self.run_stream(address, session, writer, &mut next).is_err() {
                 self.tally.lock().unwrap().retries += 1;
                 pause(Duration::from_millis(2));
             }
         }
     }
 
-    /// One stream until it breaks; `next` is the first request without an answer.
-    fn streamed(
+    /// Runs one stream until it fails; `next` is the first unacknowledged request.
+    fn run_stream(
         &self,
         address: SocketAddr,
         session: &str,

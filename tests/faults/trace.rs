@@ -1,17 +1,17 @@
-//! The calls in a tracer's output: where each began and how it ended, even where threads interrupt
-//! each other's lines. It must not interpret a call.
+//! The calls in a tracer's output: their start and their end, even where threads interrupt each
+//! other's lines. It must not interpret a call.
 
 use std::collections::BTreeMap;
 
-/// A call of a thread, as it begins or as it has ended.
+/// A call of a thread, at its start or after its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub thread: &'a str,
-    /// Name and arguments, as far as they were printed at its begin.
+    /// Name and arguments, as far as they were printed at its start.
     pub begun: &'a str,
-    /// The line on which it began.
+    /// Line of its start.
     pub since: usize,
-    /// The text at its end, the result last, and its line.
+    /// Text at its end, the result last, and its line.
     pub ended: Option<(&'a str, usize)>,
 }
 
@@ -20,18 +20,18 @@ impl<'a> Call<'a> {
         self.begun.split('(').next().unwrap_or_default()
     }
 
-    /// Its return value, once it has ended.
+    /// Returns its return value, once it has ended.
     pub fn result(&self) -> Option<&'a str> {
         Some(self.ended?.0.rsplit_once(" = ")?.1)
     }
 
-    /// True if it has ended with success.
+    /// Returns true if it has ended with success.
     pub fn succeeded(&self) -> bool {
         let failed = |result: &str| result.starts_with(['-', '?']) || result.contains("(INJECTED)");
         self.result().is_some_and(|result| !failed(result))
     }
 
-    /// Its arguments, of which the last may be written down when it ends.
+    /// Returns its arguments, of which the last may be printed at its end.
     fn arguments(&self) -> String {
         let rest = self.ended.map_or("", |(text, _)| text);
         let whole =
@@ -39,7 +39,7 @@ impl<'a> Call<'a> {
         whole.rsplit_once(" = ").map_or(whole.clone(), |(arguments, _)| arguments.to_owned())
     }
 
-    /// True if a write wrote less than it was given.
+    /// Returns true if a write wrote fewer bytes than requested.
     pub fn is_short_write(&self) -> bool {
         let arguments = self.arguments();
         let given = match self.name() {
@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Calls back twice for each call: when it begins, and when it has ended.
+/// Calls `tell` twice for each call: at its start and at its end.
 pub fn each<'a>(trace: &'a str, mut tell: impl FnMut(Call<'a>)) {
     let mut open: BTreeMap<&str, Call<'a>> = BTreeMap::new();
     for (at, line) in trace.lines().enumerate() {
@@ -76,7 +76,7 @@ pub fn each<'a>(trace: &'a str, mut tell: impl FnMut(Call<'a>)) {
 }
 
 #[test]
-fn a_trace_shows_short_writes_and_failed_calls() {
+fn a_trace_records_short_writes_and_failed_calls() {
     let cases = [
         (r#"1 pwrite64(7</d/0>, ""..., 20, 0) = 20"#, true, false),
         (r#"1 pwrite64(7</d/0>, ""..., 20, 4096) = 12"#, true, true),

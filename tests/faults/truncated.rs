@@ -1,5 +1,5 @@
-//! Segment files that are cut while they are read: the process lives, an error names what cannot be
-//! read, and sessions beside it are whole.
+//! Segment files that are truncated under readers: the process survives, an error names the
+//! unreadable positions, and it must not affect other sessions.
 
 use std::{
     collections::BTreeMap,
@@ -18,8 +18,8 @@ use super::{
 
 const SESSIONS: [&str; 2] = ["cut", "whole"];
 
-/// Segment files below a data directory, by their extension.
-fn segments(data: &Path, extension: &str) -> Vec<PathBuf> {
+/// Returns the segment files below a data directory, by their extension.
+fn segment_files(data: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for directory in fs::read_dir(data.join("segments")).into_iter().flatten().flatten() {
         for file in fs::read_dir(directory.path()).into_iter().flatten().flatten() {
@@ -46,21 +46,21 @@ fn write(server: &Server, known: &mut BTreeMap<String, Ledger>, numbers: std::op
     }
 }
 
-/// Cuts files of session `cut` only: those that appear while only it is written.
+/// Truncates files of session `cut` only: those created while only it is written.
 fn cut_under_readers(extension: &str) {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
-    // Readers that find events in memory never look at the file.
+    // Readers that find events in memory never read the file.
     let setup = Setup::new(home.path(), &data).small().with("SESSIONLOG_WARM_BYTES_MAX", "0");
     let sealed = extension == "sealed";
-    // Segments that never fill are never sealed, and stay.
+    // Segments that never fill are never sealed, and remain open.
     let setup = if sealed { setup } else { setup.with("SESSIONLOG_SEGMENT_BYTES_MAX", "8MiB") };
     let mut server = setup.up();
     let mut known = BTreeMap::new();
     write(&server, &mut known, 0..120);
-    // Flushed and mostly sealed: the timer does the rest.
-    eventually("segments", || (segments(&data, extension).len() >= 2).then_some(()));
-    let files = segments(&data, extension);
+    // Flushed and mostly sealed by the timer.
+    eventually("segments", || (segment_files(&data, extension).len() >= 2).then_some(()));
+    let files = segment_files(&data, extension);
     let hash = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap()[..64].to_owned();
     let victim = hash(files.first().unwrap());
     let (done, told) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -83,7 +83,7 @@ fn cut_under_readers(extension: &str) {
         pause(Duration::from_millis(100));
         let cut = |keep: u64| {
             // Listed again each time: an open segment may be sealed meanwhile, and is then deleted.
-            for file in segments(&data, extension).iter().filter(|file| hash(file) == victim) {
+            for file in segment_files(&data, extension).iter().filter(|file| hash(file) == victim) {
                 if let Ok(file) = fs::File::options().write(true).open(file) {
                     file.set_len(keep).unwrap();
                 }

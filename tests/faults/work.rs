@@ -1,6 +1,6 @@
-//! Processes that die while harnesses work: sessions are forked, marked, leased, bodies are
-//! redacted, and in an encrypted store master keys are changed, one after the other. What was
-//! acknowledged is there after each death, and what was begun continues with the next start.
+//! Processes killed while harnesses work: sessions are forked, checkpointed, leased, bodies are
+//! redacted, and in an encrypted store master keys are rotated. It must not lose an acknowledged
+//! request, and started work continues after the next start.
 
 use std::{
     fs,
@@ -20,27 +20,27 @@ use super::{
     writers::{Board, check_all},
 };
 
-/// Kills between two checks of everything; each such round has sessions of its own.
+/// Kills between two checks of everything; each such round has separate sessions.
 const ROUND: u64 = 25;
 const SESSIONS: u64 = 4;
 
-/// The master keys of a store, one after the other.
+/// The successive master keys of a store.
 #[derive(Default)]
 struct Keys {
-    /// Number of the one in force.
+    /// Number of the current one.
     current: u64,
-    /// True if nothing is under the one before any more.
+    /// True if no key is wrapped under the previous one any more.
     done: bool,
     rotations: u64,
 }
 
-/// The master key of that number.
+/// Returns the master key of that number.
 pub fn key(number: u64) -> String {
     format!("{number:064x}")
 }
 
 impl Keys {
-    /// A start: with the next key once nothing needs the one before.
+    /// Configures the next start: with the next key once the previous one is not needed.
     fn next(&mut self, setup: &Setup) -> Setup {
         if self.done {
             self.current += 1;
@@ -76,9 +76,9 @@ fn rotate(board: &Board, keys: &Mutex<Keys>) {
     }
 }
 
-/// Has the server index everything, and how many files hold it. A session of its own makes every
-/// part of the index large enough for a file.
-fn index(server: &Server, number: u64, setup: &Setup) -> u64 {
+/// Makes the server index everything; returns the number of index files. A separate session makes
+/// every part of the index large enough for a file.
+fn index_all(server: &Server, number: u64, setup: &Setup) -> u64 {
     let event = json!({"type": "test.other", "text": "a fulmar"});
     let new = json!({"id": format!("other{number}"), "initial_events": vec![event; 600]});
     let created = server.wire().post("/v1/sessions", &new.to_string()).unwrap().status;
@@ -88,7 +88,7 @@ fn index(server: &Server, number: u64, setup: &Setup) -> u64 {
     fs::read_dir(setup.data.join("derived")).map_or(0, Iterator::count) as u64
 }
 
-/// Complains about every file that has one of these words.
+/// Reports every file that contains one of these words.
 pub fn search(directory: &Path, words: &[String], tally: &mut Tally) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -103,8 +103,8 @@ pub fn search(directory: &Path, words: &[String], tally: &mut Tally) {
     }
 }
 
-/// One round: so many kills under harnesses, then a check of everything.
-fn round(
+/// Runs one round: that many kills under harnesses, then a check of everything.
+fn run_round(
     setup: &Setup,
     keys: Option<&Arc<Mutex<Keys>>>,
     number: u64,
@@ -128,7 +128,7 @@ fn round(
     let mut files = 0;
     for _ in 0..kills {
         let mut server = up();
-        files += index(&server, number, setup);
+        files += index_all(&server, number, setup);
         board.move_to(Some(server.address));
         pause(Duration::from_millis(10 + dice.roll(200)));
         server.kill();
@@ -158,7 +158,7 @@ fn round(
 }
 
 #[test]
-fn kill_9_under_forks_leases_checkpoints_redactions_and_rotations_takes_nothing_back() {
+fn kill_9_under_forks_leases_redactions_and_rotations_undoes_no_acknowledged_request() {
     let kills = number("SESSIONLOG_KILLS", 30);
     let mut dice = Dice(number("SESSIONLOG_SEED", 11) | 1);
     let home = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn kill_9_under_forks_leases_checkpoints_redactions_and_rotations_takes_nothing_
         // Each store gets its share of the kills.
         let now = ROUND.min((kills / 2).max(1)).min(kills - done);
         let keys = (rounds % 2 == 1).then_some(&keys);
-        total.add(&round(&stores[rounds % 2], keys, rounds as u64, now, &mut dice));
+        total.add(&run_round(&stores[rounds % 2], keys, rounds as u64, now, &mut dice));
         total.assert_nothing_wrong();
         (done, rounds) = (done + now, rounds + 1);
     }

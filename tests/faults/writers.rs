@@ -1,4 +1,4 @@
-//! Clients that write and read all the time, with endless retries: after every failure they retry
+//! Clients that write and read constantly, with endless retries: after every failure they retry
 //! with the same event ids or the same `Idempotency-Key`. It must not judge; the ledger does.
 
 use std::{
@@ -30,7 +30,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// The server is at this address from now on, or nowhere.
+    /// Sets the server's address from now on, or none.
     pub fn move_to(&self, address: Option<SocketAddr>) {
         let mut place = self.place.lock().unwrap();
         *place = (place.0 + 1, address);
@@ -46,7 +46,7 @@ impl Board {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// The server's address, while it runs.
+    /// Returns the server's address, while it runs.
     pub fn address(&self) -> Option<SocketAddr> {
         let mut place = self.place.lock().unwrap();
         while !self.stopped() {
@@ -95,7 +95,7 @@ impl Board {
         }
     }
 
-    /// Reads the end of `session` again and again until the board stops.
+    /// Reads the end of `session` repeatedly until the board stops.
     pub fn read(&self, session: &str) {
         let mut wire: Option<Wire> = None;
         while let Some(address) = self.address() {
@@ -120,7 +120,7 @@ impl Board {
     }
 }
 
-/// One append: even writers name their events, odd ones their request.
+/// Sends one append: even writers give their events ids, odd ones give their request a key.
 pub fn send(wire: &mut Wire, session: &str, writer: u64, request: u64) -> std::io::Result<Reply> {
     let ids = writer.is_multiple_of(2);
     let body = ledger::body(writer, request, ids);
@@ -130,7 +130,7 @@ pub fn send(wire: &mut Wire, session: &str, writer: u64, request: u64) -> std::i
     wire.call("POST", &path, if ids { &[] } else { &headers }, &body)
 }
 
-/// Every slice of a session; an empty list for an unknown one.
+/// Reads every slice of a session; an empty list for an unknown one.
 pub fn whole(wire: &mut Wire, session: &str) -> Result<Vec<Value>, String> {
     let (mut slices, mut from) = (Vec::new(), 0);
     loop {

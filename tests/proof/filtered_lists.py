@@ -94,7 +94,7 @@ def body_of(number):
 
 
 def fill(host, headers, first, last):
-    """Sends requests of a hundred sessions in one write each, and reads their answers."""
+    """Sends the requests of a hundred sessions in one write each, and reads their responses."""
     stream = socket.create_connection(host.rsplit(":", 1))
     answers = stream.makefile("rb")
     head = f"POST /v1/sessions HTTP/1.1\r\nhost: {host}\r\nauthorization: {headers['authorization']}\r\n"
@@ -117,7 +117,7 @@ def fill(host, headers, first, last):
 
 def make(host, headers, sessions):
     began = time.perf_counter()
-    # Those with something rare come first, alone.
+    # Sessions with a rare value are created first, separately.
     fill(host, headers, 0, 4 * RARE)
     connection = http.client.HTTPConnection(host)
     for number in range(3 * RARE, 4 * RARE):
@@ -137,7 +137,7 @@ def make(host, headers, sessions):
 
 
 def follow(connection, headers, query, pages_max=None):
-    """The times of all requests until a list ends, and how many sessions it had."""
+    """Returns the times of all requests until a list ends, and the number of its sessions."""
     times, found, page = [], 0, None
     while True:
         path = "/v1/sessions?" + query + ("&page=" + urllib.parse.quote(page) if page else "")
@@ -159,7 +159,7 @@ def lists(server, headers, sessions, state):
         times, found = follow(connection, headers, query)
         processor = server.processor() - before
         if expected is None:
-            # The archived ones are in no plain list, those that run not among the idle ones.
+            # A plain list has no archived sessions, and the list of idle ones no running sessions.
             expected = sessions - RARE - (RARE if "idle" in query else 0)
         assert found == expected, (query, found, expected)
         worst = max(worst, *times)

@@ -37,7 +37,7 @@ def text(random_, words):
 
 
 def claude(bytes_):
-    """Lines of Claude Code: turns with calls of tools, subagents, compactions, states."""
+    """Yields lines of Claude Code: turns with tool calls, subagents, compactions, states."""
     of = random.Random(1)
     made, parent, turn = 0, None, 0
     uuids = []
@@ -80,7 +80,7 @@ def claude(bytes_):
 
 
 def codex(bytes_):
-    """Lines of a rollout of Codex: every item told twice, as the program does."""
+    """Yields lines of a Codex rollout: every item twice, as the program writes it."""
     of = random.Random(2)
     made, ordinal = 0, 0
 
@@ -117,7 +117,7 @@ def environment(home):
 
 
 def owner(home):
-    """The process that holds the data directory."""
+    """Returns the process id of the owner of the data directory."""
     said = subprocess.run([program, "sessions", "--json"], env=environment(home), capture_output=True)
     check(said.returncode == 0, "an owner answers", said.stderr)
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -132,13 +132,13 @@ def owner(home):
 
 
 def peak(pid):
-    """Kilobytes that a process had at most."""
+    """Returns the peak memory of a process, in kilobytes."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
 
 
 def run(home, path, kill_after=None):
-    """Imports a file; its report, seconds, and megabytes of the importer and of the owner."""
+    """Imports a file; returns its report, seconds, and megabytes of importer and owner."""
     said = os.path.join(home, "said")
     begun = time.monotonic()
     with open(said, "w") as out:
@@ -158,7 +158,7 @@ def run(home, path, kill_after=None):
 
 
 def exported(home, session, kind):
-    """The digest of what is exported, and the megabytes that took."""
+    """Returns the digest of the export, and the megabytes that it took."""
     path = os.path.join(home, "exported")
     with open(path, "w") as out:
         child = subprocess.Popen([program, "export", session, "--format", kind], env=environment(home), stdout=out)
@@ -205,7 +205,7 @@ def measure(kind, session, lines):
     grown = digest(path)
     check(exported(home, session, kind)[0] == grown, "what is exported is the grown file")
 
-    # Killed half-way, importer and owner, and begun again.
+    # Importer and owner are killed half-way, and the import is started again.
     pid = owner(home)
     os.kill(pid, 9)
     shutil.rmtree(os.path.join(home, "data"))

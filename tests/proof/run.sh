@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What docs/guarantees.md promises of the engine, tried and counted: a table at the end, the same
-# figures in one last line, and an exit code that is 0 only when everything asked for was run,
-# every figure is there, and nothing was lost.
+# Runs the checks behind docs/guarantees.md and counts them: a table at the end, the same figures in
+# one last line, and exit code 0 only if every requested part ran, every figure exists, and no event
+# was lost.
 #   tests/proof/run.sh               some hours: minutes of lives, every byte flipped, every call of
 #                                    every sweep failed, every system call, 3 000 kills of each kind
 #   tests/proof/run.sh --quick       the sample that `cargo test` takes, and orders of threads
@@ -9,9 +9,9 @@
 # SESSIONLOG_PROOF_SECONDS of lives (600) from SESSIONLOG_SEED (0) on; SESSIONLOG_SEEDS (400) of
 # every other check, every SESSIONLOG_STRIDE-th byte (1) damaged; SESSIONLOG_INTERLEAVINGS (300)
 # orders of threads, times four; SESSIONLOG_KILLS (3000), SESSIONLOG_CUTS (25) and
-# SESSIONLOG_POINTS_STRIDE (1) for tests/faults/run.sh. On two cores of their own lives take ten
+# SESSIONLOG_POINTS_STRIDE (1) for tests/faults/run.sh. On two dedicated cores lives take ten
 # minutes, mutants and threads ten, the engine about an hour, sanitizers two, and faults four or
-# more (added up from shorter runs). What the long run must skip, it has failed at.
+# more (added up from shorter runs). The long run fails if it has to skip a check.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export RUST_BACKTRACE=0 CARGO_TERM_COLOR=never

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The codecs and what the fuzzer was given under valgrind's memcheck, the codecs under Miri, the engine
-# and what the fuzzer was given under AddressSanitizer, and the commit path under ThreadSanitizer: one
-# line `sanitize: NAME …` each. All but the first need a nightly toolchain, with miri and rust-src for
-# Miri and ThreadSanitizer, with cargo-fuzz for the fuzzer; what is not installed is said, and skipped.
-#   FUZZ_SECONDS=60   fuzzes each target for so long, besides
+# Runs the codecs and the fuzz corpus under valgrind's memcheck, the codecs under Miri, the engine and
+# the fuzz corpus under AddressSanitizer, and the commit path under ThreadSanitizer: one line
+# `sanitize: NAME …` each. All but the first need a nightly toolchain, with miri and rust-src for Miri
+# and ThreadSanitizer, with cargo-fuzz for the fuzzer; a missing tool is reported, and its run skipped.
+#   FUZZ_SECONDS=60   also fuzzes each target for that many seconds
 #   tests/proof/sanitize.sh miri fuzzed  only these: memcheck miri asan fuzzed tsan
 set -uo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,5 +1,5 @@
-//! Tests of single rooms by what they make public, in one binary with a module for each room. A
-//! test that needs an interface belongs into `tests/it`, one of a private item into its file.
+//! Tests of single modules of `src` by their public items, in one binary with a module for each. It
+//! must not hold a test that needs an interface (`tests/it`), nor one of a private item (its file).
 
 #![allow(
     clippy::unwrap_used,
@@ -112,7 +112,7 @@ mod wire {
     mod via;
 }
 
-/// An event of a model, one second after the one before it.
+/// Returns an event of a model, one second after the previous one.
 fn event(position: u64, kind: &str, body: impl Into<String>) -> Event {
     Event {
         position: Position(position),

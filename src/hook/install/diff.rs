@@ -1,4 +1,4 @@
-//! The change of a text, line by line, for a person to confirm. It must not be applied.
+//! The change of a text, line by line, for the user to confirm. It must not apply the change.
 
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
@@ -6,14 +6,14 @@ use similar::{ChangeTag, TextDiff};
 
 /// Time after which two texts are compared roughly.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Lines around a change.
+/// Lines of context around a change.
 const AROUND: usize = 3;
 
-/// The removed and added lines, each with some context; empty when nothing changes.
+/// Returns the removed and added lines, each with context; empty if nothing changes.
 #[must_use]
 pub fn diff(before: &str, after: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    // Beyond the time, the rest of one replaces the rest of the other.
+    // After the timeout, the rest of one text replaces the rest of the other.
     let compared = TextDiff::configure().timeout(LONGEST).diff_slices(&old, &new);
     let mut text = String::new();
     for place in compared.grouped_ops(AROUND) {
@@ -31,12 +31,12 @@ pub fn diff(before: &str, after: &str) -> String {
     text
 }
 
-/// A [`diff`] for a person: of blocks that are alike the first is shown, and below it what the
-/// others are called. A block is a changed place, or a list or an object with its name.
+/// Shortens a [`diff`] for the user: of blocks with equal content the first is shown, followed by
+/// the names of the others. A block is a changed range, or a list or an object with its name.
 #[must_use]
 pub fn folded(diff: &str) -> String {
     let lines: Vec<&str> = diff.lines().collect();
-    let end = |at: usize| lines.get(at..).map_or(at, |rest| at + block(rest));
+    let end = |at: usize| lines.get(at..).map_or(at, |rest| at + block_lines(rest));
     let body = |at: usize| -> Vec<&str> {
         let inside = lines.get(at + 1..end(at)).unwrap_or_default();
         inside.iter().map(|line| line.trim_end_matches(',')).collect()
@@ -66,8 +66,8 @@ pub fn folded(diff: &str) -> String {
     text
 }
 
-/// Number of lines of the block that begins with the first line: 1 where none begins.
-fn block(lines: &[&str]) -> usize {
+/// Returns the number of lines of the block that starts at the first line: 1 if none starts.
+fn block_lines(lines: &[&str]) -> usize {
     let Some((head, rest)) = lines.split_first() else { return 0 };
     if head.starts_with("@@") {
         return 1 + rest.iter().take_while(|line| !line.starts_with("@@")).count();
@@ -86,7 +86,7 @@ fn block(lines: &[&str]) -> usize {
     rest.iter().position(ends).filter(|_| marked).map_or(1, |end| end + 2)
 }
 
-/// Name of a block: that of a member, or its line.
+/// Returns the name of a block: that of a member, or its line.
 fn name(head: &str) -> &str {
     match head.split('"').nth(1) {
         Some(name) if !head.starts_with("@@") => name,

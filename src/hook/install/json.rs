@@ -1,5 +1,5 @@
-//! JSON with comments: values are added, replaced and removed; every other byte of the text stays,
-//! comments and the spelling of numbers included. It must not know what the text is about.
+//! Editor for JSON with comments: changes values and keeps every other byte, comments and the
+//! spelling of numbers included. It must not know the meaning of a member.
 
 use std::ops::Range;
 
@@ -14,15 +14,15 @@ use super::PlanError;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A text whose root is an object. A path names members of objects, and numbers entries of lists.
+/// A text whose root is an object. A path has names of members, and indexes of list entries.
 pub(super) struct JsonDocument {
     /// Without its byte order mark.
     text: String,
     /// True if the text began with a byte order mark.
     marked: bool,
-    /// Indentation of a level.
+    /// Indentation of one level.
     unit: String,
-    /// End of a line.
+    /// Line ending.
     line: &'static str,
 }
 
@@ -54,14 +54,14 @@ impl Container {
 }
 
 impl JsonDocument {
-    /// Reads a text; an empty one is an empty object.
+    /// Parses a text; an empty one is an empty object.
     pub(super) fn parse(text: &str) -> Result<Self, PlanError> {
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let plain = text.strip_prefix(BYTE_ORDER_MARK);
         let (marked, text) = (plain.is_some(), plain.unwrap_or(text));
         let text = if text.trim().is_empty() { format!("{{}}{line}") } else { text.to_owned() };
         let broken = |line: usize| PlanError::Broken(format!("it is no JSON object: line {line}"));
-        let root = parsed(&text).map_err(|error| broken(error.line_display()))?;
+        let root = parse_jsonc(&text).map_err(|error| broken(error.line_display()))?;
         if !matches!(root, Some(ast::Value::Object(_))) {
             return Err(broken(1));
         }
@@ -72,7 +72,7 @@ impl JsonDocument {
         if self.marked { format!("{BYTE_ORDER_MARK}{}", self.text) } else { self.text }
     }
 
-    /// Names of the members of an object; none when there is no such object.
+    /// Returns the names of an object's members; none if no object is at the path.
     pub(super) fn names(&self, path: &[&str]) -> Vec<String> {
         let names = |value: &ast::Value<'_>| {
             let members = &value.as_object()?.properties;
@@ -81,7 +81,7 @@ impl JsonDocument {
         self.at(path, names).flatten().unwrap_or_default()
     }
 
-    /// Entries of a list; none when there is no such list.
+    /// Returns the entries of a list; none if no list is at the path.
     pub(super) fn entries(&self, path: &[&str]) -> Vec<Value> {
         let entries = |value: &ast::Value<'_>| {
             Some(value.as_array()?.elements.iter().cloned().map(Value::from).collect())
@@ -89,23 +89,23 @@ impl JsonDocument {
         self.at(path, entries).flatten().unwrap_or_default()
     }
 
-    /// The text at a path.
+    /// Returns the string at a path.
     pub(super) fn text_at(&self, path: &[&str]) -> Option<String> {
         let text = |value: &ast::Value<'_>| Value::from(value.clone()).as_str().map(str::to_owned);
         self.at(path, text).flatten()
     }
 
-    /// The number at a path.
+    /// Returns the number at a path.
     pub(super) fn number_at(&self, path: &[&str]) -> Option<u64> {
         self.at(path, |value: &ast::Value<'_>| Value::from(value.clone()).as_u64()).flatten()
     }
 
-    /// Sets the value at a path, and adds the objects above it that are missing.
+    /// Sets the value at a path, and adds missing objects above it.
     pub(super) fn put(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
         let found = self.at(path, |found| (found.start()..found.end(), Value::from(found.clone())));
         if let Some((range, found)) = found {
             if found != *value {
-                let text = self.rendered(value, path.len());
+                let text = self.format_value(value, path.len());
                 self.text.replace_range(range, &text);
             }
             return Ok(());
@@ -117,7 +117,7 @@ impl JsonDocument {
         self.add(above, Some(name), value)
     }
 
-    /// Adds an entry to the list at a path.
+    /// Appends an entry to the list at a path.
     pub(super) fn put_into_list(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
         if self.at(path, |_| ()).is_none() {
             self.put(path, &json!([]))?;
@@ -125,13 +125,13 @@ impl JsonDocument {
         self.add(path, None, value)
     }
 
-    /// Removes the value at a path, and the objects and lists above it that are empty then.
+    /// Removes the value at a path, and the objects and lists above it that become empty.
     pub(super) fn take(&mut self, path: &[&str]) {
         let Some((step, above)) = path.split_last() else { return };
         let found =
-            self.at(above, |value| Some((Container::from_value(value)?, position(value, step)?)));
+            self.at(above, |value| Some((Container::from_value(value)?, part_index(value, step)?)));
         let Some((container, at)) = found.flatten() else { return };
-        self.cut(&container, at);
+        self.remove_part(&container, at);
         let Some(left) = self.container(above) else { return };
         let inside = left.open + 1..left.close;
         if self.text.get(inside.clone()).is_some_and(|text| text.trim().is_empty()) {
@@ -142,12 +142,12 @@ impl JsonDocument {
         }
     }
 
-    /// Result of `read` for the value at a path; `None` when there is no such value.
+    /// Applies `read` to the value at a path; `None` if no value is there.
     fn at<T>(&self, path: &[&str], read: impl FnOnce(&ast::Value<'_>) -> T) -> Option<T> {
-        let root = parsed(&self.text).ok()??;
+        let root = parse_jsonc(&self.text).ok()??;
         let mut value = &root;
         for step in path {
-            let at = position(value, step)?;
+            let at = part_index(value, step)?;
             value = match value {
                 ast::Value::Object(object) => &object.properties.get(at)?.value,
                 ast::Value::Array(list) => list.elements.get(at)?,
@@ -161,7 +161,7 @@ impl JsonDocument {
         self.at(path, Container::from_value).flatten()
     }
 
-    /// The offset of the comma after an offset, when only blanks and comments are between.
+    /// Returns the offset of the next comma, if only blanks and comments are before it.
     fn comma(&self, after: usize) -> Option<usize> {
         let mut scanner = Scanner::new(self.text.get(after..)?, &ScannerOptions::default());
         loop {
@@ -173,7 +173,7 @@ impl JsonDocument {
         }
     }
 
-    /// Adds at the end of the object or list at a path, after its comments.
+    /// Adds a part at the end of the object or list at a path, after its comments.
     fn add(&mut self, path: &[&str], name: Option<&str>, value: &Value) -> Result<(), PlanError> {
         let what = path.last().copied().unwrap_or("the text").to_owned();
         let wanted = if name.is_some() { "an object" } else { "a list" };
@@ -182,7 +182,7 @@ impl JsonDocument {
         let (level, line) = (path.len() + 1, self.line);
         let indent = self.unit.repeat(level);
         let name = name.map_or_else(String::new, |name| format!("{}: ", json!(name)));
-        let own = format!("{line}{indent}{name}{}", self.rendered(value, level));
+        let own = format!("{line}{indent}{name}{}", self.format_value(value, level));
         let Some(last) = inside.parts.last() else {
             let kept = self.text.get(inside.open + 1..inside.close).unwrap_or_default().trim_end();
             let text = format!("{kept}{own}{line}{}", self.unit.repeat(level - 1));
@@ -192,7 +192,7 @@ impl JsonDocument {
         let before = self.text.get(inside.open + 1..last.start).unwrap_or_default();
         let behind = self.text.get(last.end..inside.close).unwrap_or_default();
         let place = last.end + behind.trim_end().len();
-        // A container in one line stays in one line.
+        // A container on one line stays on one line.
         let in_one = !before.contains('\n') && !behind.contains("//");
         let own = if in_one { format!(" {name}{value}") } else { own };
         match self.comma(last.end) {
@@ -206,7 +206,7 @@ impl JsonDocument {
     }
 
     /// Removes a part and one comma; comments around the part stay.
-    fn cut(&mut self, inside: &Container, at: usize) {
+    fn remove_part(&mut self, inside: &Container, at: usize) {
         let whole = |at: usize| inside.parts.get(at).cloned();
         let Some(own) = whole(at) else { return };
         let text = |place: Range<usize>| self.text.get(place).unwrap_or_default();
@@ -227,8 +227,8 @@ impl JsonDocument {
         }
     }
 
-    /// The text of a value at a level.
-    fn rendered(&self, value: &Value, level: usize) -> String {
+    /// Formats a value for a level of indentation.
+    fn format_value(&self, value: &Value, level: usize) -> String {
         let mut bytes = Vec::new();
         let style = serde_json::ser::PrettyFormatter::with_indent(self.unit.as_bytes());
         let mut writer = serde_json::Serializer::with_formatter(&mut bytes, style);
@@ -239,7 +239,7 @@ impl JsonDocument {
     }
 }
 
-/// The indentation of one level: that of the least indented line, or else two blanks.
+/// Returns the indentation of one level: that of the least indented line, or else two blanks.
 fn unit(text: &str) -> String {
     let indented = text.lines().filter_map(|line| {
         let rest = line.trim_start();
@@ -249,8 +249,8 @@ fn unit(text: &str) -> String {
     indented.min_by_key(|blanks| blanks.len()).unwrap_or("  ").to_owned()
 }
 
-/// JSON with comments and commas before a closing bracket; no other extension.
-fn parsed(text: &str) -> Result<Option<ast::Value<'_>>, jsonc_parser::errors::ParseError> {
+/// Parses JSON with comments and trailing commas; no other extension.
+fn parse_jsonc(text: &str) -> Result<Option<ast::Value<'_>>, jsonc_parser::errors::ParseError> {
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -266,9 +266,9 @@ fn parsed(text: &str) -> Result<Option<ast::Value<'_>>, jsonc_parser::errors::Pa
     Ok(parse_to_ast(text, &CollectOptions::default(), &options)?.value)
 }
 
-/// The index of the part that a step of a path names: of several members with one name the last,
-/// which is the one that a program reads.
-fn position(value: &ast::Value<'_>, step: &str) -> Option<usize> {
+/// Returns the index of the part that a step of a path names. Of several members with one name, it
+/// is the last, as programs read it.
+fn part_index(value: &ast::Value<'_>, step: &str) -> Option<usize> {
     match value {
         ast::Value::Object(object) => {
             object.properties.iter().rposition(|member| member.name.as_str() == step)
@@ -284,7 +284,7 @@ mod tests {
 
     const OTHERS: &str = "{\n    \"env\": {\"A\": 1.0e3}, // why\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"afplay x\"}]}\n        ]\n    }\n}\n";
 
-    fn with(text: &str) -> JsonDocument {
+    fn with_entries(text: &str) -> JsonDocument {
         let mut document = JsonDocument::parse(text).expect("JSON");
         for event in ["Stop", "Start"] {
             let path = ["hooks", event];
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_put_into_a_document_is_taken_out_again_to_the_byte() {
+    fn adding_and_removing_an_entry_restores_the_document_byte_for_byte() {
         for text in [
             OTHERS,
             &OTHERS.replace('\n', "\r\n"),
@@ -312,7 +312,7 @@ mod tests {
             "{\"hooks\": {\"Start\": [7]}, \"hooks\": {\"Stop\": [8], \"Stop\": [9]}}",
             "{\n\t\"hooks\": {\n\t\t\"Stop\": [\n\t\t\t1\n\t\t]\n\t}\n}",
         ] {
-            let mut document = with(text);
+            let mut document = with_entries(text);
             let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
             assert_eq!(document.text.matches('\n').count(), document.text.matches(line).count());
             for event in ["Stop", "Start"] {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_around_what_is_taken_stay() {
+    fn comments_around_a_removed_value_stay() {
         for (text, expected) in [
             (
                 "{\"a\": 1, /* b */ \"x\": 2, /* c */ \"d\": 3}",
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_read_and_changed_whatever_comments_are_in_it() {
+    fn a_value_with_comments_is_read_and_changed() {
         let text = "{\"a\": [{/* c */ \"b\": 1, // d\n \"c\": [2,],}]}";
         let mut document = JsonDocument::parse(text).expect("JSON");
         assert_eq!(document.entries(&["a"]), [json!({ "b": 1, "c": [2] })]);
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn an_added_entry_has_the_indentation_of_its_file() {
-        let text = with(OTHERS).text;
+        let text = with_entries(OTHERS).text;
         assert!(
             text.contains("\n            },\n") || text.contains("]},\n            {\n"),
             "{text}"
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_no_object_or_has_another_type_there_is_refused() {
+    fn invalid_documents_and_paths_of_another_type_are_rejected() {
         for text in ["[]", "{", "{\"a\" 1}", "{} x", "nope", "{\"a\": nope}", "{\"a\": \"b}"] {
             assert!(JsonDocument::parse(text).is_err(), "{text}");
         }

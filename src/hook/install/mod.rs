@@ -1,5 +1,5 @@
-//! SETUP OF AGENTS: which files of Claude Code and Codex name this program, and their new content.
-//! A plan maps a text to a text; other entries of a file stay as they are, to the byte. It must not
+//! SETUP OF AGENTS: the files of Claude Code and Codex that name this program, and their new
+//! content. A plan maps a text to a text; other entries of a file are kept to the byte. It must not
 //! read or write a file.
 
 mod diff;
@@ -15,12 +15,12 @@ use json::JsonDocument;
 
 use crate::verbs::tools::{Tool, Toolset, offered, tool};
 
-/// The name of our entries in files of other programs.
+/// The name of this program's entries in files of other programs.
 const NAME: &str = "sessionlog";
 /// The toolset that is set up: answers of hooks name its tools.
 const TOOLSET: Toolset = Toolset::Agent;
-/// Seconds that an agent's program waits for a hook at most; ours needs milliseconds. Codex gives
-/// that of an end fewer, and warns at each start where more are asked for.
+/// Most seconds that an agent's program waits for a hook; a hook needs milliseconds. Codex allows
+/// fewer at the end of a session, and warns at each start if more are configured.
 const TIMEOUT_SECONDS: u64 = 10;
 const END_TIMEOUT_SECONDS: u64 = 3;
 const END: &str = "SessionEnd";
@@ -45,7 +45,7 @@ const EVENTS: [(&str, &[AgentProgram]); 11] = {
     ]
 };
 
-/// A program that is set up.
+/// An agent's program that is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentProgram {
     /// Claude Code.
@@ -54,38 +54,38 @@ pub enum AgentProgram {
     Codex,
 }
 
-/// The users of a setup.
+/// The users that a setup applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupScope {
-    /// For everything this user does.
+    /// The current user, in all directories.
     User,
     /// All users of this directory.
     Project,
 }
 
-/// Directories of the files.
+/// Directories of the settings files.
 #[derive(Clone, Debug)]
 pub struct SetupPlaces {
     /// The user's home.
     pub home: PathBuf,
-    /// The directory of the agent's settings, when it is not below the home.
+    /// The directory of the agent's settings, if it is not in the home directory.
     pub settings: Option<PathBuf>,
     /// The project.
     pub project: PathBuf,
 }
 
-/// The command by which an agent's program runs us.
+/// The command by which an agent's program runs this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program.
     pub program: String,
     /// Arguments before the verb: settings given as flags.
     pub arguments: Vec<String>,
-    /// True if the agent may call our tools that only read without asking.
+    /// True if the agent may call this program's read-only tools without asking.
     pub allows_reads: bool,
 }
 
-/// Kind of our entries in a file.
+/// Kind of this program's entries in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Hooks, in JSON.
@@ -97,35 +97,35 @@ pub enum Holds {
 }
 
 impl Holds {
-    /// True if it has hooks, and no MCP server.
+    /// True for hooks, false for MCP servers.
     #[must_use]
     pub fn is_hooks(self) -> bool {
         self == Self::Hooks
     }
 }
 
-/// A file with our entries, or to which they are added.
+/// A settings file that has this program's entries, or gets them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsFile {
     /// Its path.
     pub path: PathBuf,
-    /// Kind of our entries in it.
+    /// Kind of this program's entries in it.
     pub holds: Holds,
 }
 
 /// Reason for which a file cannot be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// It is not of the format that its name says.
+    /// Its text does not have the format of its name.
     #[error("{0}")]
     Broken(String),
-    /// Another value is in the place of our entries.
+    /// Another value is at the path of the entries.
     #[error("{0} is not {1} there")]
     Other(String, &'static str),
 }
 
 impl AgentProgram {
-    /// Its name on a command line.
+    /// Returns its name on a command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl AgentProgram {
         }
     }
 
-    /// The variable that names the directory of its settings.
+    /// Returns the variable that names the directory of its settings.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
@@ -143,17 +143,17 @@ impl AgentProgram {
         }
     }
 
-    /// The events it calls a hook for.
+    /// Returns the events that it calls a hook for.
     fn events(self) -> impl Iterator<Item = &'static str> {
         EVENTS.iter().filter(move |(_, agents)| agents.contains(&self)).map(|(event, _)| *event)
     }
 
-    /// Seconds that it waits for a hook of an event.
+    /// Returns the seconds that it waits for a hook of an event.
     fn timeout(self, event: &str) -> u64 {
         if self == Self::Codex && event == END { END_TIMEOUT_SECONDS } else { TIMEOUT_SECONDS }
     }
 
-    /// The files that have our entries.
+    /// Returns the files that hold this program's entries.
     #[must_use]
     pub fn targets(self, scope: SetupScope, places: &SetupPlaces) -> [SettingsFile; 2] {
         let target = |path: PathBuf, holds| SettingsFile { path, holds };
@@ -186,21 +186,22 @@ impl AgentProgram {
 }
 
 impl Command {
-    /// One line for a shell.
+    /// Returns the command line for a shell.
     fn line(&self, verb: &str) -> String {
-        let words = [&self.program].into_iter().chain(&self.arguments).map(|word| quoted(word));
+        let words =
+            [&self.program].into_iter().chain(&self.arguments).map(|word| shell_quoted(word));
         words.chain([verb.to_owned()]).collect::<Vec<_>>().join(" ")
     }
 
-    /// The arguments that start the MCP server: its tools are named in the answers of hooks.
-    fn server(&self) -> Vec<String> {
+    /// Returns the arguments that start the MCP server with the tools that hooks name.
+    fn server_arguments(&self) -> Vec<String> {
         let verb = ["mcp", "--toolsets", TOOLSET.as_str()].map(str::to_owned);
         self.arguments.iter().cloned().chain(verb).collect()
     }
 }
 
-/// A word for a shell, in quotes where it needs them.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell, if needed.
+fn shell_quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),
@@ -208,7 +209,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// True if a hook's line runs us: our program, whatever its directory and settings, and our verb.
+/// Returns true if a hook's line runs this program's `hook` verb, in any directory.
 fn is_ours(line: &str) -> bool {
     let line = line.trim();
     let rest = match line.strip_prefix('\'') {
@@ -222,7 +223,7 @@ fn is_ours(line: &str) -> bool {
         && arguments.split(' ').next_back() == Some("hook")
 }
 
-/// Adds our entries with `command`; returns the text unchanged when it has them.
+/// Adds entries with `command`; returns the text unchanged if it has them.
 ///
 /// # Errors
 /// [`PlanError`] for a file of another format; nothing is changed then.
@@ -248,7 +249,7 @@ pub fn with_us(
                         let path = ["hooks", event, entry, "hooks", hook, "command"];
                         document.put(&path, &json!(line))?;
                         let path = ["hooks", event, entry, "hooks", hook, "timeout"];
-                        // As an older version of ours wrote it.
+                        // An older version wrote this value.
                         if document.number_at(&path) == Some(TIMEOUT_SECONDS) {
                             document.put(&path, &json!(timeout))?;
                         }
@@ -257,7 +258,7 @@ pub fn with_us(
                 }
             }
             if command.allows_reads && agent == AgentProgram::ClaudeCode {
-                for rule in rules() {
+                for rule in allow_rules() {
                     let rule = json!(rule);
                     if !document.entries(&ALLOWED).contains(&rule) {
                         document.put_into_list(&ALLOWED, &rule)?;
@@ -268,7 +269,7 @@ pub fn with_us(
         }
         Holds::Servers => {
             let mut document = JsonDocument::parse(text.unwrap_or_default())?;
-            let words = command.server();
+            let words = command.server_arguments();
             for (member, value) in [
                 ("type", json!("stdio")),
                 ("command", json!(command.program)),
@@ -278,13 +279,16 @@ pub fn with_us(
             }
             Ok(document.into_text())
         }
-        Holds::ServersToml => {
-            toml::set_server(text.unwrap_or_default(), NAME, &command.program, &command.server())
-        }
+        Holds::ServersToml => toml::set_server(
+            text.unwrap_or_default(),
+            NAME,
+            &command.program,
+            &command.server_arguments(),
+        ),
     }
 }
 
-/// Removes our entries; returns the text unchanged when it has none.
+/// Removes this program's entries; returns the text unchanged if it has none.
 ///
 /// # Errors
 /// Those of [`with_us`].
@@ -301,7 +305,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
                     document.take(&["hooks", &event, entry, "hooks", hook]);
                 }
             }
-            // An older version set up others.
+            // An older version allowed other tools.
             let is_ours = |rule: &Value| {
                 let name = rule.as_str().and_then(|rule| rule.strip_prefix("mcp__sessionlog__"));
                 name.is_some_and(|name| tool(name).is_some_and(Tool::is_read_only))
@@ -321,7 +325,7 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
     }
 }
 
-/// The program that our MCP server is run by; none where the text has no such entry.
+/// Returns the program of the MCP server's entry; `None` without such an entry.
 #[must_use]
 pub fn server_program(text: &str, holds: Holds) -> Option<String> {
     match holds {
@@ -331,14 +335,14 @@ pub fn server_program(text: &str, holds: Holds) -> Option<String> {
     }
 }
 
-/// Rules by which Claude Code calls tools of ours that only read without asking.
-fn rules() -> impl Iterator<Item = String> {
+/// Returns the rules by which Claude Code calls this program's read-only tools without asking.
+fn allow_rules() -> impl Iterator<Item = String> {
     let reading = offered(&[TOOLSET]).filter(|tool| tool.is_read_only());
     reading.map(|tool| format!("mcp__{NAME}__{}", tool.name))
 }
 
-/// Indexes of an event's entries, and of the hooks in them, that run this program. An entry with a
-/// matcher was written by the user and is skipped.
+/// Returns the indexes of an event's entries, and of the hooks in them, that run this program. An
+/// entry with a matcher was written by the user and is skipped.
 fn ours_in(entries: &[Value]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (at, entry) in entries.iter().enumerate().filter(|(_, one)| one.get("matcher").is_none()) {
@@ -356,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_a_hook_is_ours_by_its_program_and_verb() {
+    fn a_hook_line_is_recognised_by_its_program_and_verb() {
         let command = |program: &str, arguments: &[&str]| Command {
             program: program.to_owned(),
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),

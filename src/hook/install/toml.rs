@@ -1,5 +1,5 @@
-//! A TOML text with or without the entry of a server; all else stays to the byte. It must not
-//! depend on which program reads it.
+//! Adds and removes a server's entry in a TOML text; every other byte stays. It must not depend on
+//! the program that reads the file.
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
@@ -17,8 +17,8 @@ fn read(text: &str) -> Result<DocumentMut, PlanError> {
     })
 }
 
-/// Edits a text with LF as its line end and without its byte order mark, and restores both.
-fn plainly(
+/// Edits a text with LF line endings and without its byte order mark, and restores both.
+fn edit_plain(
     text: &str,
     edit: impl FnOnce(&str) -> Result<String, PlanError>,
 ) -> Result<String, PlanError> {
@@ -32,21 +32,21 @@ fn plainly(
     Ok(format!("{mark}{made}"))
 }
 
-/// The program of a server of that name.
+/// Returns the program of the named server.
 pub(super) fn program(text: &str, name: &str) -> Option<String> {
     let document = read(text.strip_prefix('\u{feff}').unwrap_or(text)).ok()?;
     let command = document.get(SERVERS)?.get(name)?.get("command")?;
     command.as_str().map(str::to_owned)
 }
 
-/// The text with a server of that name.
+/// Returns the text with the named server.
 pub(super) fn set_server(
     text: &str,
     name: &str,
     program: &str,
     arguments: &[String],
 ) -> Result<String, PlanError> {
-    plainly(text, |text| with_server(text, name, program, arguments))
+    edit_plain(text, |text| with_server(text, name, program, arguments))
 }
 
 fn with_server(
@@ -87,9 +87,9 @@ fn with_server(
     Ok(document.to_string())
 }
 
-/// The text without it.
+/// Returns the text without the named server.
 pub(super) fn remove_server(text: &str, name: &str) -> Result<String, PlanError> {
-    plainly(text, |text| without_server(text, name))
+    edit_plain(text, |text| without_server(text, name))
 }
 
 fn without_server(text: &str, name: &str) -> Result<String, PlanError> {
@@ -101,7 +101,7 @@ fn without_server(text: &str, name: &str) -> Result<String, PlanError> {
     if servers.is_empty() {
         document.remove(SERVERS);
     }
-    // A comment above it is the user's.
+    // A comment above the entry is the user's.
     let above = gone.as_table().and_then(|table| table.decor().prefix()?.as_str());
     if let Some(above) = above.filter(|above| above.contains('#')) {
         let behind = document.trailing().as_str().unwrap_or_default();

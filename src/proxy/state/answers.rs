@@ -1,4 +1,4 @@
-//! Earlier results in the log: the one that may answer a call, and those a client gets as a
+//! Earlier results in the log: the one that may answer a call, and those that a client gets as a
 //! reminder. It must not block on the store beyond a short timeout, nor give one caller another's
 //! result.
 
@@ -15,13 +15,13 @@ use crate::{
     verbs::{InSession, NoQuery, views},
 };
 
-/// Time for which a store that did not answer is left alone, so that not every call waits for it.
+/// Time for which a store that did not answer gets no calls, so that not every call waits for it.
 const SILENCE: Duration = Duration::from_secs(5);
-/// In an answer's `_meta`: the source of a reused result.
+/// Key in an answer's `_meta`: the source of a reused result.
 const META_CACHE: &str = "sessionlog/cache";
 
 impl ProxyState {
-    /// The answer of a remembered call, recorded as one more.
+    /// Returns the recorded answer to a call, and records the call as one more.
     pub(super) async fn remembered_answer(
         &self,
         call: &ProxyCall,
@@ -30,19 +30,19 @@ impl ProxyState {
         if !self.is_unchanged(call) {
             return None;
         }
-        let found = self.asked(self.look_up(call, age_max)).await.flatten();
+        let found = self.asked(self.look_up_answer(call, age_max)).await.flatten();
         let found = found.filter(|found| found.hit)?;
         let event: Value = serde_json::from_str(json::tree(found.result?.get())?).ok()?;
         let position = event.get("position")?.as_u64()?;
         let content = event.get("content")?.clone();
         if call.site.caller().is_some() {
-            // Another's answer to the same call may be newer.
+            // Another caller's answer to the same call may be newer.
             let own = self.tables().answered.peek(call.open.same.as_ref()?)?.call_id.clone();
             event.get("call_id").filter(|id| **id == own)?;
         }
         let age_ms = found.age_ms?;
         let mut blocks = content.clone();
-        let texts = std::iter::once(from_log(age_ms)).chain(call.open.more.clone());
+        let texts = std::iter::once(from_log_remark(age_ms)).chain(call.open.more.clone());
         let texts = texts.map(|text| json!({ "type": "text", "text": text }));
         blocks.as_array_mut()?.extend(texts);
         let mut result = Map::new();
@@ -66,8 +66,8 @@ impl ProxyState {
         Some(Value::Object(result))
     }
 
-    /// True if the files that a call names are as they were at the call whose answer it would get.
-    /// Not checked for a tool that the user named: `--cache` says how long its answers hold.
+    /// Returns true if the files that a call names did not change since the call whose answer it
+    /// would get. Not checked for a tool that the user named: `--cache` limits its answers' age.
     fn is_unchanged(&self, call: &ProxyCall) -> bool {
         if self.is_named_by_user(&call.open.name) {
             return true;
@@ -76,12 +76,12 @@ impl ProxyState {
         let tables = self.tables();
         match call.open.same.as_ref().and_then(|same| tables.answered.peek(same)) {
             Some(before) => before.named.as_ref() == Some(now),
-            // Another life of the proxy got the answer: which files it saw is not known.
+            // An earlier run of the proxy got the answer: the files it saw are not known.
             None => now.is_empty(),
         }
     }
 
-    /// The store's answer, if it comes within the timeout.
+    /// Returns the store's answer, if it arrives within the timeout.
     pub(super) async fn asked<T>(
         &self,
         ask: impl Future<Output = Result<T, ClientError>>,
@@ -98,12 +98,12 @@ impl ProxyState {
         None
     }
 
-    /// Waits for what of the call's session was queued so far, for a moment.
+    /// Waits, within the timeout, until the queued events of the call's session are delivered.
     pub(super) async fn settled(&self, call: &ProxyCall) {
         self.recorder.settled(&call.open.home.session, self.options.patience).await;
     }
 
-    async fn look_up(
+    async fn look_up_answer(
         &self,
         call: &ProxyCall,
         age_max: Duration,
@@ -137,18 +137,18 @@ impl ProxyState {
         self.client.ask::<views::LookupToolCache>(request.that_only_reads()).await.map(Some)
     }
 
-    /// True if this client got earlier outputs of the call's session.
+    /// Returns true if this client got earlier outputs of the call's session.
     pub(super) fn was_given(&self, call: &ProxyCall) -> bool {
         self.tables().given.contains(&given_key(call))
     }
 
-    /// Records that it did; whether it is the first time.
+    /// Records that this client got earlier outputs; returns true the first time.
     pub(super) fn give(&self, call: &ProxyCall) -> bool {
         self.tables().given.put(given_key(call), ()).is_none()
     }
 
-    /// Earlier results of the session as text for a model: those that this client did not get yet,
-    /// or, when it asks because it lost them, as many as the budget takes.
+    /// Returns earlier results of the session as text for a model: those that this client did not
+    /// get yet, or, if it requests them again, as many as the budget allows.
     pub(super) async fn earlier(&self, call: &ProxyCall, unseen: bool) -> Option<String> {
         if !self.give(call) && unseen {
             return None;
@@ -168,15 +168,15 @@ impl ProxyState {
             let text = |name: &str| call.get(name).and_then(Value::as_str);
             let ours = text("call_id").is_some_and(|id| id.starts_with(&here));
             let input = call.get("input").map(Value::to_string).unwrap_or_default();
-            let said = words(result.get("content")?);
+            let said = text_of_content(result.get("content")?);
             (!(unseen && ours)).then(|| (text("name").unwrap_or_default().to_owned(), input, said))
         });
         own::context(&outputs.collect::<Vec<_>>())
     }
 }
 
-/// Remark for a model beside an answer from the log.
-fn from_log(age_ms: u64) -> String {
+/// Returns the remark for a model on an answer from the log.
+fn from_log_remark(age_ms: u64) -> String {
     let seconds = age_ms / 1_000;
     format!("[sessionlog: from the log, {seconds} s old; the server was not asked again]")
 }
@@ -185,8 +185,8 @@ fn given_key(call: &ProxyCall) -> (String, SessionId) {
     (call.site.tag.clone(), call.open.home.session.clone())
 }
 
-/// The words of a result.
-fn words(content: &Value) -> String {
+/// Returns the text of a result.
+fn text_of_content(content: &Value) -> String {
     let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
     match content {
         Value::String(text) => text.clone(),

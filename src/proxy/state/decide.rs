@@ -1,5 +1,5 @@
-//! Chooses who answers a call: the server, the log, or one of the tools that the proxy adds. It
-//! must not take one of the server's tools for its own.
+//! Chooses the source of a call's answer: the server, the log, or one of the tools that the proxy
+//! adds. It must not answer for one of the server's tools itself.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ use crate::{
 const OWN_PATIENCE: Duration = Duration::from_secs(30);
 /// Most pages of a list that are requested.
 const PAGES_MAX: usize = 100;
-/// In a call's `_meta`: the client asks for earlier outputs with the answer.
+/// Key in a call's `_meta`: the client requests earlier outputs with the answer.
 const META_CONTEXT: &str = "sessionlog/context";
-/// In the `_meta` of requests of the newer generation.
+/// Key in the `_meta` of requests of newer protocol revisions.
 const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// Source of the answer to a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::proxy) enum Decision {
     Server,
-    /// We do, with this line.
+    /// The proxy, with this line.
     Answer(String),
     /// No answer: the call was cancelled.
     Nobody,
@@ -68,8 +68,8 @@ impl ProxyState {
         self.options.context != Context::Off && (asked == Some(true) || first())
     }
 
-    /// Decides who answers a call, and records the call when it is not the server; `ask` sends a
-    /// line of the proxy's own to the server, whose answer comes back like any other.
+    /// Decides how a call is answered, and records one that the server or the log answers; `ask`
+    /// sends a request of the proxy to the server, whose answer is read like any other.
     pub(in crate::proxy) async fn decide<F: Future<Output = ()>>(
         &self,
         mut call: Box<ProxyCall>,
@@ -77,7 +77,7 @@ impl ProxyState {
     ) -> Decision {
         let may_name = self.tables().tools.may_name_session(&call.input);
         if may_name || Own::may_be_own(&call.open.name) {
-            self.list(&call, ask).await;
+            self.list_server_tools(&call, ask).await;
         }
         if call.follows {
             self.move_to_agents(&mut call).await;
@@ -122,8 +122,8 @@ impl ProxyState {
         }
     }
 
-    /// Moves a call to the session that the agent works in now, which may be another one than the
-    /// proxy was started for. Where the store does not say it in time, the one known last is meant.
+    /// Moves a call to the session that the agent works in now, which may differ from the one the
+    /// proxy was started for. If the store does not return it in time, the last known one is used.
     async fn move_to_agents(&self, call: &mut ProxyCall) {
         let first = json!({ "limit": 1 });
         let request = Request::post("/v1/tools/get_events").that_only_reads().json(&first);
@@ -141,7 +141,7 @@ impl ProxyState {
         usual.into_iter().for_each(|session| call.move_to(session));
     }
 
-    /// A request of a tool's caller.
+    /// Adds the headers that identify a tool's caller to a request.
     fn via(
         &self,
         request: Request,
@@ -155,9 +155,13 @@ impl ProxyState {
         via::write(&via).into_iter().fold(request, |to, (name, text)| to.header(name, text))
     }
 
-    /// Lists all tools of the server, so that none of its tools is taken for one of the proxy's.
-    /// Without an answer it has none.
-    async fn list<F: Future<Output = ()>>(&self, call: &ProxyCall, ask: impl Fn(String) -> F) {
+    /// Lists all tools of the server, so that none of them is mistaken for the proxy's. Without an
+    /// answer the server has none.
+    async fn list_server_tools<F: Future<Output = ()>>(
+        &self,
+        call: &ProxyCall,
+        ask: impl Fn(String) -> F,
+    ) {
         let mut cursor = None;
         for page in 0..PAGES_MAX {
             if self.tables().tools.listed() {
@@ -194,7 +198,7 @@ impl ProxyState {
             match own {
                 Own::Clear => Ok((self.clear(call), None)),
                 Own::Recover => {
-                    let answer = self.recover(call).await?;
+                    let answer = self.recover_session(call).await?;
                     let more = match self.options.context {
                         Context::Off => None,
                         _ => self.earlier(call, false).await,
@@ -219,7 +223,7 @@ impl ProxyState {
         }
     }
 
-    /// A fresh start: earlier results are not reused any more, what was recorded stays.
+    /// Starts afresh: earlier results are not reused any more; the recorded events stay.
     fn clear(&self, call: &ProxyCall) -> Value {
         let home = &call.open.home;
         let by = ("by", json!("clear_session").to_string());
@@ -236,7 +240,7 @@ impl ProxyState {
         })
     }
 
-    async fn recover(&self, call: &ProxyCall) -> Result<Value, ClientError> {
+    async fn recover_session(&self, call: &ProxyCall) -> Result<Value, ClientError> {
         // The queued events belong to the session, too.
         self.settled(call).await;
         let request =
@@ -248,7 +252,7 @@ impl ProxyState {
     }
 }
 
-/// Parameters of the proxy's own list request: the protocol revision is the client's.
+/// Returns the parameters of the proxy's list request, with the client's protocol revision.
 fn params(meta: Option<&Value>, cursor: Option<String>) -> Value {
     let meta = meta.and_then(Value::as_object).into_iter().flatten();
     let meta: Map<String, Value> = meta

@@ -1,5 +1,5 @@
-//! The proxy's state for its connections: calls under way, the server's tools, routes. It inspects
-//! messages and returns what to do with them. It must not touch a stream.
+//! The proxy's state for its connections: pending calls, the server's tools, clients. It inspects
+//! messages and returns how to handle them. It must not touch a stream.
 
 mod answers;
 mod decide;
@@ -32,14 +32,14 @@ use crate::{
     wire::{rpc::Outline, tool_cache::digest},
 };
 
-/// Most calls under way; bounds the memory of a client whose calls are never answered.
+/// Most pending calls; bounds the memory of a client whose calls are never answered.
 const PENDING_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
-/// Most answers that the proxy keeps as given.
+/// Most forwarded answers that are remembered.
 const ANSWERED_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
-/// Most sessions with outputs given, over all clients.
+/// Most remembered sessions whose outputs a client got, over all clients.
 const GIVEN_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 
-/// The same call of the same caller in the same session.
+/// Key of equal calls: the session, a digest of the call, and the caller.
 type Same = (SessionId, u64, Option<u64>);
 
 /// A call of a tool.
@@ -58,7 +58,7 @@ pub(super) struct ProxyCall {
 }
 
 impl ProxyCall {
-    /// Records it in another session.
+    /// Moves the call to another session.
     fn move_to(&mut self, session: SessionId) {
         if let Some(same) = &mut self.open.same {
             same.0 = session.clone();
@@ -70,26 +70,26 @@ impl ProxyCall {
 /// The state of a call until it is answered.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Its name in the log.
+    /// Its id in the log.
     call_id: String,
     name: String,
     home: Home,
     began: Duration,
-    /// The call that its answer may be reused for.
+    /// Key of the calls that its answer may be reused for.
     same: Option<Same>,
-    /// The files that its arguments name, as they were before it was forwarded.
+    /// State of the files that its arguments name, from before it was forwarded.
     named: Option<NamedFiles>,
     /// True if it names a path that the user excludes.
     is_withheld: bool,
-    /// Earlier outputs that go with the answer.
+    /// Earlier outputs that are added to the answer.
     more: Option<String>,
 }
 
-/// Something that an answer is expected to.
+/// A request that waits for an answer.
 enum Pending {
     /// A page of a list, by its cursor.
     List(Option<String>),
-    /// The same, sent by the proxy; the receiver gets the next page's cursor.
+    /// The same, requested by the proxy; the receiver gets the next page's cursor.
     Probe(Option<String>, oneshot::Sender<Option<String>>),
     Call(Box<Open>),
 }
@@ -104,7 +104,7 @@ struct AnsweredCall {
 
 struct Tables {
     pending: LruCache<String, Pending>,
-    /// Calls whose answerer is not decided yet. Each has a task that decides it.
+    /// Calls without a decision yet. Each has a task that makes it.
     deciding: HashSet<String>,
     tools: Tools,
     server: Option<String>,
@@ -115,29 +115,29 @@ struct Tables {
     answered: LruCache<Same, AnsweredCall>,
     /// Sessions whose earlier outputs were given to a client.
     given: LruCache<(String, SessionId), ()>,
-    /// The store is not asked before this time, because it did not answer.
+    /// Time before which the store gets no calls, because it did not answer.
     silent_until: Duration,
-    /// The session to record into where a message names none.
+    /// The session of messages that name none.
     usual: Option<SessionId>,
 }
 
 /// Decision on a client's message.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    /// The call that must be decided; without one, the message is forwarded as it is.
+    /// The call that must be decided; without one, the message is forwarded unchanged.
     pub(super) decide: Option<Box<ProxyCall>>,
-    /// Keys of the answers that are expected because of it.
+    /// Keys of the answers that the message requests.
     pub(super) keys: Vec<String>,
 }
 
 /// Decision on a server's message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Back {
-    /// Forwarded instead; `None` for the message unchanged.
+    /// Text to forward instead; `None` for the message unchanged.
     pub(super) changed: Option<String>,
-    /// It was for us.
+    /// True if it answers a request of the proxy.
     pub(super) ours: bool,
-    /// The records to wait for, where answers wait.
+    /// The records that the answer waits for, if `durable` is set.
     pub(super) records: Vec<QueuedRecord>,
 }
 
@@ -169,7 +169,7 @@ impl ProxyState {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        // Every change leaves the tables whole.
+        // Every change leaves the tables consistent.
         self.tables.lock()
     }
 
@@ -179,7 +179,9 @@ impl ProxyState {
         let alone = messages.len() == 1 && !text.trim_start().starts_with('[');
         let mut noted = Noted::default();
         for message in &messages {
-            let Some(call) = self.note(from, message, &mut noted.keys) else { continue };
+            let Some(call) = self.register_message(from, message, &mut noted.keys) else {
+                continue;
+            };
             noted.keys.push(call.key.clone());
             if alone && self.is_ours_perhaps(&call) {
                 self.tables().deciding.insert(call.key.clone());
@@ -191,8 +193,8 @@ impl ProxyState {
         noted
     }
 
-    /// Notes a message; a call is answered.
-    fn note(
+    /// Registers a message; returns a call, which needs an answer.
+    fn register_message(
         &self,
         from: &Whence<'_>,
         message: &Message<'_>,
@@ -214,7 +216,7 @@ impl ProxyState {
                 let params: Value =
                     serde_json::from_str(json::tree(message.params?.get())?).ok()?;
                 let reason = params.get("reason").and_then(Value::as_str);
-                self.cancelled(&key(&params.get("requestId")?.to_string()), reason);
+                self.cancel_call(&key(&params.get("requestId")?.to_string()), reason);
             }
             _ => {}
         }
@@ -229,7 +231,7 @@ impl ProxyState {
         params: CallParams<'_>,
     ) -> ProxyCall {
         let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
-        // What is too much for a tree is passed on as text, and no earlier call is found for it.
+        // Input too large to parse is forwarded as text, and never answered from the log.
         let input = json::tree(&input_text).map(serde_json::from_str);
         let input: Option<Value> = input.and_then(Result::ok);
         let argument = input.as_ref().and_then(|input| self.session_named(&params.name, input));
@@ -239,7 +241,7 @@ impl ProxyState {
         let repeats = input.is_some() && !is_withheld && !params.is_more_than_a_call();
         let age_max = self.age_max(&params.name).filter(|_| repeats);
         let input = input.unwrap_or_default();
-        // The disk is asked before the lock is taken, and only where its answer counts.
+        // Files are examined before the lock is taken, and only if the result is needed.
         let rests_on_files = age_max.is_some() && !self.is_named_by_user(&params.name);
         let named = if rests_on_files { NamedFiles::from_input(&input) } else { None };
         let mut tables = self.tables();
@@ -259,12 +261,12 @@ impl ProxyState {
         ProxyCall { key, id, input, input_text, meta: params.meta, site, follows, age_max, open }
     }
 
-    /// The session that a call names by an argument that its tool has.
+    /// Returns the session that a call names by an argument that its tool has.
     fn session_named(&self, tool: &str, input: &Value) -> Option<String> {
         self.tables().tools.session(tool, input).map(str::to_owned)
     }
 
-    /// True if the user said how long the answers of a tool hold.
+    /// Returns true if the user set how long the answers of a tool are valid.
     fn is_named_by_user(&self, tool: &str) -> bool {
         self.options.repeats.tools.contains_key(tool)
     }
@@ -283,7 +285,7 @@ impl ProxyState {
 
     fn add_pending(&self, key: String, pending: Pending) {
         let displaced = self.tables().pending.push(key, pending);
-        self.unanswered(displaced.map(|(_, displaced)| displaced));
+        self.record_unanswered(displaced.map(|(_, displaced)| displaced));
     }
 
     /// Inspects a message of the server.
@@ -298,10 +300,10 @@ impl ProxyState {
             let pending = self.tables().pending.pop(&format!("{channel} {id}"));
             match pending {
                 Some(Pending::List(cursor)) => {
-                    insertions.extend(self.listed(text, &message, cursor.as_deref()));
+                    insertions.extend(self.extend_list(text, &message, cursor.as_deref()));
                 }
                 Some(Pending::Probe(cursor, heard)) => {
-                    let _ = heard.send(self.learned(&message, cursor.as_deref()).flatten());
+                    let _ = heard.send(self.store_page(&message, cursor.as_deref()).flatten());
                     back.ours = true;
                 }
                 Some(Pending::Call(open)) => {
@@ -318,8 +320,8 @@ impl ProxyState {
         back
     }
 
-    /// Notes a message of the server that was forwarded and is too long to be inspected; returns
-    /// its record, if it answers a call.
+    /// Handles a forwarded message of the server that is too long to be inspected; returns its
+    /// record, if it answers a call.
     pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<QueuedRecord> {
         let id = outline.id.as_ref().filter(|_| outline.is_whole && !outline.has_method)?;
         let pending = self.tables().pending.pop(&format!("{channel} {id}"));
@@ -330,7 +332,7 @@ impl ProxyState {
         }
     }
 
-    /// Records the server's name, from its answer to `initialize` or `server/discover`.
+    /// Stores the server's name, from its answer to `initialize` or `server/discover`.
     fn learn_name(&self, message: &Message<'_>) {
         #[derive(serde::Deserialize)]
         struct InitializeResult {
@@ -349,22 +351,27 @@ impl ProxyState {
         }
     }
 
-    /// Records the tools of a page; returns the cursor of the next one.
-    fn learned(&self, message: &Message<'_>, cursor: Option<&str>) -> Option<Option<String>> {
+    /// Stores the tools of a page; returns the cursor of the next one.
+    fn store_page(&self, message: &Message<'_>, cursor: Option<&str>) -> Option<Option<String>> {
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
         self.tables().tools.read_page(cursor, &page)
     }
 
-    /// Records the tools of a page, and adds the proxy's own after the last one.
-    fn listed(&self, text: &str, message: &Message<'_>, cursor: Option<&str>) -> Option<Insertion> {
-        if self.learned(message, cursor)?.is_some() {
+    /// Stores the tools of a page, and adds the proxy's own after the last one.
+    fn extend_list(
+        &self,
+        text: &str,
+        message: &Message<'_>,
+        cursor: Option<&str>,
+    ) -> Option<Insertion> {
+        if self.store_page(message, cursor)?.is_some() {
             return None;
         }
         let page: ListResult<'_> = serde_json::from_str(message.result?.get()).ok()?;
         message::at_end_of(text, page.tools, &self.tables().tools.own_elements())
     }
 
-    fn cancelled(&self, key: &str, reason: Option<&str>) {
+    fn cancel_call(&self, key: &str, reason: Option<&str>) {
         let mut tables = self.tables();
         // The search for an answer ends too.
         tables.deciding.remove(key);
@@ -378,24 +385,24 @@ impl ProxyState {
         }
     }
 
-    /// The client no longer waits for the answers to these.
+    /// Drops the requests with these keys: their client no longer waits for the answers.
     pub(super) fn given_up(&self, keys: &[String]) {
         let pending: Vec<Pending> = {
             let mut tables = self.tables();
             tables.deciding.retain(|key| !keys.contains(key));
             keys.iter().filter_map(|key| tables.pending.pop(key)).collect()
         };
-        self.unanswered(pending);
+        self.record_unanswered(pending);
     }
 
-    /// The proxy ends: calls without an answer are recorded as such.
+    /// Ends the proxy: calls without an answer are recorded as such.
     pub(super) fn end(&self) {
         let none = LruCache::sparse(PENDING_MAX);
         let pending = mem::replace(&mut self.tables().pending, none);
-        self.unanswered(pending.into_iter().map(|(_, pending)| pending));
+        self.record_unanswered(pending.into_iter().map(|(_, pending)| pending));
     }
 
-    /// The same for one channel.
+    /// Ends one channel: its calls without an answer are recorded as such.
     pub(super) fn end_channel(&self, channel: &str) {
         let prefix = format!("{channel} ");
         let keys: Vec<String> = {
@@ -406,7 +413,7 @@ impl ProxyState {
         self.given_up(&keys);
     }
 
-    fn unanswered(&self, pending: impl IntoIterator<Item = Pending>) {
+    fn record_unanswered(&self, pending: impl IntoIterator<Item = Pending>) {
         for pending in pending {
             if let Pending::Call(open) = pending {
                 self.record_end(&open, "the connection ended first", false);

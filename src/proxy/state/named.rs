@@ -1,5 +1,5 @@
-//! Files that a call's arguments name, and whether they are as they were when the call was made
-//! before. It must not read a file, nor take a directory for unchanged: what is below it is unseen.
+//! State of the files that a call's arguments name, to detect changes since an earlier call. It
+//! must not read a file, nor treat a directory as unchanged: changes below it are not visible.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::env::files;
 
-/// Most texts of one input that are looked at; a call with more is not answered from the log.
+/// Most strings of one input that are examined; a call with more is not answered from the log.
 const TEXTS_MAX: usize = 64;
 
-/// Files that the texts of an input named when it was looked at, in their order: the state of a
-/// file, or `None` where nothing has that name.
+/// State of the files that the strings of an input name, in their order; `None` for a string that
+/// names no file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NamedFiles(Vec<Option<files::FileStamp>>);
 
 impl NamedFiles {
-    /// Looks at what an input names; `None` when a change of it could not be seen: it names a
-    /// directory, a place in a home directory, or too much.
+    /// Reads the state of the files; `None` if a change might stay undetected: the input names a
+    /// directory or a path below `~`, or has too many strings.
     pub(super) fn from_input(input: &Value) -> Option<Self> {
         let mut named = Vec::new();
         let mut left = vec![input];
@@ -42,7 +42,7 @@ impl NamedFiles {
         Some(Self(named))
     }
 
-    /// True if the input has no text, so that it names no file.
+    /// Returns true if the input has no strings, so that it names no file.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,5 @@
 //! The client of a message, and the session it belongs to. A client that names no session gets a
-//! temporary one of its own, which expires. It must not let one client see another's.
+//! separate temporary one, which expires. It must not let one client see another's session.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     proxy::recorder::{Home, TEMPORARY_SECONDS},
 };
 
-/// Places that are remembered.
+/// Most clients that are remembered.
 const PLACES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 /// A session unused for this long may be deleted before the next write.
 const IDLE_MAX: Duration = Duration::from_secs(TEMPORARY_SECONDS - 60 * 60);
@@ -25,32 +25,32 @@ const META_SESSION: [&str; 5] =
 pub(in crate::proxy) struct Whence<'a> {
     /// Distinguishes requests with the same id.
     pub(in crate::proxy) channel: &'a str,
-    /// The session of ours that the transport names.
+    /// The sessionlog session that the transport names.
     pub(in crate::proxy) session: Option<&'a str>,
-    /// Key of the temporary session; empty where there is one client.
+    /// Key of the client's temporary session; empty if the proxy has only one client.
     pub(in crate::proxy) place: &'a str,
     /// Digest of the headers and the query that the client sends: an answer may depend on them.
     pub(in crate::proxy) caller: Option<u64>,
 }
 
-/// One client, by its messages.
+/// State of one client, identified by its messages.
 #[derive(Clone, Copy, Debug)]
 struct PlaceState {
-    /// Unique in this proxy; 0 where there is one client.
+    /// Unique in this proxy; 0 if it has only one client.
     number: u64,
-    /// Temporary sessions begun here.
+    /// Number of temporary sessions that the client has left.
     begun: u64,
     used: Timestamp,
 }
 
-/// A place by what its messages share.
+/// Key of a client: the values that its messages share.
 type Key = (String, Option<u64>);
 
-/// Place where a call was made.
+/// The client that made a call.
 #[derive(Clone, Debug)]
 pub(super) struct CallSite {
     key: Key,
-    /// Distinguishes its event names from those of other clients of this proxy.
+    /// Distinguishes its event ids from those of other clients of this proxy.
     pub(super) tag: String,
     /// True if its session is the one that the proxy was started for, or follows.
     pub(super) is_usual: bool,
@@ -75,7 +75,7 @@ impl Default for ClientPlaces {
 }
 
 impl ClientPlaces {
-    /// Marks a client as the one used last. Its temporary session may have expired since.
+    /// Marks a client as the most recently used. Its temporary session may have expired since.
     fn used(&mut self, from: &Whence<'_>, now: Timestamp) -> PlaceState {
         let key = (from.place.to_owned(), from.caller);
         let mut place = self.known.pop(&key).unwrap_or_else(|| {
@@ -89,7 +89,7 @@ impl ClientPlaces {
         place
     }
 
-    /// The place leaves its temporary session.
+    /// Ends the client's use of its temporary session.
     fn begin_afresh(&mut self, key: &Key) {
         if let Some(place) = self.known.peek_mut(key) {
             place.begun += 1;
@@ -98,8 +98,8 @@ impl ClientPlaces {
 }
 
 impl ProxyState {
-    /// The session of a call, and its origin: the session named in its `_meta`, by an argument of
-    /// its tool, by its transport, or that of the proxy; else a temporary one of the client.
+    /// Returns the session of a call, and its client. `_meta`, an argument of the tool, the
+    /// transport or the proxy's options name the session; else it is a temporary one.
     pub(super) fn home(
         &self,
         meta: Option<&Value>,
@@ -122,7 +122,7 @@ impl ProxyState {
         (home, CallSite { key: (from.place.to_owned(), from.caller), tag, is_usual })
     }
 
-    /// The session that a client names. A secret names none: the log would have it in the id.
+    /// Returns the session that a client names. A secret is ignored: it would appear in the id.
     pub(super) fn named(&self, text: &str) -> Option<SessionId> {
         let is_none = self.options.secrets.masked(text).report().is_empty();
         named(text).filter(|_| is_none)
@@ -134,12 +134,12 @@ impl ProxyState {
     }
 }
 
-/// The session that a call's `_meta` names.
+/// Returns the session that a call's `_meta` names.
 pub(super) fn of_meta(meta: Option<&Value>) -> Option<&str> {
     META_SESSION.iter().find_map(|name| meta?.get(name)?.as_str())
 }
 
-/// A session id from the client's name for its session; invalid characters become dashes.
+/// Converts the client's name for its session to an id; invalid characters become dashes.
 fn named(text: &str) -> Option<SessionId> {
     let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let text: String = text.trim().chars().map(fits).take(128).collect();

@@ -15,11 +15,11 @@ use crate::{
     wire::rpc::Outline,
 };
 
-/// Members recorded of a call whose input and result are not.
+/// Members recorded of a call whose input and result are withheld.
 const OF_A_CALL: [&str; 6] = ["name", "server", "call_id", "read_only", "is_error", "duration_ms"];
 
 impl ProxyState {
-    /// Records that a call goes to the server, and keeps it until it is answered.
+    /// Records a call that is sent to the server, and keeps it until it is answered.
     pub(super) fn forward(&self, call: ProxyCall) {
         self.record_call(&call, None);
         self.add_pending(call.key, Pending::Call(Box::new(call.open)));
@@ -43,7 +43,7 @@ impl ProxyState {
         self.note_change(!reads, &record);
     }
 
-    /// Notes a record that may make earlier results stale.
+    /// Marks a record that may make earlier results stale.
     pub(super) fn note_change(&self, changes: bool, record: &QueuedRecord) {
         let mut tables = self.tables();
         tables.changed = if changes { tables.changed.max(record.number) } else { tables.changed };
@@ -64,7 +64,7 @@ impl ProxyState {
         let at = self.options.clock.now();
         let record =
             self.recorder.push(NewRecord { home: open.home.clone(), kind, id, at, members });
-        // Of what is not recorded the log does not say what it changed.
+        // The log does not contain the changes of a call that is not recorded.
         self.note_change(!record.is_kept, &record);
         record
     }
@@ -99,14 +99,14 @@ impl ProxyState {
         self.record_result(open, &said, rest, true, None);
     }
 
-    /// Records an answer that was forwarded and is too long to be inspected, by its size.
+    /// Records the size of a forwarded answer that is too long to be inspected.
     pub(super) fn record_passed(&self, open: &Open, outline: &Outline) -> QueuedRecord {
         let said = too_long(outline.bytes);
         let cut = ("truncated", json!({ "bytes": outline.bytes }).to_string());
         self.record_result(open, &said, None, outline.is_error, Some(cut))
     }
 
-    /// Records an answer; returns what is to be added to it.
+    /// Records an answer; returns the insertion that adds earlier outputs to it.
     pub(super) fn answered(
         &self,
         text: &str,

@@ -1,4 +1,4 @@
-//! A server's tools, read from its lists, page by page. It must not take a list for complete before
+//! A server's tools, read from its lists, page by page. It must not treat a list as complete before
 //! its last page, nor keep tools that the server removed.
 
 use std::{collections::BTreeMap, num::NonZeroUsize};
@@ -12,10 +12,10 @@ use crate::proxy::{
     own::{self, Own},
 };
 
-/// Lists that are being read, at most.
+/// Most lists that are read concurrently.
 const LISTS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("more than none");
 
-/// Tools by name, with what they declare.
+/// Tools by name, with their declarations.
 type Table = BTreeMap<String, Declared>;
 
 /// Declarations of a tool about its calls.
@@ -23,8 +23,8 @@ type Table = BTreeMap<String, Declared>;
 pub(in crate::proxy) struct Declared {
     /// True if it only reads.
     reads: Option<bool>,
-    /// That its answer depends on nothing but its arguments and files that these name: it is
-    /// idempotent and its world is closed.
+    /// True if its answer depends only on its arguments and files that these name: it is idempotent
+    /// and its world is closed.
     closed: bool,
     /// The argument that names a session.
     session: Option<&'static str>,
@@ -33,15 +33,15 @@ pub(in crate::proxy) struct Declared {
 /// Arguments by which tools name a session.
 const SESSION: [&str; 2] = ["sessionId", "session_id"];
 
-/// The argument of a tool's schema that names a session.
-fn session_of(schema: &Value) -> Option<&'static str> {
+/// Returns the argument of a tool's schema that names a session.
+fn session_argument(schema: &Value) -> Option<&'static str> {
     let named = schema.get("properties")?;
     SESSION.into_iter().find(|name| named.get(name).is_some())
 }
 
 /// The server's tools.
 pub(super) struct Tools {
-    /// The latest list that is whole.
+    /// The latest complete list.
     whole: Table,
     /// Lists being read, by the cursor of the next page.
     begun: LruCache<String, Table>,
@@ -56,8 +56,8 @@ impl Default for Tools {
 }
 
 impl Tools {
-    /// Reads the page of a cursor; the cursor of the next page if there is one, or `None` when it
-    /// is no page.
+    /// Reads the page of a cursor; returns the cursor of the next page if it has one, or `None` for
+    /// an invalid page.
     pub(super) fn read_page(
         &mut self,
         cursor: Option<&str>,
@@ -76,7 +76,7 @@ impl Tools {
                 reads: said.and_then(|said| said.read_only),
                 closed: said
                     .is_some_and(|said| is(said.idempotent, true) && is(said.open_world, false)),
-                session: tool.input.as_ref().and_then(session_of),
+                session: tool.input.as_ref().and_then(session_argument),
             };
             table.insert(tool.name, declared);
         }
@@ -92,12 +92,12 @@ impl Tools {
         Some(next)
     }
 
-    /// The server has other tools from now on.
+    /// Clears the tools, after the server announced a change.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes the tools read so far as complete.
+    /// Marks the tools read so far as complete.
     pub(super) fn set_complete(&mut self) {
         if let Some((_, latest)) = self.begun.peek_mru() {
             self.whole.extend(latest.clone());
@@ -109,22 +109,22 @@ impl Tools {
         self.listed
     }
 
-    /// True if a tool declares itself read-only; false for one that was not listed yet.
+    /// Returns true if a tool declares itself read-only; false for one that was not listed yet.
     pub(super) fn is_read_only(&self, tool: &str) -> bool {
         self.declared(tool).reads == Some(true)
     }
 
-    /// True if nothing but its arguments, and files that these name, can change what it answers.
+    /// Returns true if a tool's answer depends only on its arguments and files that these name.
     pub(super) fn is_closed(&self, tool: &str) -> bool {
         self.declared(tool).closed
     }
 
-    /// The session that a call of a tool names by an argument of its schema.
+    /// Returns the session that a call of a tool names by an argument of its schema.
     pub(super) fn session<'a>(&self, tool: &str, input: &'a Value) -> Option<&'a str> {
         input.get(self.declared(tool).session?)?.as_str()
     }
 
-    /// True if a call may name a session, by a tool that is not known yet.
+    /// Returns true if a call may name a session, and its tool is not listed yet.
     pub(super) fn may_name_session(&self, input: &Value) -> bool {
         !self.listed && SESSION.iter().any(|name| input.get(name).is_some_and(Value::is_string))
     }
@@ -134,12 +134,12 @@ impl Tools {
         said.or(self.whole.get(tool)).copied().unwrap_or_default()
     }
 
-    /// The proxy's own tool of a name, once the server's are known.
+    /// Returns the proxy's own tool of a name, once the server's are known.
     pub(super) fn own(&self, name: &str) -> Option<Own> {
         Own::called(name, &self.whole).filter(|_| self.listed)
     }
 
-    /// Ours, as elements of the server's list.
+    /// Returns the proxy's tools, as elements of the server's list.
     pub(super) fn own_elements(&self) -> Vec<String> {
         own::listed(&self.whole)
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_counts_when_its_last_page_is_there() {
+    fn a_tool_list_is_complete_only_after_its_last_page() {
         let mut tools = Tools::default();
         let first = page(&["a"], "\"2\"");
         assert_eq!(learn(&mut tools, None, &first), Some(Some("2".to_owned())));
@@ -171,7 +171,7 @@ mod tests {
         assert!(tools.listed() && tools.is_read_only("a") && tools.is_read_only("clear_session"));
         assert_eq!(tools.own("clear_session"), None);
         assert_eq!(tools.own("sessionlog_clear_session"), Some(Own::Clear));
-        // Another list begins: until it is whole, the names of the last one remain.
+        // Another list starts: until it is complete, the names of the last one remain.
         let writes = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
         learn(&mut tools, None, writes);
         assert_eq!(tools.own("clear_session"), None);

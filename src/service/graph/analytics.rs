@@ -1,4 +1,4 @@
-//! Activity in a workspace, in numbers: sessions, events, tokens, what they name most, by day.
+//! Activity in a workspace: counts of sessions, events, tokens and the most frequent names, by day.
 //! It must not read an event.
 
 use std::collections::HashMap;
@@ -13,21 +13,21 @@ use crate::{
     service::{Caller, Service, ServiceResult, values::check_workspace},
 };
 
-/// Names of a kind that are shown.
+/// Maximum number of names of a kind shown.
 const TOP_MAX: usize = 10;
-/// Days that are shown, the latest.
+/// Maximum number of days shown, latest first.
 const DAYS_MAX: usize = 366;
-/// Tokens of a text for ten words of it that are not among the most common: an estimate.
+/// Estimated tokens of a text for each ten of its words that are not among the most common.
 const TOKENS_OF_TEN_WORDS: u64 = 22;
-/// Microseconds of a day.
+/// Microseconds per day.
 const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
 impl Service {
-    /// Counts what was done in a workspace since a time, of the events that say something.
+    /// Counts the activity in a workspace since a time, from events with text.
     ///
     /// # Errors
-    /// `invalid_request` for a name that is no workspace, or where searching is turned off; those
-    /// of the engine.
+    /// `invalid_request` for an invalid workspace name, or if search is disabled; those of the
+    /// engine.
     pub async fn analytics(
         &self,
         caller: &Caller,
@@ -82,7 +82,7 @@ impl Service {
     }
 }
 
-/// Entities that are named in most sessions, of each kind.
+/// Returns the entities named in most sessions, by kind.
 fn top_of(found: NamedIn) -> HashMap<EntityKind, Vec<TopEntity>> {
     let mut named: Vec<((EntityKind, String), EntityCounts)> =
         seen::by_name(found).into_iter().collect();
@@ -105,7 +105,7 @@ fn tokens(words: u64) -> u64 {
     words.saturating_mul(TOKENS_OF_TEN_WORDS) / 10
 }
 
-/// The date of a day since 1970.
+/// Returns the date of a day number since 1970.
 fn date(day: i64) -> String {
     let instant = Timestamp(day.saturating_mul(DAY_MICROS)).to_string();
     instant.split('T').next().unwrap_or_default().to_owned()

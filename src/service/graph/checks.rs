@@ -1,5 +1,5 @@
-//! Rules for a name, a type and properties of a graph, and the content that names a relation. It
-//! must not look anything up.
+//! Validates names, types and properties of a graph, and builds the content from which a relation's
+//! id is derived. It must not look anything up.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ use crate::{
     service::{ServiceError, ServiceResult},
 };
 
-/// Characters of a type, and of an id: a workspace may be one.
+/// Maximum number of characters of a type, and of an id, which may be a workspace.
 const TYPE_CHARS_MAX: usize = 64;
 const ID_CHARS_MAX: usize = limits::WORKSPACE_CHARS_MAX;
-/// Bytes of the properties of an entity or a relation, and levels of their lists and objects.
+/// Maximum bytes of the properties of an entity or a relation, and their nesting depth.
 const PROPERTIES_BYTES_MAX: usize = 64 << 10;
 const PROPERTIES_DEPTH_MAX: usize = 32;
-/// Hexadecimal digits of the id that an earlier version gave a relation.
+/// Number of hexadecimal digits in the relation ids of an earlier version.
 const ID_DIGITS: usize = 24;
 
 pub(super) fn check_type(field: &str, name: &str) -> ServiceResult<()> {
@@ -55,7 +55,7 @@ pub(super) fn text_of(properties: &Map<String, Value>) -> String {
     serde_json::to_string(properties).expect("an object of JSON values is JSON")
 }
 
-/// Content that a relation is named after, whatever the order of its properties.
+/// Returns the content from which a relation's id is derived, independent of property order.
 pub(super) fn content_of(
     kind: &str,
     from: &str,
@@ -67,8 +67,8 @@ pub(super) fn content_of(
     serde_json::to_vec(&(kind, from, to, properties)).expect("texts are JSON")
 }
 
-/// The content of a relation that was removed so often before: what is written again is another
-/// event, and the id of an event is taken once.
+/// Returns the content of a relation that was removed this often before: writing it again is
+/// another event, and an event id is used only once.
 pub(super) fn content_after(content: &[u8], removed: usize) -> Vec<u8> {
     match removed {
         0 => content.to_vec(),
@@ -76,7 +76,7 @@ pub(super) fn content_after(content: &[u8], removed: usize) -> Vec<u8> {
     }
 }
 
-/// The id that an earlier version gave a relation: it stays that of those that it wrote.
+/// Returns the relation id of an earlier version, still valid for the relations it wrote.
 pub(super) fn former_id(content: &[u8]) -> String {
     let context = "sessionlog v1 id of a relation";
     let hash = blake3::Hasher::new_derive_key(context).update(content).finalize();

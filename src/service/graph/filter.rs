@@ -1,5 +1,5 @@
-//! Filters and orders of rows that have members and properties: parsed from what a caller sent,
-//! then applied. It must not know what a row is.
+//! Filters and sort orders of rows with members and properties: parsed from a request, then
+//! applied. It must not know the type of a row.
 
 use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 
@@ -12,31 +12,31 @@ use crate::{
     service::{ServiceError, ServiceResult},
 };
 
-/// Filters of a query, orders of it, values of all `in`, and characters of a field's name.
+/// Limits of filters, sort orders, values in all `in`, and characters of a field name.
 const FILTERS_MAX: usize = 32;
 const SORTS_MAX: usize = 8;
 const VALUES_MAX: usize = 1_000;
 const FIELD_CHARS_MAX: usize = 256;
-/// The operators, as a refusal names them.
+/// Operators, as an error lists them.
 const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected";
-/// Prefix of a property that has the name of a member.
+/// Prefix for a property with the name of a member.
 const PROPERTIES: &str = "properties.";
-/// Bytes of properties that are read within a step.
+/// Bytes of properties read between two yields.
 const BYTES_OF_A_STEP: usize = 256;
-/// Bytes of the place of a row in an order, while it is made; and of the tree of the properties of
-/// one row, whose text has 64 KiB.
+/// Bytes of a row's index entry while sorting, and of the parsed properties of one row, whose text
+/// has at most 64 KiB.
 const ORDER_BYTES: usize = 2 * size_of::<usize>();
 const TREE_BYTES: usize = 8 << 20;
 
-/// Something that is filtered.
+/// A row that can be filtered.
 pub(super) trait Row {
-    /// Names of its members.
+    /// Names of the members.
     const MEMBERS: &'static [&'static str];
 
-    /// One of its members.
+    /// Returns one of the members.
     fn member(&self, name: &str) -> Option<RowMember<'_>>;
 
-    /// Its properties: the text of a JSON object.
+    /// Returns the properties: the text of a JSON object.
     fn properties(&self) -> &str;
 }
 
@@ -49,20 +49,20 @@ enum Field {
 enum Test {
     Same(Value, bool),
     Ordered(Value, fn(Ordering) -> bool),
-    /// The texts among the values, and the others.
+    /// Text values in a set, and all other values.
     In(HashSet<String>, Vec<Value>),
     Contains(Value),
     Exists(bool),
 }
 
-/// Filters that rows must pass, and their order.
+/// Filters that rows must pass, and their sort order.
 pub(super) struct Sieve {
     tests: Vec<(Field, Test)>,
     sorts: Vec<(Field, bool)>,
 }
 
 impl Sieve {
-    /// The filters and orders, checked.
+    /// Parses and checks the filters and sort orders.
     pub(super) fn read<R: Row>(filters: Vec<Filter>, sorts: Vec<Sort>) -> ServiceResult<Self> {
         if filters.len() > FILTERS_MAX {
             return Err(ServiceError::invalid("filters", format!("at most {FILTERS_MAX}")));
@@ -99,7 +99,7 @@ impl Sieve {
         let mut distinct: Vec<(Field, bool)> = Vec::with_capacity(sorts.len());
         for read in sorts.into_iter().enumerate().map(sort) {
             let (field, is_descending) = read?;
-            // What is equal by a field is equal by it again.
+            // Sorting by the same field again has no effect.
             if distinct.iter().all(|(known, _)| *known != field) {
                 distinct.push((field, is_descending));
             }
@@ -107,14 +107,14 @@ impl Sieve {
         Ok(Self { tests, sorts: distinct })
     }
 
-    /// Bytes that so many rows take at most while they are sifted, without what they share.
+    /// Returns the maximum bytes used to sift a number of rows, without the data they share.
     pub(super) fn weight<R: Row>(&self, rows: usize) -> usize {
         let row = size_of::<R>() + self.sorts.len() * size_of::<OrderKey<'_>>() + ORDER_BYTES;
         rows.saturating_mul(row).saturating_add(TREE_BYTES)
     }
 
-    /// Counts the rows that pass every filter, and takes those of them on a page, in order; equal
-    /// ones as they came. No value is copied: a key has the place of a text among the properties.
+    /// Counts the rows that pass every filter, and returns one page of them in stable order. No
+    /// value is copied: a sort key borrows its text from the properties.
     pub(super) fn sift<R: Row>(
         &self,
         mut rows: Vec<R>,
@@ -233,19 +233,19 @@ impl Test {
         }
     }
 
-    /// True if the value of a field passes; a row without it passes `ne`, and `exists` of false.
+    /// Returns true if a field's value passes; a row without it passes `ne` and `exists: false`.
     fn passes(&self, found: Option<Value>) -> bool {
         match (self, found) {
             (Self::Exists(wanted), found) => found.is_some() == *wanted,
             (Self::Same(_, wanted), None) => !wanted,
             (_, None) => false,
-            (Self::Same(value, wanted), Some(found)) => same(value, &found) == *wanted,
+            (Self::Same(value, wanted), Some(found)) => equal(value, &found) == *wanted,
             (Self::Ordered(value, is), Some(found)) => compared(&found, value).is_some_and(is),
             (Self::In(texts, _), Some(Value::String(found))) => texts.contains(&found),
-            (Self::In(_, values), Some(found)) => values.iter().any(|value| same(value, &found)),
+            (Self::In(_, values), Some(found)) => values.iter().any(|value| equal(value, &found)),
             (Self::Contains(value), Some(found)) => match (&found, value) {
                 (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
-                (Value::Array(values), part) => values.iter().any(|value| same(value, part)),
+                (Value::Array(values), part) => values.iter().any(|value| equal(value, part)),
                 (Value::Object(members), Value::String(name)) => members.contains_key(name),
                 _ => false,
             },
@@ -253,15 +253,15 @@ impl Test {
     }
 }
 
-/// True if values are the same; numbers by what they are worth.
-fn same(one: &Value, other: &Value) -> bool {
+/// Returns true if values are equal; numbers are compared by value.
+fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => numbers(one, other).is_eq(),
         _ => one == other,
     }
 }
 
-/// The order of values of one type; `None` of values that have none.
+/// Compares values of one type; returns `None` for values without an order.
 fn compared(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => Some(numbers(one, other)),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_ordered_by_each_field_in_turn_and_those_without_are_last() {
+    fn rows_sort_by_each_field_in_turn_with_missing_values_last() {
         for (sort, expected) in [
             (json!([{"field": "n"}]), "abcd"),
             (json!([{"field": "n", "order": "desc"}]), "cbad"),
@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// The order of values that are copied out of the trees of all rows.
+    /// Returns the order obtained by sorting copied values, to compare with.
     fn copied(rows: &[Thing], sorts: &[(&str, bool)]) -> String {
         let value = |row: &Thing, name: &str| {
             let properties: Map<String, Value> = serde_json::from_str(&row.1).unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_order_that_copies_of_their_values_have() {
+    fn sorting_rows_gives_the_same_order_as_sorting_copied_values() {
         const IDS: &str = "abcdefghijklmnopqrstuvwxyz";
         let large = "x".repeat(300);
         let values = [
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_compares_nothing_is_refused_by_its_place() {
+    fn an_invalid_condition_is_rejected_with_an_error_naming_its_path() {
         let many = |n: usize, one: Value| Value::Array(vec![one; n]);
         let filter = |op: &str, value: Value| json!([{"field": "n", "op": op, "value": value}]);
         for (filters, sort, field) in [

@@ -1,6 +1,6 @@
-//! Graph that the saves of a workspace show: sessions, their conversations, context items, files
-//! and states, and how they belong together. Nothing of it is written: it follows from the log, so
-//! that what is taken away of a session is gone here, too. It must not judge what was saved.
+//! Graph derived from the saves of a workspace: sessions, their conversations, context items, files
+//! and states, and their relations. None of it is stored: it follows from the log, so removed
+//! content disappears here as well. It must not judge the saved content.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::{
     store::{Criterion, Listing, SessionInfo},
 };
 
-/// Saved sessions of a workspace that are looked at, the newest; and bytes of what they show, after
-/// which no further one is.
+/// Maximum number of saved sessions of a workspace that are read, newest first; and bytes of their
+/// entities, after which no further session is read.
 const SESSIONS_MAX: usize = 100;
 const BYTES_MAX: usize = 4 << 20;
-/// Characters of a content.
+/// Maximum number of characters of a content.
 const CONTENT_CHARS: usize = 2_000;
-/// Types of entities and of relations that saves show.
+/// Types of entities and relations derived from saves.
 pub(super) const ENTITIES: [&str; 5] =
     ["session", "conversation", "context_item", "file_reference", "workspace_state"];
 pub(super) const RELATIONS: [&str; 5] = [
@@ -38,20 +38,20 @@ pub(super) const RELATIONS: [&str; 5] = [
     "SESSION_HAS_WORKSPACE_STATE",
 ];
 
-/// Entities and links that the saves of a workspace show.
+/// Entities and links derived from the saves of a workspace.
 #[derive(Default)]
 pub(super) struct Handed {
     pub(super) entities: Vec<Arc<Entity>>,
-    /// Type and ends of each.
+    /// Type and both ends of each link.
     links: Vec<([String; 3], Timestamp)>,
-    /// Size of the entities.
+    /// Total bytes of the entities.
     pub(super) bytes: usize,
-    /// True if older sessions were not looked at.
+    /// True if older sessions were not read.
     pub(super) is_cut: bool,
 }
 
 impl Service {
-    /// Reads what the saves of the newest sessions of a workspace show.
+    /// Reads the entities and links in the saves of a workspace's newest sessions.
     pub(super) async fn handed(&self, caller: &Caller, workspace: &str) -> ServiceResult<Handed> {
         let listing = Listing {
             limit: SESSIONS_MAX,
@@ -76,7 +76,7 @@ impl Service {
                     handed.links.extend(one.links);
                     handed.bytes += one.bytes;
                 }
-                // What is gone or cannot be read shows nothing.
+                // A gone or damaged session contributes nothing.
                 Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {}
                 Err(error) => return Err(error),
             }
@@ -84,7 +84,7 @@ impl Service {
         Ok(handed)
     }
 
-    /// The relations that saves show.
+    /// Returns the relations derived from saves.
     pub(super) fn handed_relations(&self, caller: &Caller, handed: &Handed) -> Vec<Relation> {
         let properties = Map::new();
         let made = |([kind, from, to], at): &([String; 3], Timestamp)| {

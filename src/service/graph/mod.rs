@@ -1,5 +1,5 @@
 //! Verbs on the graph of a workspace: entities and relations that callers wrote, kept in its
-//! notebook, and those that the log shows by itself. It must not judge what a type means.
+//! notebook, and those derived from the log. It must not interpret a type.
 
 mod analytics;
 mod checks;
@@ -27,16 +27,16 @@ use crate::{
     },
 };
 
-/// How often a relation of the same content may be removed.
+/// Maximum number of removals of a relation with the same content.
 const REMOVALS_MAX: usize = 1_000;
 
 impl Service {
-    /// Writes an entity, or changes its properties by a merge patch; durable when this returns. A
-    /// patch that changes nothing is not written, unless it comes with a key; a retry with the same
-    /// key writes nothing more.
+    /// Writes an entity, or changes its properties by a merge patch; durable on return. A patch
+    /// that changes nothing is only written if it has a key; a retry with the same key writes
+    /// nothing more.
     ///
     /// # Errors
-    /// `invalid_request`, `limit_reached` for one entity too many, and those of the engine.
+    /// `invalid_request`, `limit_reached` for too many entities, and those of the engine.
     pub async fn upsert_entity(
         &self,
         caller: &Caller,
@@ -64,7 +64,7 @@ impl Service {
             return Ok(Written { id: id.to_owned(), session, position });
         }
         if is_full {
-            return Err(full("entities", ENTITIES_MAX));
+            return Err(limit_error("entities", ENTITIES_MAX));
         }
         let (entity_type, entity_id) = (kind.to_owned(), id.to_owned());
         let body = body::write(&EntityBody { entity_type, entity_id, properties });
@@ -73,12 +73,12 @@ impl Service {
         self.write_graph(caller, workspace, session, batch, id.to_owned()).await
     }
 
-    /// Writes a relation of two entities; durable when this returns. Its id follows from its
-    /// content, so that the same relation is written once, as is a retry with the same key.
+    /// Writes a relation of two entities; durable on return. Its id is derived from its content, so
+    /// the same relation is written once, as is a retry with the same key.
     ///
     /// # Errors
-    /// `invalid_request`, `entity_not_found` for an end that is not there, `limit_reached` for one
-    /// relation too many, and those of the engine.
+    /// `invalid_request`, `entity_not_found` for a missing end, `limit_reached` for too many
+    /// relations, and those of the engine.
     pub async fn create_relationship(
         &self,
         caller: &Caller,
@@ -119,7 +119,7 @@ impl Service {
             }
         }
         if is_full {
-            return Err(full("relations", RELATIONS_MAX));
+            return Err(limit_error("relations", RELATIONS_MAX));
         }
         let (relation_type, from_id, to_id) = (kind, from, to);
         let body = body::write(&RelationBody { relation_type, from_id, to_id, properties });
@@ -129,8 +129,8 @@ impl Service {
         self.write_graph(caller, workspace, session, batch, id).await
     }
 
-    /// The notebooks of a workspace whose graphs are read: the one that is written to alone, unless
-    /// another was moved to it.
+    /// Returns the notebooks of a workspace whose graphs are read: only the one for writes, unless
+    /// another was moved to the workspace.
     async fn graphs(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
         let mut found = self.notebooks(caller, workspace).await?;
         if found.is_empty() {
@@ -139,7 +139,7 @@ impl Service {
         Ok(found)
     }
 
-    /// The notebook in whose graph something is known, or else the one that is written to.
+    /// Returns the notebook whose graph satisfies `has`, or else the one for writes.
     async fn graph_of(
         &self,
         caller: &Caller,
@@ -169,12 +169,12 @@ impl Service {
         Ok(false)
     }
 
-    /// The id of a relation, which follows from its content.
+    /// Returns the id of a relation, derived from its content.
     fn relation_id(&self, caller: &Caller, content: &[u8]) -> String {
         format!("rel_{}", self.name_of(&caller.scope, "relation", content))
     }
 
-    /// The id of a relation that is to be written: another one for each time that it was removed.
+    /// Returns an unused id for a relation to write: a new one after each removal.
     async fn free_id(
         &self,
         caller: &Caller,
@@ -206,7 +206,7 @@ impl Service {
         Ok(Written { id, session, position: placed.position })
     }
 
-    /// True if an id is that of a session of the workspace, or of none.
+    /// Returns true if an id is that of a session of this workspace or of no workspace.
     async fn is_session(&self, caller: &Caller, workspace: &str, id: &str) -> bool {
         let Ok(session) = SessionId::new(id) else { return false };
         let info = self.store.info(&caller.key(&session)).await;
@@ -215,7 +215,7 @@ impl Service {
             && info.is_ok_and(|info| !info.workspace.as_ref().is_some_and(is_elsewhere))
     }
 
-    /// Runs `look` on the graph of a notebook, an empty one when that is not there.
+    /// Runs `look` on the graph of a notebook, or on an empty one if the notebook does not exist.
     async fn with_graph<T>(
         &self,
         caller: &Caller,
@@ -230,7 +230,7 @@ impl Service {
     }
 }
 
-fn full(of: &str, most: usize) -> ServiceError {
+fn limit_error(of: &str, most: usize) -> ServiceError {
     let mebibytes = GRAPH_BYTES_MAX >> 20;
     let message =
         format!("the graph of a workspace has at most {most} {of}, and {mebibytes} MiB in memory");

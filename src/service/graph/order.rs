@@ -1,5 +1,5 @@
-//! The order of values of properties as they stand in their JSON: nothing is copied, whatever its
-//! size. It must not know a filter or a row.
+//! Order of property values as encoded in their JSON; values of any size are compared without a
+//! copy. It must not depend on a filter or a row.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -16,14 +16,14 @@ use serde_json::{Number, Value, value::RawValue};
 
 use crate::event::Timestamp;
 
-/// Bytes that are compared at once.
+/// Number of bytes compared at once.
 const BLOCK_BYTES: usize = 256;
-/// The order of types among each other, of those without an order of their own.
+/// Rank of types whose values have no order.
 const LIST: u8 = 3;
 const OBJECT: u8 = 4;
 const NULL: u8 = 5;
 
-/// A member of a row.
+/// Value of a row's member.
 #[derive(Clone, Copy)]
 pub(super) enum RowMember<'r> {
     Text(&'r str),
@@ -41,11 +41,11 @@ impl From<RowMember<'_>> for Value {
     }
 }
 
-/// The values of the properties of a row, as they stand in their JSON.
+/// Values of a row's properties, as encoded in their JSON.
 #[derive(Default, Deserialize)]
 pub(super) struct PropertyValues<'r>(#[serde(borrow)] BTreeMap<MemberName<'r>, &'r RawValue>);
 
-/// The name of a member, copied only where it is escaped.
+/// Name of a member, copied only if it is escaped.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct MemberName<'r>(#[serde(borrow)] Cow<'r, str>);
 
@@ -61,17 +61,17 @@ impl<'r> PropertyValues<'r> {
     }
 }
 
-/// By what a row is ordered.
+/// Sort key of a row.
 pub(super) enum OrderKey<'r> {
     Bool(bool),
     Number(Number),
-    /// A text in JSON, without its quotes.
+    /// JSON text without its quotes.
     Json(&'r str),
     Text(&'r str),
     At(Timestamp),
     /// A list, an object or null.
     Unordered(u8),
-    /// The row has no such value.
+    /// Missing value.
     Absent,
 }
 
@@ -86,7 +86,7 @@ impl<'r> From<RowMember<'r>> for OrderKey<'r> {
 }
 
 impl<'r> OrderKey<'r> {
-    /// The key by a property of that name, or by a property of one: `settings.theme`.
+    /// Returns the key of a property with that name, or of a nested one: `settings.theme`.
     pub(super) fn from_member(members: &PropertyValues<'r>, name: &str) -> Self {
         let member = |name: &str| members.0.get(name).copied();
         let below = || {
@@ -109,13 +109,13 @@ impl<'r> OrderKey<'r> {
         }
     }
 
-    /// The order of two keys; rows without a value are last in either order.
+    /// Compares two keys; rows without a value are last in either direction.
     pub(super) fn compared(&self, other: &Self, is_descending: bool) -> Ordering {
         let order = match (self, other) {
             (Self::Absent, _) | (_, Self::Absent) => return self.rank().cmp(&other.rank()),
             (Self::Bool(one), Self::Bool(other)) => one.cmp(other),
             (Self::Number(one), Self::Number(other)) => numbers(one, other),
-            (Self::Json(one), Self::Json(other)) => texts(one.as_bytes(), other.as_bytes()),
+            (Self::Json(one), Self::Json(other)) => compare_texts(one.as_bytes(), other.as_bytes()),
             (Self::Text(one), Self::Text(other)) => one.cmp(other),
             (Self::At(one), Self::At(other)) => one.cmp(other),
             (one, other) => one.rank().cmp(&other.rank()),
@@ -134,12 +134,11 @@ impl<'r> OrderKey<'r> {
     }
 }
 
-/// The order of numbers by what they are worth. It is exact: a sort needs an order in which what is
-/// equal to the same number is equal.
+/// Compares numbers by value, exactly: a sort needs equality to be transitive.
 pub(super) fn numbers(one: &Number, other: &Number) -> Ordering {
     let whole_and_part = |whole: i128, part: &Number| {
         let part = part.as_f64().unwrap_or(f64::NAN);
-        // Beyond an i128 it is the largest, which no whole number of JSON is.
+        // Beyond the range of i128 it saturates, which no JSON integer reaches.
         let order = whole.cmp(&(part.trunc() as i128));
         order.then_with(|| 0.0_f64.total_cmp(&(part.fract() + 0.0)))
     };
@@ -151,25 +150,25 @@ pub(super) fn numbers(one: &Number, other: &Number) -> Ordering {
     }
 }
 
-/// The order of two texts as `serde_json` writes them: there each character is spelled in one way,
-/// so that the first one that differs decides.
-fn texts(one: &[u8], other: &[u8]) -> Ordering {
+/// Compares two texts as `serde_json` writes them: each character has one encoding, so the first
+/// difference decides.
+fn compare_texts(one: &[u8], other: &[u8]) -> Ordering {
     let blocks = one.chunks(BLOCK_BYTES).zip(other.chunks(BLOCK_BYTES));
     let same = BLOCK_BYTES * blocks.take_while(|(one, other)| one == other).count();
     let (Some(one_left), Some(other_left)) = (one.get(same..), other.get(same..)) else {
-        // The blocks are equal, and so are their lengths.
+        // The blocks are equal, and so are the lengths.
         return Ordering::Equal;
     };
     let bytes = one_left.iter().zip(other_left);
     let at = same + bytes.take_while(|(one, other)| one == other).count();
-    // An escape is looked at from its backslash.
+    // An escape is compared from its backslash.
     let before = one.iter().take(at).rev();
     let from = at - before.take_while(|byte| **byte == b'\\').count() % 2;
     let first = |text: &[u8]| text.get(from..).and_then(first);
     first(one).cmp(&first(other))
 }
 
-/// The byte that a text begins with, once it is read; `None` at its end.
+/// Returns the first decoded byte of a text; `None` at its end.
 fn first(text: &[u8]) -> Option<u8> {
     match text {
         [b'\\', b'u', digits @ ..] => {
@@ -186,7 +185,7 @@ fn first(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// Looks for the value at a path of members, and skips all others.
+/// Finds the value at a path of members and skips all others.
 struct Seek<'n> {
     path: &'n str,
 }
@@ -263,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn texts_in_json_have_the_order_of_what_they_say() {
+    fn json_encoded_texts_sort_like_the_decoded_texts() {
         let ends =
             ["", "\n", "\\n", "\u{1}", "\u{1f}", "\"", "\\", "\\\\", "!", "a", "z\t", "é", "漢"];
         let mut all = Vec::new();
-        // What differs is before, at and after the end of a block, and within an escape across it.
+        // The difference is before, at and after a block's end, and in an escape across it.
         for length in [0, 1, BLOCK_BYTES - 6, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1] {
             for end in ends {
                 all.push(format!("{}{end}", "x".repeat(length)));
@@ -288,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_any_size_and_type_have_one_order() {
-        // Equal as floating-point numbers, and not equal.
+    fn numbers_of_any_size_and_type_sort_by_value() {
+        // Equal as floating-point numbers, but not exactly.
         let whole = 9_007_199_254_740_992_u64;
         let all = [
             json!(-1e300),
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_by_its_whole_name_first_and_then_by_its_path() {
+    fn a_property_with_the_whole_name_takes_precedence_over_a_path() {
         let properties = r#"{"a":{"b":1,"c":{"d":"x"}},"a.b":2,"n":null,"l":[{"d":3}]}"#;
         let key = |name: &str| OrderKey::from_member(&PropertyValues::parse(properties), name);
         for (name, rank) in [("a.b", 1), ("a.c.d", 2), ("a.c", OBJECT), ("n", NULL), ("l", LIST)] {

@@ -1,5 +1,5 @@
-//! Queries of the graph of a workspace: what callers wrote, what the sessions name, what the log
-//! shows. It must not write.
+//! Queries on the graph of a workspace: entities that callers wrote, that sessions name, and that
+//! are derived from the log. It must not write.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,21 +31,21 @@ use crate::{
     store::{Criterion, Listing, SessionInfo},
 };
 
-/// Types that a query names.
+/// Maximum number of types in a query.
 const TYPES_MAX: usize = 100;
-/// The type of the relation of a session to the one that it continues.
+/// Type of the relation from a session to the one that it continues.
 const SESSION_CONTINUES: &str = "SESSION_CONTINUES";
-/// Sessions of a workspace that continue another and are looked at.
+/// Maximum number of continuing sessions of a workspace that are read.
 const CONTINUED_MAX: usize = 10_000;
 
-/// Types of the wanted rows, their order and their page.
+/// Types of the wanted rows, their order and page.
 struct RowQuery {
-    /// Empty for all.
+    /// Wanted types; empty for all.
     types: HashSet<String>,
     sieve: Sieve,
     limit: usize,
     offset: usize,
-    /// Bytes of properties on a page, about; one row is always on it.
+    /// Approximate bytes of properties on a page, which always has at least one row.
     bytes_max: usize,
 }
 
@@ -58,8 +58,8 @@ struct RowPage<R> {
 }
 
 impl Service {
-    /// Entities of a workspace: what callers wrote, and what its sessions name. None where there is
-    /// neither. A page has about `bytes_max` bytes of properties.
+    /// Returns entities of a workspace: those that callers wrote and those that its sessions name.
+    /// A page has about `bytes_max` bytes of properties.
     ///
     /// # Errors
     /// `invalid_request`, naming the member; those of the engine.
@@ -111,7 +111,7 @@ impl Service {
         let of: Arc<str> = workspace.into();
         let mut page = self
             .computed(&caller.scope.tenant, move || {
-                let rows = joined(written, handed, seen::by_name(found), &of);
+                let rows = join_entities(written, handed, seen::by_name(found), &of);
                 query.page(rows)
             })
             .await?;
@@ -129,8 +129,8 @@ impl Service {
         })
     }
 
-    /// The entities that callers wrote of the wanted types, how many events had no room, and what
-    /// keeps the room of the graph.
+    /// Returns the caller-written entities of the wanted types, the number of events that did not
+    /// fit, and guards for the graph's reserved memory.
     async fn written(
         &self,
         caller: &Caller,
@@ -173,7 +173,7 @@ impl Service {
         Ok(())
     }
 
-    /// Relations of a workspace. A session that continues another is related to it.
+    /// Returns relations of a workspace, including those between continued sessions.
     ///
     /// # Errors
     /// Those of [`Self::query_entities`].
@@ -193,7 +193,7 @@ impl Service {
             query.admits(&one.kind) && is_at_end && is(&from_id, &one.from) && is(&to_id, &one.to)
         };
         let mut shown = match query.admits(SESSION_CONTINUES) {
-            true => self.continued(caller, workspace).await?,
+            true => self.chain_links(caller, workspace).await?,
             false => Vec::new(),
         };
         if handed::RELATIONS.into_iter().any(|kind| query.admits(kind)) {
@@ -236,8 +236,8 @@ impl Service {
         })
     }
 
-    /// The relations of sessions of a workspace to those that they continue, the oldest first.
-    async fn continued(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<Relation>> {
+    /// Returns the relations of a workspace's sessions to those that they continue, oldest first.
+    async fn chain_links(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<Relation>> {
         let listing = Listing {
             limit: limits::PAGE_SESSIONS_MAX,
             ascending: true,
@@ -247,11 +247,11 @@ impl Service {
             ..Listing::default()
         };
         let listed = self.all_listed(caller, listing, CONTINUED_MAX).await?;
-        Ok(listed.iter().filter_map(|info| self.continuing(caller, info)).collect())
+        Ok(listed.iter().filter_map(|info| self.relation_to_continued(caller, info)).collect())
     }
 
-    /// The relation of a session to the one that it continues.
-    fn continuing(&self, caller: &Caller, info: &SessionInfo) -> Option<Relation> {
+    /// Returns the relation of a session to the one that it continues.
+    fn relation_to_continued(&self, caller: &Caller, info: &SessionInfo) -> Option<Relation> {
         let (from, to) = (info.key.session.as_str(), info.metadata.get(&continues())?);
         let properties = Map::new();
         let content = content_of(SESSION_CONTINUES, from, to, &properties);
@@ -305,7 +305,7 @@ impl RowQuery {
     }
 }
 
-/// The source of that name; `all` is none.
+/// Returns the source with that name; `None` for `all`.
 fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
     let known = GraphSource::ALL.into_iter().find(|one| one.as_str() == name);
     if known.is_none() && name != "all" {
@@ -316,9 +316,9 @@ fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
     Ok(known)
 }
 
-/// Joins what callers wrote, what saves show and what is named, the same thing once: first what is
-/// written, the oldest first, then what the newest saves show, then what most sessions name.
-fn joined(
+/// Joins entities that callers wrote, that saves show and that are named, without duplicates: first
+/// the written ones, oldest first, then those of the newest saves, then the most named.
+fn join_entities(
     mut written: Vec<Arc<Entity>>,
     handed: Vec<Arc<Entity>>,
     mut named: HashMap<(EntityKind, String), EntityCounts>,
@@ -355,7 +355,7 @@ fn joined(
     rows
 }
 
-/// Under which name an entity is counted, when it is of a kind that texts name.
+/// Returns the name under which an entity is counted, if texts can name its kind.
 fn name_of(kind: &str, id: &str, workspace: &str) -> Option<(EntityKind, String)> {
     let kind = EntityKind::named(kind)?;
     Some((kind, seen::usual(kind, kind.normal(id), workspace)))

@@ -1,5 +1,5 @@
-//! Entities and relations that are removed from the graph of a workspace: queries show what holds,
-//! and the notebook keeps what was. It must not remove an event.
+//! Removal of entities and relations from the graph of a workspace: queries show the current state,
+//! and the notebook keeps the history. It must not remove an event.
 
 use super::{
     checks::{check_id, check_type},
@@ -17,16 +17,16 @@ use crate::{
     },
 };
 
-/// Tries of a removal, repeated when something was written in between.
+/// Maximum number of attempts of a removal, repeated after a concurrent write.
 const TRIES_MAX: usize = 16;
 
 impl Service {
-    /// Removes an entity with its relations; durable when this returns. Twice is once. Relations of
-    /// an id that another type has, too, stay.
+    /// Removes an entity with its relations; durable on return and idempotent. Relations of an id
+    /// that an entity of another type shares stay.
     ///
     /// # Errors
-    /// `entity_not_found`; `limit_reached` where it has too many relations for one batch; those of
-    /// the engine.
+    /// `entity_not_found`; `limit_reached` if it has too many relations for one batch; those of the
+    /// engine.
     pub async fn remove_entity(
         &self,
         caller: &Caller,
@@ -62,7 +62,7 @@ impl Service {
         self.removed(caller, workspace, id, look).await
     }
 
-    /// Removes a relation; durable when this returns. Twice is once.
+    /// Removes a relation; durable on return and idempotent.
     ///
     /// # Errors
     /// `entity_not_found`, and those of the engine.
@@ -90,8 +90,8 @@ impl Service {
         self.removed(caller, workspace, id, look).await
     }
 
-    /// Looks what is to be written, and writes it unless the notebook changed in between: then it
-    /// looks again.
+    /// Computes the events to write from the graph and writes them; repeats both if the notebook
+    /// changed concurrently.
     async fn removed(
         &self,
         caller: &Caller,

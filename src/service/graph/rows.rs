@@ -1,5 +1,5 @@
-//! Rows of a query: entities and relations with what is known of them, filtered and ordered before
-//! those of the page are shown. They must not look anything up.
+//! Rows of a query: entities and relations with their known data, filtered and ordered before one
+//! page is shown. They must not look anything up.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::{
     projection::{Entity, Relation},
 };
 
-/// An entity that was found.
+/// Row of an entity.
 pub(super) struct EntityRow {
     pub(super) kind: Arc<str>,
     pub(super) id: Arc<str>,
-    /// Entity as a caller wrote it, or as a save shows it.
+    /// Entity as a caller wrote it, or as derived from a save.
     pub(super) written: Option<Arc<Entity>>,
-    /// True if a save shows it, and no caller wrote it.
+    /// True if it is derived from a save, and no caller wrote it.
     pub(super) is_handed: bool,
     /// Counts of the events that name it.
     pub(super) seen: Option<EntityCounts>,
 }
 
 impl EntityRow {
-    /// Source of the entity; what a caller wrote may be named, too.
+    /// Returns the source of the entity; one that a caller wrote may be named by events as well.
     fn source(&self) -> GraphSource {
         match self.written.is_some() && !self.is_handed {
             true => GraphSource::Told,
@@ -38,7 +38,7 @@ impl EntityRow {
         graph::Entity {
             kind: self.kind.to_string(),
             id: self.id.to_string(),
-            properties: written.map(|entity| object(&entity.properties)).unwrap_or_default(),
+            properties: written.map(|entity| parse_object(&entity.properties)).unwrap_or_default(),
             source: source.into(),
             created_at: written.map(|entity| entity.created_at),
             updated_at: written.map(|entity| entity.updated_at),
@@ -85,7 +85,7 @@ impl Row for EntityRow {
     }
 }
 
-/// A relation that was found.
+/// Row of a relation.
 pub(super) struct RelationRow {
     pub(super) relation: Arc<Relation>,
     /// Source of the relation.
@@ -100,7 +100,7 @@ impl RelationRow {
             kind: relation.kind.to_string(),
             from_id: relation.from.to_string(),
             to_id: relation.to.to_string(),
-            properties: object(&relation.properties),
+            properties: parse_object(&relation.properties),
             source: source.into(),
             created_at: relation.at,
         }
@@ -129,6 +129,6 @@ impl Row for RelationRow {
     }
 }
 
-fn object(text: &str) -> Map<String, Value> {
+fn parse_object(text: &str) -> Map<String, Value> {
     serde_json::from_str(text).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Names in the sessions of a workspace, from the index: files, errors, commands and other things
-//! that no caller wrote as entities, counted. It must not read an event.
+//! Names in the sessions of a workspace, counted from the index: files, errors, commands and other
+//! things that no caller wrote as entities. It must not read an event.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -13,27 +13,27 @@ use crate::{
     },
 };
 
-/// Sessions that are named of an entity.
+/// Maximum number of sessions listed that name an entity.
 const NAMING_MAX: usize = 20;
-/// Milliseconds that a query waits at most for what is not in the index yet, when asked to.
+/// Maximum milliseconds that a query may wait for the index to catch up.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// Counts of an entity that events name.
+/// Counts of the events that name an entity.
 #[derive(Clone, Debug)]
 pub(super) struct EntityCounts {
-    /// Sessions with such events.
+    /// Number of sessions with such events.
     pub(super) sessions: u64,
-    /// The events.
+    /// Number of events.
     pub(super) count: u64,
-    /// The first of them.
+    /// Time of the first event.
     pub(super) first_at: Timestamp,
-    /// The last of them.
+    /// Time of the last event.
     pub(super) last_at: Timestamp,
-    /// Sessions that name it, the latest first; empty unless they are wanted.
+    /// Sessions that name it, latest first; empty unless requested.
     pub(super) named_in: Vec<NamedInSession>,
 }
 
-/// The index of a scope, and whether it is known what was written before.
+/// Index of a scope, and whether all earlier writes are known to it.
 pub(super) struct ScopeLook {
     index: Arc<ScopeIndex>,
     is_noted: bool,
@@ -41,21 +41,21 @@ pub(super) struct ScopeLook {
 }
 
 impl ScopeLook {
-    /// Part of what is recorded that the index has.
+    /// Returns the part of the recorded events that the index covers.
     pub(super) fn coverage(&self) -> Complete {
         let complete = self.index.coverage();
         Complete { is_complete: self.is_noted && complete.is_complete, ..complete }
     }
 
-    /// Number of names counted at most, and the bytes that counting takes.
+    /// Returns the maximum number of counted names, and the bytes needed to count them.
     pub(super) fn weight(&self) -> (usize, usize) {
         search::named_weight(self.index.sizes().0)
     }
 }
 
 impl Service {
-    /// The index, once what was written before is in it or the time is over; `None` where searching
-    /// is turned off.
+    /// Returns the index once it covers earlier writes or the time is over; `None` if search is
+    /// disabled.
     pub(super) async fn looked(
         &self,
         caller: &Caller,
@@ -71,7 +71,7 @@ impl Service {
         Some(ScopeLook { index, is_noted, workspace: workspace.into() })
     }
 
-    /// Runs `look` over the parts of an index, with what keeps the sessions of the workspace.
+    /// Runs `look` over the parts of an index, with a filter for the sessions of the workspace.
     pub(super) async fn over_parts<T: Send + 'static>(
         &self,
         looked: &ScopeLook,
@@ -97,7 +97,7 @@ impl Service {
         .await
     }
 
-    /// Counts what sessions of the workspace name of these kinds, since a time.
+    /// Counts the names of these kinds in sessions of the workspace since a time.
     pub(super) async fn seen(
         &self,
         looked: &ScopeLook,
@@ -112,7 +112,7 @@ impl Service {
         .await
     }
 
-    /// Counts what was written by day, since a time.
+    /// Counts the events by day since a time.
     pub(super) async fn days(
         &self,
         looked: &ScopeLook,
@@ -121,7 +121,7 @@ impl Service {
         self.over_parts(looked, move |parts, keep| search::by_day(parts, keep, since)).await
     }
 
-    /// The sessions that name each of these, the latest first.
+    /// Returns the sessions that name each of these, latest first.
     pub(super) async fn naming(
         &self,
         looked: &ScopeLook,
@@ -137,31 +137,31 @@ impl Service {
     }
 }
 
-/// The name under which an entity is counted: of a file below the workspace its path from there.
+/// Returns the name under which an entity is counted: of a workspace's file, the relative path.
 pub(super) fn usual(kind: EntityKind, name: String, workspace: &str) -> String {
     match kind {
         EntityKind::File => {
-            let rest = name.strip_prefix(&below(workspace)).filter(|rest| !rest.is_empty());
+            let rest = name.strip_prefix(&prefix_below(workspace)).filter(|rest| !rest.is_empty());
             rest.map(str::to_owned).unwrap_or(name)
         }
         _ => name,
     }
 }
 
-/// The names that are counted under a usual one.
+/// Returns the names counted under a canonical one.
 fn names(kind: EntityKind, name: String, workspace: &str) -> Vec<String> {
     match kind {
-        EntityKind::File => vec![format!("{}{name}", below(workspace)), name],
+        EntityKind::File => vec![format!("{}{name}", prefix_below(workspace)), name],
         _ => vec![name],
     }
 }
 
-/// Prefix of the names of files below a workspace.
-fn below(workspace: &str) -> String {
+/// Returns the prefix of the names of files in a workspace.
+fn prefix_below(workspace: &str) -> String {
     format!("{}/", workspace.trim_matches('/').to_lowercase())
 }
 
-/// Maps the kinds and names that an index has to their counts.
+/// Maps the kinds and names in an index to their counts.
 pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), EntityCounts> {
     let seen = |one: search::Named| {
         let search::Named { kind, name, sessions, count, first_at, last_at } = one;
@@ -170,7 +170,7 @@ pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), EntityCou
     found.named.into_iter().map(seen).collect()
 }
 
-/// Time that a query waits for the index.
+/// Checks the time that a query waits for the index.
 pub(super) fn waiting(wait_ms: u64) -> ServiceResult<Duration> {
     if wait_ms > WAIT_MS_MAX {
         return Err(ServiceError::invalid("wait_ms", format!("at most {WAIT_MS_MAX}")));
@@ -178,7 +178,7 @@ pub(super) fn waiting(wait_ms: u64) -> ServiceResult<Duration> {
     Ok(Duration::from_millis(wait_ms))
 }
 
-/// Refuses what needs the index where there is none.
+/// Returns the error of a request that needs the index when search is disabled.
 pub(super) fn no_index(field: &str) -> ServiceError {
     ServiceError::invalid(field, "searching is turned off on this server")
         .action("the operator turns it on by the setting search")

@@ -1,5 +1,5 @@
-//! Content of the parts of an index: words, or vectors of one model. The rest of the follower
-//! treats both alike. It must not make a part.
+//! Content kind of an index's parts: words, or vectors of one model. The rest of the follower
+//! treats both alike. It must not build a part from events.
 
 use crate::{
     event::{Position, Range, Scope, SessionHash, TenantId, UserId},
@@ -9,29 +9,29 @@ use crate::{
 /// Prefix of the label of a derived file that is a part of an index.
 const WORDS: &str = "search/1";
 const VECTORS: &str = "vectors/1";
-/// Passages of a part that stays as it is.
+/// Number of passages from which a part is no longer merged.
 pub(super) const PASSAGES_MAX: usize = 32_768;
-/// Passages of a part of words that becomes a file at once: fewer than a tier of parts has that
-/// were each made of one slice of events.
+/// Number of passages from which a part of words is written to a file at once: fewer than in a tier
+/// of parts that were each made from one slice of events.
 const KEPT_PASSAGES: usize = 16_384;
-/// Passages of words from which a file is worth it at a stop.
+/// Minimum number of passages of words for a file at shutdown.
 const FILE_PASSAGES_MIN: usize = 512;
 
-/// By session: the positions that were added.
+/// Indexed positions by session.
 type Positions = Vec<(SessionHash, Vec<Range>)>;
 
-/// Content that a part has of its passages.
+/// Content kind of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Holding {
-    /// Their words.
+    /// Words of the passages.
     Words,
-    /// Their vectors, by the model of that name.
+    /// Vectors of the passages, by the model of that name.
     Vectors(String),
 }
 
 impl Holding {
-    /// Passages of a part that becomes a file at once, and of the smallest that does at a stop:
-    /// words are soon read anew, vectors are asked for again.
+    /// Returns the minimum number of passages for a file immediately, and at shutdown: words are
+    /// soon read again, vectors must be requested again.
     pub(super) fn kept_from(&self) -> [usize; 2] {
         match self {
             Self::Words => [KEPT_PASSAGES, FILE_PASSAGES_MIN],
@@ -39,7 +39,7 @@ impl Holding {
         }
     }
 
-    /// The label of the files of a scope.
+    /// Returns the label of the files of a scope.
     pub(super) fn label(&self, scope: &Scope) -> Vec<u8> {
         let (tenant, user) = (scope.tenant.as_str(), scope.user.as_str());
         match self {
@@ -48,7 +48,7 @@ impl Holding {
         }
     }
 
-    /// The scope of a file and what it has, when it is a part of an index.
+    /// Parses the scope and content kind of a file's label; `None` if it is not an index part.
     pub(super) fn labelled(label: &[u8]) -> Option<(Scope, Self)> {
         let mut lines = std::str::from_utf8(label).ok()?.splitn(4, '\n');
         let mut next = || lines.next();
@@ -62,8 +62,8 @@ impl Holding {
         }
     }
 
-    /// Number of passages in the bytes of a file; `None` when they are damaged or of another
-    /// version.
+    /// Returns the number of passages in the bytes of a file; `None` if they are damaged or of
+    /// another version.
     pub(crate) fn checked(&self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Words => Some(Part::read(bytes).ok()?.len()),
@@ -71,7 +71,7 @@ impl Holding {
         }
     }
 
-    /// Number of passages of a part, and the positions that were added.
+    /// Returns the number of passages of a part, and the indexed positions.
     pub(super) fn holds(&self, bytes: &[u8]) -> Option<(usize, Positions)> {
         match self {
             Self::Words => {
@@ -87,8 +87,8 @@ impl Holding {
         }
     }
 
-    /// From where on nothing in a session says something of an event before it, as far as a part
-    /// of words knows: see [`Part::settled`].
+    /// Returns for each session the position from which no later event refers to an event before
+    /// it, according to a part of words: see [`Part::settled`].
     pub(super) fn settled(&self, bytes: &[u8]) -> Vec<(SessionHash, Position)> {
         match self {
             Self::Words => {
@@ -98,7 +98,7 @@ impl Holding {
         }
     }
 
-    /// One part of several, with what `keep` keeps; `None` when they do not fit together.
+    /// Merges parts into one, filtered by `keep`; `None` if they are incompatible.
     pub(super) fn merged(&self, parts: &[&[u8]], keep: &Keep<'_>) -> Option<Vec<u8>> {
         match self {
             Self::Words => {

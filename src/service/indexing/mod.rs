@@ -1,6 +1,6 @@
-//! The follower of a store: reads what sessions wrote and keeps it as parts of an index, a list of
-//! parts for each scope, the large ones in derived files. It must not rank, and all it keeps may be
-//! lost at any time: the log has everything.
+//! The index follower of a store: reads the events that sessions wrote and keeps them as index
+//! parts, a list for each scope; large parts are derived files. It must not rank, nor hold data
+//! that is not in the log: all its data may be lost at any time.
 
 mod holding;
 mod parts;
@@ -34,33 +34,33 @@ use crate::{
     store::{DerivedFile, Moved, Since},
 };
 
-/// Bytes of bodies that one part is made of; other tasks run between parts.
+/// Body bytes from which one part is made; other tasks run between parts.
 const SLICE_BYTES: usize = 4 << 20;
-/// Sessions that the store is asked for at once.
+/// Maximum number of changed sessions requested from the store at once.
 const MOVED_MAX: usize = 1_000;
-/// Time for which changes may gather before they are followed.
+/// Time for which changes accumulate before they are processed.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// The indexes of all scopes, and the one task that feeds them.
+/// Indexes of all scopes, and the task that feeds them.
 pub(super) struct Indexing {
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
     rota: Rota,
-    /// Point up to which the store was followed; held by the task that follows it.
+    /// Point up to which the store was followed; locked by the task that follows it.
     since: tokio::sync::Mutex<Since>,
     turns: Mutex<Turns>,
-    /// Sent once changes were noted, and once a part was added.
+    /// Notified when changes were noted, and when a part was added.
     fed: watch::Sender<()>,
-    /// Files that were found to be lost.
+    /// Number of files found to be lost.
     lost: AtomicU64,
     options: SearchOptions,
 }
 
-/// Settings of the operator for searching.
+/// Search settings of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchOptions {
-    /// True if sessions can be searched. Without it nothing is indexed.
+    /// True if sessions can be searched; otherwise nothing is indexed.
     pub enabled: bool,
-    /// Bytes of the parts of all indexes that are in memory alone.
+    /// Maximum bytes of all index parts that are only in memory.
     pub memory_bytes_max: usize,
 }
 
@@ -73,21 +73,21 @@ impl Default for SearchOptions {
 /// Counts of the indexes of all scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexCounts {
-    /// Passages that can be found.
+    /// Number of searchable passages.
     pub passages: u64,
-    /// Parts, in files and in memory.
+    /// Number of parts, in files and in memory.
     pub parts: u64,
-    /// Bytes of the parts that are in memory alone.
+    /// Bytes of the parts that are only in memory.
     pub memory_bytes: u64,
-    /// Events that are not indexed yet, of scopes that are searched.
+    /// Number of events not indexed yet, in scopes that are searched.
     pub events_behind: u64,
-    /// Sessions that could not be read, so that not all of them is indexed.
+    /// Number of sessions that could not be read and are only partly indexed.
     pub sessions_unreadable: u64,
-    /// Files that were lost, so that their events were read again.
+    /// Number of lost files, whose events were read again.
     pub lost: u64,
 }
 
-/// Requests for the task to look again, and whether it runs.
+/// Number of requests for the task to run; true if it is running.
 #[derive(Default)]
 struct Turns {
     asked: u64,
@@ -136,7 +136,7 @@ impl Indexing {
         self.scopes.lock()
     }
 
-    /// The index of a scope.
+    /// Returns the index of a scope.
     pub(super) fn index_of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes();
         let new = || Arc::new(ScopeIndex::new(scope.clone(), Holding::Words));
@@ -151,14 +151,14 @@ impl Indexing {
         self.scopes().values().cloned().collect()
     }
 
-    /// The index whose turn it is.
+    /// Returns the index whose turn it is.
     fn next(&self) -> Option<Arc<ScopeIndex>> {
         self.rota.next(self.all().into_iter().filter(|index| index.has_work()))
     }
 }
 
 impl Service {
-    /// Follows the store until it is stopped, so that a search finds little to catch up with.
+    /// Follows the store until it is stopped, so that a search has little to catch up with.
     pub async fn follow_index(self, stop: CancellationToken) {
         if !self.indexing.is_enabled() {
             return;
@@ -177,9 +177,9 @@ impl Service {
         }
     }
 
-    /// The index of a scope, once it has enough of what was acknowledged before, or once `wait` is
-    /// over; and whether it is known what was acknowledged. Where nothing is to be read, no other
-    /// task is waited for: it might get no processor for a while.
+    /// Returns the index of a scope once `has_enough` of the earlier writes, or once `wait` is
+    /// over; and whether all earlier writes are known. If there is nothing to read, it does not
+    /// wait for another task, which might not be scheduled for a while.
     pub(super) async fn caught_up(
         &self,
         scope: &Scope,
@@ -216,7 +216,7 @@ impl Service {
         }
     }
 
-    /// Has the task look at what changed, and starts it when it does not run.
+    /// Requests another run of the task, and starts it if it is not running.
     fn look_again(&self) {
         let mut turns = self.indexing.turns.lock();
         turns.asked += 1;
@@ -231,7 +231,7 @@ impl Service {
             if let Err(error) = self.follow_once(&mut turn).await {
                 tracing::warn!(%error, "the search index is behind");
             }
-            // Vectors come after the words.
+            // Vectors are made after the words.
             self.embed_soon();
             let mut turns = self.indexing.turns.lock();
             if turns.asked == turn {
@@ -241,8 +241,8 @@ impl Service {
         }
     }
 
-    /// Notes every change, then feeds one index after the other until none has work. Sets the last
-    /// turn that was asked for.
+    /// Notes every change, then feeds one index after another until none has work. Sets `turn` to
+    /// the last request number.
     async fn follow_once(&self, turn: &mut u64) -> ServiceResult<()> {
         loop {
             *turn = self.indexing.turns.lock().asked;
@@ -258,7 +258,7 @@ impl Service {
         }
     }
 
-    /// One turn of an index: a slice of events is read, and the parts are settled.
+    /// Runs one turn of an index: reads a slice of events, and stores its parts.
     async fn feed(&self, index: &ScopeIndex) -> ServiceResult<()> {
         self.make_room().await?;
         let wanted = index.next();
@@ -269,12 +269,12 @@ impl Service {
         Ok(())
     }
 
-    /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
+    /// Removes erased and redacted content from the parts in memory before a verb returns.
     pub(super) async fn forget_indexed(&self) {
         self.note_if_begun().await;
     }
 
-    /// Notes every change, once the task has begun to follow the store; whether it did.
+    /// Notes every change, if the task has started to follow the store; returns true on success.
     async fn note_if_begun(&self) -> bool {
         if *self.indexing.since.lock().await == Since::default() {
             return false;
@@ -303,8 +303,8 @@ impl Service {
         }
     }
 
-    /// Takes the files that an earlier process left. Those that this one cannot read go: they are
-    /// of another version, damaged, or have vectors of another embedder.
+    /// Adopts the files that an earlier process left, and drops the unreadable ones: those of
+    /// another version, damaged, or with vectors of another embedder.
     async fn adopt_files(&self) {
         let mut unread = Vec::new();
         for file in self.store.derived().unwrap_or_default() {
@@ -315,14 +315,14 @@ impl Service {
         self.drop_files(unread).await;
     }
 
-    /// Takes a file that is there; whether it is to stay.
+    /// Adopts an existing file; returns true if it is to be kept.
     fn adopt(&self, file: &DerivedFile) -> bool {
         let Some((scope, holding)) = Holding::labelled(&file.label) else { return false };
         if self.embedding.is_none() && holding != Holding::Words {
-            // They were paid for, and an embedder may be set again.
+            // Vectors are costly, and an embedder may be configured again.
             return true;
         }
-        // One that cannot be opened is gone, or may be opened by a later start.
+        // A file that cannot be opened is gone, or a later start may open it.
         let Ok(part) = self.store.open_derived(file.name) else { return true };
         match &self.embedding {
             Some(embedding) if holding != Holding::Words => {
@@ -336,16 +336,16 @@ impl Service {
         }
     }
 
-    /// The indexes of all scopes, of words and of vectors.
+    /// Returns the indexes of all scopes, of words and of vectors.
     fn all_indexes(&self) -> Vec<Arc<ScopeIndex>> {
         let vectors = self.embedding.iter().flat_map(|embedding| embedding.all());
         self.indexing.all().into_iter().chain(vectors).collect()
     }
 
-    /// Makes the largest part of an index a file, when all together are too many bytes.
+    /// Writes the largest part to a file while all parts exceed the memory limit.
     ///
     /// # Errors
-    /// None can be kept: nothing more may be read.
+    /// The error if no part can be written: then no more events may be read.
     async fn make_room(&self) -> ServiceResult<()> {
         let of = |index: Arc<ScopeIndex>| (index.fresh_bytes(), index);
         let mut all: Vec<_> = self.all_indexes().into_iter().map(of).collect();
@@ -365,7 +365,7 @@ impl Service {
         failed
     }
 
-    /// Keeps what is in memory, before a stop: what is not kept is read again.
+    /// Writes the parts in memory to files before a shutdown; the others are rebuilt later.
     pub async fn keep_index(&self) {
         for index in self.all_indexes() {
             while matches!(self.keep_one(&index, 0).await, Ok(true)) {}
@@ -384,7 +384,7 @@ impl Service {
             if slice.gaps.iter().any(|gap| gap.accepted_at.is_none()) {
                 index.note_damage(one.hash);
             }
-            // Positions that cannot be served are passed over.
+            // Unreadable positions are skipped.
             one.range.to = slice.covered.to.max(one.range.from.plus(1));
             slices.push((one, slice.events));
             if bytes_left == 0 {

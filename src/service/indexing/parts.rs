@@ -1,5 +1,5 @@
-//! The parts of one index: opened, made fewer, and kept as derived files; and what they are made of
-//! is read. It must not choose whose turn it is.
+//! The parts of one index: opened, merged, and written as derived files; and reads of the events
+//! for them. It must not choose which index is fed next.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -15,13 +15,13 @@ use crate::{
     store::{DerivedName, Fill, Mapped, Read, Slice, StoreError},
 };
 
-/// How long a session that could not be read is left alone, unless it changes.
+/// Time for which an unreadable session is set aside, unless it changes.
 const ASIDE_FOR: Duration = Duration::from_secs(30);
 
 impl Service {
-    /// Runs `look` over the bytes of all parts of an index. Where one of its files is lost or to go
-    /// meanwhile, what was computed is void: `look` ends at its next step, the files are closed,
-    /// and it begins anew with the parts as they are then.
+    /// Runs `look` over the bytes of all parts of an index. If one of its files is lost or must be
+    /// removed meanwhile, the result is discarded: `look` ends at its next step, the files are
+    /// closed, and it runs again with the current parts.
     pub(in crate::service) fn over<T>(
         &self,
         index: &ScopeIndex,
@@ -36,9 +36,8 @@ impl Service {
         }
     }
 
-    /// Makes some parts of about the same size one, a large part a file, and drops the files that
-    /// are no parts any more. A part that cannot be kept, as on a full disk, stays in memory while
-    /// there is room.
+    /// Merges parts of similar size, writes a large part to a file, and drops obsolete files. A
+    /// part that cannot be written, as on a full disk, stays in memory while it fits.
     pub(in crate::service) async fn store_parts(&self, index: &ScopeIndex) {
         self.merge_some(index);
         if let Err(error) = self.keep_one(index, index.holding.kept_from()[0]).await {
@@ -47,8 +46,8 @@ impl Service {
         self.drop_files(index.take_left()).await;
     }
 
-    /// Reads the first of some events; `None` when their session does not answer any more, or
-    /// cannot be read: then it is set aside, and all others are read.
+    /// Reads the first of some events; `None` if their session is gone or cannot be read. An
+    /// unreadable session is set aside and the others are read.
     pub(in crate::service) async fn read_wanted(
         &self,
         index: &ScopeIndex,
@@ -73,7 +72,7 @@ impl Service {
         None
     }
 
-    /// The bytes of a part; `None` when its file is gone: then its sessions are read again.
+    /// Returns the bytes of a part; `None` if its file is lost: then its sessions are read again.
     fn open_part(&self, index: &ScopeIndex, bytes: PartBytes) -> Option<Arc<dyn Mapped>> {
         let name = match bytes {
             PartBytes::Fresh(bytes) => return Some(bytes),
@@ -87,7 +86,7 @@ impl Service {
         mapped
     }
 
-    /// Makes some parts of about the same size one, where there are such.
+    /// Merges some parts of similar size, if there are any.
     fn merge_some(&self, index: &ScopeIndex) {
         let Some(small) = index.tier() else { return };
         let opened = |part: &PartBytes| self.open_part(index, part.clone());
@@ -96,12 +95,12 @@ impl Service {
         match over_open(parts, merge) {
             Some(Some(merged)) => index.replace(&small, merged),
             Some(None) => index.leave_apart(),
-            // A file is to go, and its part with it.
+            // A file must be removed, and its part with it.
             None => {}
         }
     }
 
-    /// Makes the largest part of a scope a file, when it has so many passages; whether it did.
+    /// Writes the largest part with enough passages to a file; returns true if it did.
     pub(super) async fn keep_one(
         &self,
         index: &ScopeIndex,
@@ -111,7 +110,7 @@ impl Service {
         let label = index.holding.label(&index.scope);
         let name = match self.store.put_derived(&label, part.holds, &part.bytes).await {
             Ok(name) => name,
-            // The next round notes what was taken away.
+            // The next round notes the removal.
             Err(StoreError::Outdated { .. } | StoreError::NotOffered { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
@@ -119,7 +118,7 @@ impl Service {
         Ok(true)
     }
 
-    /// Drops files. Those that cannot be dropped now are not there any more all the same.
+    /// Drops files; failures are logged, as the files are already unused.
     pub(super) async fn drop_files(&self, files: Vec<DerivedName>) {
         for file in files {
             if let Err(error) = self.store.drop_derived(file).await {
@@ -129,8 +128,7 @@ impl Service {
     }
 }
 
-/// Runs a task that takes a processor for a while on a blocking thread, so that no other task of
-/// the runtime waits for it.
+/// Runs a CPU-intensive task on a blocking thread, so that no other task of the runtime is delayed.
 pub(in crate::service) async fn apart<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {
@@ -139,7 +137,7 @@ pub(in crate::service) async fn apart<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(ServiceError::new(Code::InternalError, error.to_string())))
 }
 
-/// Runs `look` over the bytes of some parts; `None` when one of them is hurt by then.
+/// Runs `look` over the bytes of some parts; `None` if one of them is damaged by then.
 fn over_open<T>(parts: Vec<Arc<dyn Mapped>>, look: impl FnOnce(&[&[u8]]) -> T) -> Option<T> {
     let parts: Arc<[Arc<dyn Mapped>]> = parts.into();
     let open = Arc::clone(&parts);
@@ -154,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// The bytes of a file that may have to go.
+    /// Bytes of a file that may have to be removed.
     struct Going(AtomicBool);
 
     impl Mapped for Going {
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_computation_over_a_file_that_is_to_go_ends_at_its_next_step() {
+    fn a_computation_over_a_file_to_be_removed_ends_at_its_next_step() {
         let going = Arc::new(Going(AtomicBool::new(false)));
         let open: Vec<Arc<dyn Mapped>> = vec![Arc::new(b"more".to_vec()), going.clone()];
         let steps = Cell::new(0_u32);

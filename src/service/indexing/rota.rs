@@ -1,5 +1,5 @@
-//! Whose index is fed next: tenants take turns, and so do the scopes of each. It must not feed one,
-//! nor ask how much waits.
+//! Schedules the indexes: tenants take turns, and so do the scopes of each. It must not feed an
+//! index, nor read how much work it has.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     event::{Scope, TenantId},
 };
 
-/// Last turn of each tenant and each scope.
+/// Last turn of each tenant and scope.
 #[derive(Default)]
 pub(crate) struct Rota(Mutex<Fed>);
 
@@ -21,7 +21,7 @@ struct Fed {
 }
 
 impl Rota {
-    /// The index whose turn it is, of those with work: it is fed now.
+    /// Returns the next index to feed, among those with work, and records its turn.
     pub(crate) fn next(
         &self,
         with_work: impl Iterator<Item = Arc<ScopeIndex>>,
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_with_many_scopes_gets_every_other_turn_beside_one_with_a_single_scope() {
+    fn a_tenant_with_many_scopes_alternates_with_a_tenant_of_one_scope() {
         let rota = Rota::default();
         let all = [index("a", "1"), index("a", "2"), index("a", "3"), index("b", "1")];
         let fed: Vec<String> = (0..8)

@@ -1,5 +1,5 @@
-//! State of one scope: its sessions, how far each is in the index, and the parts that the
-//! index is made of. It must not wait, nor read a store.
+//! State of one scope's index: its sessions, how far each is indexed, and the parts. It must not
+//! block, nor read a store.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,18 +17,18 @@ use crate::{
     store::{DerivedFile, DerivedName, HeldEvents, Moved, Survival},
 };
 
-/// Events that one part is made of.
+/// Maximum number of events from which one part is made.
 pub(super) const SLICE_EVENTS: usize = 2_048;
-/// Events of a scope that may wait before it is indexed without having been searched.
+/// Number of pending events from which a scope is indexed even if it was never searched.
 const WAITING_MAX: u64 = 4_096;
-/// Number of parts of about the same size that become one.
+/// Number of parts of similar size that are merged.
 const TIER: usize = 11;
-/// Sessions that are named as behind.
+/// Maximum number of sessions named as behind.
 const NAMED_MAX: usize = 20;
-/// Workspaces that are named.
+/// Maximum number of workspaces named.
 const WORKSPACES_MAX: usize = 100;
 
-/// Adds a session that is in the index and of which the log served nothing.
+/// Adds an indexed session whose events the log could not return.
 pub(crate) fn add_hurt(complete: &mut Complete, session: SessionId, tail: Position) {
     if let Some(known) = complete.behind.iter_mut().find(|known| known.session == session) {
         complete.sessions_unreadable += u64::from(!known.unreadable);
@@ -43,7 +43,7 @@ pub(crate) fn add_hurt(complete: &mut Complete, session: SessionId, tail: Positi
     complete.behind.truncate(NAMED_MAX);
 }
 
-/// The index of one scope.
+/// Index of one scope.
 pub(crate) struct ScopeIndex {
     pub(crate) scope: Scope,
     pub(super) holding: Holding,
@@ -53,46 +53,46 @@ pub(crate) struct ScopeIndex {
 #[derive(Default)]
 struct IndexState {
     sessions: HashMap<SessionHash, Followed>,
-    /// The forks of each session that has any.
+    /// Forks of each session that has any.
     forks: HashMap<SessionHash, Vec<SessionHash>>,
-    /// Those with events that are not in the index.
+    /// Sessions with events that are not indexed.
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
-    /// Those of them that could not be read, each with the time at which it is tried again.
+    /// Unreadable sessions among them, each with the time of the next attempt.
     aside: HashMap<SessionHash, Duration>,
-    /// Those with damage: what the log does not serve of them may be missing.
+    /// Damaged sessions: events that the log cannot return may be missing.
     damaged: BTreeSet<SessionHash>,
-    /// The session that was read last: others come first.
+    /// Session that was read last: others come first.
     read_last: Option<SessionHash>,
     parts: Vec<IndexPart>,
-    /// True if some of them could not be merged.
+    /// True if some parts could not be merged.
     is_apart: bool,
-    /// Files that are no parts any more.
+    /// Files that are no longer parts.
     left: Vec<DerivedName>,
-    /// Of each session with any: after the last event that says something of earlier ones.
+    /// Position by session after the last event that refers to earlier ones.
     settled_from: HashMap<SessionHash, Position>,
-    /// Content of the files that were there at the start, of sessions that are not noted yet.
+    /// Indexed ranges in files found at the start, of sessions that are not noted yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
     /// True if a caller has searched it.
     is_wanted: bool,
 }
 
-/// State of a session of the scope.
+/// State of a session in the scope.
 #[derive(Clone, Debug)]
 struct Followed {
     key: SessionKey,
     workspace: Option<String>,
     is_archived: bool,
-    /// Its first own position: what is below is its parent's.
+    /// First position of its own: earlier ones belong to its parent.
     base: Position,
     parent: Option<SessionHash>,
     tail: Position,
     created_at: Timestamp,
-    /// End of what is in the index.
+    /// End of the indexed positions.
     indexed_to: Position,
-    /// Events that it counts as behind.
+    /// Number of its events counted as behind.
     behind: u64,
-    /// Number of times that something of it was taken away.
+    /// Number of removals of its content.
     rewritten: u64,
     survival: Survival,
 }
@@ -103,10 +103,10 @@ impl Followed {
     }
 }
 
-/// Place of the bytes of a part.
+/// Location of a part's bytes.
 #[derive(Clone)]
 pub(crate) enum PartBytes {
-    /// In memory alone.
+    /// In memory only.
     Fresh(Arc<Vec<u8>>),
     /// In a derived file of the store.
     File(DerivedName),
@@ -118,38 +118,38 @@ struct IndexPart {
     bytes: PartBytes,
     passages: usize,
     sessions: Arc<[SessionHash]>,
-    /// Files with the same passages, which go once this part is a file.
+    /// Files with the same passages, dropped once this part is written to a file.
     replaces: Vec<DerivedName>,
 }
 
-/// Positions of what a session wrote, and the living session that serves them.
+/// Positions that a session wrote, and the live session that returns them.
 pub(crate) struct Served {
     pub(crate) hash: SessionHash,
     pub(crate) session: SessionId,
     pub(crate) range: Range,
 }
 
-/// A living session that serves what another one wrote, or it itself.
+/// A live session that returns events written by itself or by an ancestor.
 struct ServingSession<'a> {
     hash: SessionHash,
     session: &'a Followed,
-    /// It has what is below.
+    /// Position up to which it has the events.
     below: Position,
 }
 
 /// Events to read for the next part.
 pub(crate) struct WantedEvents {
-    /// The session that wrote them.
+    /// Session that wrote them.
     pub(crate) session: SessionId,
     pub(crate) hash: SessionHash,
-    /// The session that serves them: the one that wrote them, or a fork of it.
+    /// Session that returns them: the writer or a fork of it.
     pub(crate) from: SessionKey,
     pub(crate) from_hash: SessionHash,
     pub(crate) rewritten: u64,
     pub(crate) range: Range,
 }
 
-/// A part that is to become a file.
+/// A part to be written to a file.
 pub(super) struct ToKeep {
     pub(super) bytes: Arc<Vec<u8>>,
     pub(super) holds: Vec<HeldEvents>,
@@ -192,19 +192,19 @@ impl ScopeIndex {
     }
 
     fn state(&self) -> MutexGuard<'_, IndexState> {
-        // Every change leaves the state whole, so a panic elsewhere does not spoil it.
+        // Every update leaves the state consistent, so a poisoned lock can be ignored.
         self.state.lock()
     }
 
-    /// The parts as they are now.
+    /// Returns the current parts.
     pub(crate) fn parts(&self) -> Vec<PartBytes> {
         self.state().parts.iter().map(|part| part.bytes.clone()).collect()
     }
 
-    /// The sessions that serve what a session wrote, and which positions of it: itself, or, of one
-    /// that is deleted or expired, of each position the oldest of its forks that has it. `look` is
-    /// given a session's name, its workspace and whether it is archived, and says below which
-    /// position it is wanted.
+    /// Returns the sessions that return what a session wrote, with the positions of each: itself,
+    /// or, if it is deleted or expired, the oldest of its forks that has each position. `look`
+    /// receives a session's id, workspace and whether it is archived, and returns the end of the
+    /// wanted positions.
     pub(crate) fn served(
         &self,
         hash: SessionHash,
@@ -225,7 +225,7 @@ impl ScopeIndex {
         served
     }
 
-    /// The workspaces of its living sessions that are wanted, in the order of their names.
+    /// Returns the wanted workspaces of its live sessions, sorted by name.
     pub(crate) fn workspaces(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let state = self.state();
         let alive = state.sessions.values().filter(|session| session.is_alive());
@@ -234,7 +234,7 @@ impl ScopeIndex {
         names.into_iter().take(WORKSPACES_MAX).map(str::to_owned).collect()
     }
 
-    /// Part of the scope that is in the index.
+    /// Returns the part of the scope that is indexed.
     pub(crate) fn coverage(&self) -> Complete {
         let state = self.state();
         let is_aside = |hash: &&SessionHash| state.aside.contains_key(*hash);
@@ -267,12 +267,12 @@ impl ScopeIndex {
         complete
     }
 
-    /// Notes that a session has gaps, which were passed over.
+    /// Records that a session has gaps, which were skipped.
     pub(super) fn note_damage(&self, hash: SessionHash) {
         self.state().damaged.insert(hash);
     }
 
-    /// Numbers of passages and of parts.
+    /// Returns the numbers of passages and of parts.
     pub(crate) fn sizes(&self) -> (usize, usize) {
         let state = self.state();
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
@@ -282,29 +282,29 @@ impl ScopeIndex {
         self.state().is_wanted = true;
     }
 
-    /// True if it has everything that can be read.
+    /// Returns true if all readable events are indexed.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.state().is_caught_up()
     }
 
-    /// True if events wait to be read, and it is time to.
+    /// Returns true if events are pending and should be read now.
     pub(crate) fn has_events(&self) -> bool {
         let state = self.state();
         let is_time = state.is_wanted || state.events_behind >= WAITING_MAX;
         is_time && !state.is_caught_up()
     }
 
-    /// True if there is something to read or to merge.
+    /// Returns true if there are events to read or parts to merge.
     pub(super) fn has_work(&self) -> bool {
         self.has_events() || self.tier().is_some()
     }
 
-    /// Parts that do not fit together are not tried again before there is another one.
+    /// Stops merging incompatible parts until another part is added.
     pub(super) fn leave_apart(&self) {
         self.state().is_apart = true;
     }
 
-    /// Leaves a session that cannot be read alone until then, unless it changes.
+    /// Sets an unreadable session aside until a time, unless it changes.
     pub(super) fn set_aside(&self, hash: SessionHash, until: Duration) {
         let mut state = self.state();
         if state.behind.contains(&hash) {
@@ -312,24 +312,24 @@ impl ScopeIndex {
         }
     }
 
-    /// Tries those again that were left alone long enough.
+    /// Releases the sessions whose time set aside is over.
     pub(crate) fn try_again(&self, now: Duration) {
         self.state().aside.retain(|_, until| *until > now);
     }
 
-    /// The files that are no parts any more, to be dropped.
+    /// Removes and returns the files that are no longer parts, to be dropped.
     pub(super) fn take_left(&self) -> Vec<DerivedName> {
         std::mem::take(&mut self.state().left)
     }
 
-    /// True if it lacks something of these sessions, each below a position.
+    /// Returns true if events of these sessions, each before a position, are not indexed.
     pub(crate) fn lacks(&self, sessions: &HashMap<SessionId, Position>) -> bool {
         let state = self.state();
         let mut behind = state.behind.iter().filter_map(|hash| state.sessions.get(hash));
         behind.any(|one| sessions.get(&one.key.session).is_some_and(|to| one.indexed_to < *to))
     }
 
-    /// True if nothing in a session that ends at `tail` can say something of an event from that
+    /// Returns true if no event in a session that ends at `tail` can refer to an event from that
     /// position on.
     pub(crate) fn is_settled(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
         let state = self.state();
@@ -338,7 +338,7 @@ impl ScopeIndex {
         is_known && state.settled_from.get(&hash).is_none_or(|settled| *settled <= from)
     }
 
-    /// Takes a file that was there at the start, before any session of it is noted.
+    /// Adopts a file found at the start, before any of its sessions is noted.
     pub(crate) fn adopt(
         &self,
         file: &DerivedFile,
@@ -356,7 +356,7 @@ impl ScopeIndex {
         state.parts.push(IndexPart { bytes, passages, sessions, replaces: Vec::new() });
     }
 
-    /// Notes how a session is now.
+    /// Records the current state of a session.
     pub(crate) fn note(&self, moved: Moved) {
         let mut state = self.state();
         let Moved { key, hash, base, parent, tail, created_at, .. } = moved;
@@ -391,7 +391,7 @@ impl ScopeIndex {
             state.sessions.get(&hash).is_some_and(|session| session.rewritten != rewritten);
         state.change(hash, |session| {
             if is_rewritten {
-                // What was read before may hold what was taken away.
+                // The indexed passages may contain removed content.
                 (session.indexed_to, session.rewritten) = (base, rewritten);
             }
             session.tail = tail.max(session.indexed_to);
@@ -403,7 +403,7 @@ impl ScopeIndex {
         }
     }
 
-    /// Chooses what to read for the next part, when it is time to: of the sessions in turn.
+    /// Returns the events to read for the next part, round-robin by session; empty if none are due.
     pub(crate) fn next(&self) -> Vec<WantedEvents> {
         let mut wanted = Vec::new();
         if !self.has_events() {
@@ -436,8 +436,8 @@ impl ScopeIndex {
         wanted
     }
 
-    /// Takes a part of events that were read, unless something of one of their sessions was taken
-    /// away meanwhile: then all are read again.
+    /// Adds a part made from events, unless content of one of their sessions was removed meanwhile:
+    /// then all are read again.
     pub(crate) fn add(&self, part: Vec<u8>, read: &[WantedEvents]) {
         let mut state = self.state();
         let is_current = |one: &WantedEvents| {
@@ -459,12 +459,12 @@ impl ScopeIndex {
         state.is_apart = false;
     }
 
-    /// A session does not answer any more: the store reports when it does again.
+    /// Marks a session as gone until the store reports it again.
     pub(super) fn hide(&self, hash: SessionHash) {
         self.state().change(hash, |session| session.survival = Survival::Deleted);
     }
 
-    /// A file is gone: its sessions are read again.
+    /// Drops a lost file: its sessions are read again.
     pub(super) fn lose(&self, name: DerivedName) {
         let mut state = self.state();
         let at = state.parts.iter().position(|part| part.file() == Some(name));
@@ -473,7 +473,7 @@ impl ScopeIndex {
         }
     }
 
-    /// Some parts of about the same size, to be made one.
+    /// Returns parts of similar size to be merged.
     pub(super) fn tier(&self) -> Option<Vec<PartBytes>> {
         let state = self.state();
         let mut tiers: HashMap<u32, Vec<PartBytes>> = HashMap::new();
@@ -485,8 +485,8 @@ impl ScopeIndex {
         tiers.into_values().find(|parts| parts.len() >= TIER)
     }
 
-    /// Takes a part in place of those that it was made of, unless one of them is another by now: it
-    /// held something that was taken away.
+    /// Replaces parts by the merged one, unless one of them changed meanwhile because content was
+    /// removed from it.
     pub(super) fn replace(&self, old: &[PartBytes], merged: Vec<u8>) {
         let mut state = self.state();
         let is_old = |part: &IndexPart| old.iter().any(|bytes| part.is(bytes));
@@ -502,13 +502,13 @@ impl ScopeIndex {
         state.parts.push(new);
     }
 
-    /// Bytes of the parts that are in memory alone.
+    /// Returns the bytes of the parts that are only in memory.
     pub(super) fn fresh_bytes(&self) -> usize {
         let state = self.state();
         state.parts.iter().filter_map(IndexPart::fresh_bytes).map(|bytes| bytes.len()).sum()
     }
 
-    /// The largest part of at least so many passages that is in memory alone.
+    /// Returns the largest part in memory with at least this many passages.
     pub(super) fn to_keep(&self, passages_min: usize) -> Option<ToKeep> {
         let state = self.state();
         let [_, least] = self.holding.kept_from();
@@ -532,8 +532,8 @@ impl ScopeIndex {
         Some(ToKeep { bytes: Arc::clone(bytes), holds: holds.collect() })
     }
 
-    /// A part is a file now. Returns the files that go for it; itself when it is none of the parts
-    /// any more.
+    /// Records that a part was written to a file. Returns the files it replaces, or the file itself
+    /// if the part no longer exists.
     pub(super) fn kept(&self, bytes: &Arc<Vec<u8>>, name: DerivedName) -> Vec<DerivedName> {
         let mut state = self.state();
         let fresh = PartBytes::Fresh(Arc::clone(bytes));
@@ -552,7 +552,7 @@ impl IndexState {
         self.behind.len() == self.aside.len()
     }
 
-    /// Notes from where on the sessions of a part are settled.
+    /// Records the positions from which the sessions of a part are settled.
     fn note_settled(&mut self, settled: Vec<(SessionHash, Position)>) {
         for (hash, from) in settled.into_iter().filter(|(_, from)| *from > Position::ZERO) {
             let settled = self.settled_from.entry(hash).or_default();
@@ -560,7 +560,7 @@ impl IndexState {
         }
     }
 
-    /// The living sessions that serve what a session wrote: itself, or else forks, the oldest
+    /// Returns the live sessions that return what a session wrote: itself, or else forks, oldest
     /// first.
     fn servers(&self, hash: SessionHash) -> Vec<ServingSession<'_>> {
         let mut living = Vec::new();
@@ -582,8 +582,7 @@ impl IndexState {
         living
     }
 
-    /// Changes what is known of a session, and whether it counts as behind, and those that it
-    /// serves.
+    /// Updates a session's state, and recounts the events behind for it and its ancestors.
     fn change(&mut self, hash: SessionHash, change: impl FnOnce(&mut Followed)) {
         let Some(session) = self.sessions.get_mut(&hash) else { return };
         let was_alive = session.is_alive();
@@ -597,8 +596,8 @@ impl IndexState {
         }
     }
 
-    /// Counts what the index lacks of a session. What no living session serves is not read, and is
-    /// not behind.
+    /// Counts the events of a session that are not indexed. Events that no live session returns are
+    /// not read and not counted.
     fn count(&mut self, hash: SessionHash) {
         let to = self.servers(hash).into_iter().map(|server| server.below).max();
         let Some(session) = self.sessions.get_mut(&hash) else { return };
@@ -614,8 +613,8 @@ impl IndexState {
         }
     }
 
-    /// Takes the end of what the files hold of a session, from its first own position on: asked
-    /// once, when the session is noted first.
+    /// Removes and returns the end of the indexed positions in files, from the session's first own
+    /// position on; called once, when the session is first noted.
     fn take_held(&mut self, hash: SessionHash, base: Position, rewritten: u64) -> Position {
         let held = self.held.remove(&hash).unwrap_or_default();
         let mut to = base;
@@ -627,7 +626,7 @@ impl IndexState {
         to
     }
 
-    /// Drops a part whose file is gone or of no use: its sessions are read again.
+    /// Drops a part whose file is lost or unusable: its sessions are read again.
     fn lose(&mut self, at: usize) {
         let lost = self.parts.remove(at);
         self.left.extend(lost.file());
@@ -637,8 +636,8 @@ impl IndexState {
         }
     }
 
-    /// Makes the parts in memory that hold something of a session anew without it. Files that do
-    /// are parts no more: the store has destroyed those that hold what was taken away.
+    /// Rebuilds the parts in memory that contain a session without it. Files that contain it are no
+    /// longer parts: the store has destroyed those with the removed content.
     fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {

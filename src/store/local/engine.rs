@@ -1,5 +1,5 @@
-//! The embedded engine as a whole: its parts, its threads, and the trait [`Store`], each method of
-//! which finds its session and calls one part. It must not decide.
+//! The embedded engine: its parts, its threads, and its implementation of [`Store`], whose methods
+//! look up the session and call one part. It must not implement storage logic.
 
 use std::{io, sync::Arc};
 
@@ -42,8 +42,8 @@ use crate::{
     },
 };
 
-/// The embedded engine. Dropping it without [`Store::close`] is a crash: nothing acknowledged is
-/// lost, and the next start replays the journal.
+/// The embedded engine. Dropping it without [`Store::close`] acts like a crash: acknowledged events
+/// are kept, and the next start replays the journal.
 pub struct Local {
     context: Arc<EngineContext>,
     sessions: Arc<Sessions>,
@@ -56,27 +56,27 @@ pub struct Local {
 }
 
 impl Local {
-    /// Takes the lock, replays the journal, opens the store; makes a new one in an empty directory.
+    /// Takes the lock, replays the journal and opens the store; creates one in an empty directory.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing was changed then.
+    /// [`OpenError`]; then no file was changed.
     pub fn open(env: &Env, options: Options) -> Result<Arc<dyn Store>, OpenError> {
         Self::open_local(env, options).map(|local| Arc::new(local) as Arc<dyn Store>)
     }
 
-    /// Checks that the store would open with the keys given; changes nothing. A directory without a
-    /// store takes any.
+    /// Checks that the store opens with the keys given; changes nothing. A directory without a
+    /// store accepts any keys.
     ///
     /// # Errors
-    /// [`OpenError::Key`], or other errors of the file that names the key.
+    /// [`OpenError::Key`], or errors of reading the file `STORE`.
     pub fn check_keys(env: &Env) -> Result<(), OpenError> {
         layout::known(env)?.map_or(Ok(()), |store| EngineKeys::open(env, &store).map(drop))
     }
 
-    /// [`Self::open`] for those who flush by hand: tests on the simulated disk.
+    /// Opens like [`Self::open`], for tests that flush by hand on the simulated disk.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing was changed then.
+    /// [`OpenError`]; then no file was changed.
     pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
         let lock = open::take_lock(env)?;
         let (store, derived) = making::identify(env)?;
@@ -114,7 +114,7 @@ impl Local {
         Ok(())
     }
 
-    /// Flushes what is acknowledged; the flusher does it on its own in the background.
+    /// Flushes everything acknowledged; the flush thread does so in the background.
     ///
     /// # Errors
     /// Errors of the file system; everything acknowledged stays in the journal.
@@ -124,7 +124,7 @@ impl Local {
         settled
     }
 
-    /// [`Self::flush`] as under load: what is full is left to be sealed by the next.
+    /// Flushes as under load: full segments are left to be sealed by a later flush.
     ///
     /// # Errors
     /// Errors of the file system; everything acknowledged stays in the journal.
@@ -132,7 +132,7 @@ impl Local {
         self.removal.flush_and(false, false)
     }
 
-    /// Reads everything flushed back, at once; the scrubber does it on its own in the background.
+    /// Reads back everything flushed, without pauses; the scrub thread does so in the background.
     pub fn scrub(&self) {
         self.upkeep.scrub(false);
     }
@@ -140,7 +140,7 @@ impl Local {
     /// Reads every session of every scope and checks checksums and chains.
     ///
     /// # Errors
-    /// Those of [`Store::verify`].
+    /// As for [`Store::verify`].
     pub fn verify_all(&self) -> StoreResult<Verified> {
         let mut verified = Verified::default();
         let scopes = self.sessions.catalogue().scopes();
@@ -154,7 +154,7 @@ impl Local {
         let sessions = self.sessions.catalogue().of_scope(scope);
         for session in sessions {
             let key = SessionKey { scope: scope.clone(), session };
-            // Deleted, or not created yet: the caller did not ask for it by name.
+            // Deleted, or not created yet: the caller did not name it.
             let Ok(session) = self.sessions.session(&key) else { continue };
             let found = blocking(|| self.segments.verify_session(&session, verified, None));
             if let Err(error @ StoreError::Io { .. }) = found {
@@ -164,12 +164,12 @@ impl Local {
         Ok(())
     }
 
-    /// Work of the journal while no caller appends: writes a watermark behind the last frame.
+    /// Does the journal's idle work: writes a watermark after the last frame.
     pub fn idle(&self) {
         self.sessions.journal.idle(&*self.sessions);
     }
 
-    /// Stops threads and gives the lock back; without flushing it is a crash.
+    /// Stops the threads and releases the lock; without a flush before, this acts like a crash.
     pub(super) fn stop(&self) {
         self.context.closed.store(true, Ordering::Release);
         self.sessions.journal.stop();
@@ -180,7 +180,7 @@ impl Local {
                 tracing::error!("a thread of the store panicked");
             }
         }
-        // A thread that takes bytes away or flushes ends first.
+        // A thread that removes bytes or flushes ends first.
         let _clearing = self.removal.turn.lock();
         let _flushing = self.segments.flushing.lock();
         self.lock.lock().take();
@@ -202,7 +202,7 @@ fn change_of(change: Change) -> log::Change {
         delete: change.delete || change.discard,
         life: log::Life {
             hold: change.hold,
-            // What is deleted and expired at once can be restored as an expired session can.
+            // A session that is deleted and expired at once can be restored like an expired one.
             expire: change.delete && !change.discard,
             restore: change.restore,
         },
@@ -539,8 +539,8 @@ impl Store for Local {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             blocking(|| {
-                // A repair under way ends first, and a later one finds the store closed. The
-                // scrubber waits for this lock, too: it is free before threads are joined.
+                // A running repair ends first, and a later one finds the store closed. The scrub
+                // thread takes this lock, too, so it is released before threads are joined.
                 let turn = self.upkeep.repairing.lock();
                 self.upkeep.close();
                 self.context.closed.store(true, Ordering::Release);
@@ -563,7 +563,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn events_read_lately_leave_memory_when_some_are_erased_or_redacted() {
+    async fn an_erasure_or_redaction_clears_the_read_cache() {
         for erases in [false, true] {
             let options = Options { background: false, ..Options::default() };
             let home = tempfile::tempdir().unwrap();

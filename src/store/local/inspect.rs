@@ -1,5 +1,5 @@
-//! Contents of a file of a data directory, for a person: the engine's side of `inspect`. It must
-//! not repair.
+//! Contents of a file of a data directory, for an operator: the engine's part of `inspect`. It must
+//! not change a file.
 
 use std::io;
 
@@ -12,45 +12,45 @@ use crate::{
 /// A journal file or segment, line by line.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// `journal` or `segment`.
+    /// Kind of the file: `journal` or `segment`.
     pub kind: &'static str,
     /// Fields of the header: name and value.
     pub header: Vec<(&'static str, String)>,
-    /// Its frames and bad places, in order.
+    /// Its frames and damaged ranges, in order.
     pub frames: Vec<InspectionLine>,
-    /// Byte offset where the last whole frame ended.
+    /// Byte offset of the end of the last whole frame.
     pub end: u64,
     /// Description of the end: zeros of a journal file, or the fault of a torn tail.
     pub rest: Option<String>,
 }
 
-/// One frame or bad place.
+/// Frame or damaged range.
 #[derive(Clone, Debug)]
 pub struct InspectionLine {
-    /// Byte offset of its start.
+    /// Byte offset of the frame or range.
     pub byte_offset: u64,
-    /// `request`, `watermark`, `block`, `bad`, or `cleared` where what it held was taken away.
+    /// `request`, `watermark`, `block`, `bad`, or `cleared` if its payload was zeroed.
     pub kind: &'static str,
-    /// Hash of the session, first 16 hex digits; empty for a watermark or an unnamed bad place.
+    /// Hash of the session, first 16 hex digits; empty for a watermark or a range without a header.
     pub session: String,
     /// Log sequence number of the first record.
     pub first_lsn: u64,
     /// Position of the first event.
     pub first_position: u64,
-    /// Records in it.
+    /// Number of records.
     pub records: u32,
-    /// Bytes of the payload as stored.
+    /// Length of the payload as stored, in bytes.
     pub bytes: u32,
-    /// Type and id of its events.
+    /// Type and id of each event.
     pub events: Vec<(String, String)>,
-    /// Its fault, for a bad place.
+    /// Its fault, for a damaged range.
     pub fault: Option<String>,
 }
 
-/// Reads a journal file or segment, without the store's lock: a file in use shows a moment of it.
+/// Reads a journal file or segment, without the store's lock: a file in use may change meanwhile.
 ///
 /// # Errors
-/// `InvalidData` when the file is neither.
+/// `InvalidData` if the file is neither.
 pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
     let found = log_inspect::inspect(file).map_err(|error| match error {
         LogError::Io(error) => error,
@@ -81,23 +81,23 @@ pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
             ],
         ),
     };
-    let frames = found.frames.into_iter().map(line).collect();
+    let frames = found.frames.into_iter().map(inspection_line).collect();
     Ok(Inspection { kind, header, frames, end: found.end, rest: found.rest })
 }
 
-/// A file of a data directory that holds no frames: its path, what it is, and its length and the
-/// version of its format, or what the file system said.
+/// File of a data directory without frames: its path, its kind, and its length and format version,
+/// or the error of the file system.
 pub type Versioned = (String, &'static str, io::Result<(u64, u32)>);
 
-/// The files of a data directory that hold no frames, as far as they are there, each with the
-/// version of its format as it says it.
+/// Returns the existing files of a data directory without frames, each with the format version in
+/// its header.
 #[must_use]
 pub fn versions(storage: &dyn Storage) -> Vec<Versioned> {
     let settled = (0..2).map(|slot| (settled_path(slot), "settled"));
     let keys = (0..2).map(|file| (keys_path(file), "keys"));
     let version = |path: &str| {
         let file = storage.open_read(path)?;
-        // Every file says it behind eight bytes that tell which kind it is.
+        // In every file the version follows the eight bytes of the magic.
         let mut number = [0; 4];
         file.read_at(8, &mut number)?;
         Ok((file.len()?, u32::from_le_bytes(number)))
@@ -116,7 +116,7 @@ pub fn versions(storage: &dyn Storage) -> Vec<Versioned> {
         .collect()
 }
 
-fn line(found: log_inspect::InspectedFrame) -> InspectionLine {
+fn inspection_line(found: log_inspect::InspectedFrame) -> InspectionLine {
     let header = found.header;
     let kind = match (&found.fault, header.map(|header| header.kind)) {
         _ if found.cleared => "cleared",

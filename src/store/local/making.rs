@@ -1,4 +1,4 @@
-//! Making a new store in an empty directory. It must not touch a directory that has files.
+//! Creation of a new store in an empty directory. It must not change a directory that has files.
 
 use std::io;
 
@@ -18,8 +18,8 @@ use crate::{
     },
 };
 
-/// Reads `STORE`, or makes a new store in an empty directory. Returns also whether the directory
-/// has derived files, as it was listed.
+/// Reads `STORE`, or creates a store in an empty directory. Also returns whether the directory has
+/// a directory of derived files.
 pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     let storage = &env.storage;
     let names = storage.list("").map_err(open_error("listing the data directory"))?;
@@ -31,7 +31,7 @@ pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     }
     let derived = names.iter().any(|entry| entry.name == DERIVED);
     if !names.iter().any(|entry| entry.name == STORE) {
-        // STORE is durable before any of these has an entry.
+        // STORE is durable before any of these directories has an entry.
         for directory in [JOURNAL, SEGMENTS] {
             let there = names.iter().any(|entry| entry.name == directory);
             let listed =
@@ -48,8 +48,8 @@ pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     Ok((store, derived))
 }
 
-/// Makes directories and both settled files, then `STORE`: until its rename is durable there is no
-/// store, and the next start makes it anew.
+/// Creates directories and both settled files, then `STORE`: until its rename is durable the store
+/// does not exist, and the next start creates it again.
 fn make(env: &Env) -> io::Result<StoreFile> {
     let storage = &env.storage;
     let (id, created_at) = (env.random(), env.clock.now().0);
@@ -84,7 +84,7 @@ fn make(env: &Env) -> io::Result<StoreFile> {
     Ok(store)
 }
 
-/// The store's own key, as the master key that it was made with opens it.
+/// Unwraps the store's own key with its current master key.
 fn own_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
     let (given, StoreKeys { current, .. }) = (env.keys.as_ref()?, store.keys.as_ref()?);
     let own = Master::new(given.current.bytes()).unwrap_own(store.id, store.created_at, current);

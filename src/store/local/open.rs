@@ -1,5 +1,5 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
-//! reads no session's segments. It must not write, beyond making a new store in an empty directory.
+//! reads segments only to recover losses. It must not write events, settled files or journal files.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -54,8 +54,8 @@ pub(super) fn take_lock(env: &Env) -> Result<Box<dyn Lock>, OpenError> {
     locked.ok_or(OpenError::Owned)
 }
 
-/// Opens the data directory, whose lock is held, as the store that its file `STORE` names, or is
-/// to name; `derived` says whether there is a directory of derived files.
+/// Opens the data directory, whose lock is held, as the given store; `derived` is true if it has a
+/// directory of derived files.
 pub(super) fn open(
     env: &Env,
     options: Options,
@@ -71,21 +71,21 @@ pub(super) fn open(
     let mut known = named_sessions(&mut catalogue, &recovered);
     let bad = recovered.lost.len();
     let mut refused = recover_journal(env, (store.id, &keys), &known, &mut recovered);
-    let mut recovery = report(&recovered, found.clean, bad);
+    let mut recovery = journal_report(&recovered, found.clean, bad);
     let count = count_of(env, &found);
     let counted = count.now(&*env.clock);
-    unfinished.extend(tombstones(&mut known, &keys, &recovered, counted)?);
+    unfinished.extend(apply_tombstones(&mut known, &keys, &recovered, counted)?);
     let [dirty, touched] =
         replay(&mut known, &keys, &recovered, counted, &mut recovery, &mut refused)?;
     unfinished.extend(known.values().filter(|one| one.state().entry.is_redacting()).cloned());
-    recovered.place.lsn = behind_all(&known, &recovered, bad);
+    recovered.place.lsn = next_lsn_of(&known, &recovered, bad);
     let forks = forks_of(births, &known, &mut deleted)?;
-    enter(known, &mut catalogue, &mut slots);
+    insert_named(known, &mut catalogue, &mut slots);
     let resume = resume_after(found.start, &mut recovered);
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
-    refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
-    conclude(&mut recovery, env, catalogue.len(), began);
+    refused.unnamed.first().iter().for_each(|what| journal.refuse(&loss_message(what)));
+    complete_report(&mut recovery, env, catalogue.len(), began);
     let context = Arc::new(EngineContext {
         env: env.clone(),
         options,
@@ -101,17 +101,17 @@ pub(super) fn open(
     let sessions = Arc::new(sessions);
     deleted.iter().for_each(|session| sessions.reclaim(session));
     unfinished.iter().for_each(|session| sessions.note_erasing(session));
-    // No flush names a place behind a tombstone before `settled/` says what it says.
+    // No flush names a location after a tombstone before `settled/` has its effect.
     unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
     let derived_files = Arc::new(DerivedFiles::new(&context, &sessions, derived));
     if let Err(error) = derived_files.read_names() {
         tracing::warn!(%error, "derived/ could not be read; it is read later");
     }
-    Ok(parts(context, (sessions, derived_files), recovered.order_max, refused, recovery))
+    Ok(assemble_parts(context, (sessions, derived_files), recovered.order_max, refused, recovery))
 }
 
-/// The parts of the engine above its sessions.
-fn parts(
+/// Creates the parts of the engine above its sessions.
+fn assemble_parts(
     context: Arc<EngineContext>,
     (sessions, derived_files): (Arc<Sessions>, Arc<DerivedFiles>),
     orders_before: u64,
@@ -161,8 +161,8 @@ fn parts(
     }
 }
 
-/// Report on the journal before its replay; `bad` is the number of bad places.
-fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
+/// Returns the report on the journal before its replay; `bad` losses existed before recovery.
+fn journal_report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
     Recovery {
         made_good: bad.saturating_sub(recovered.lost.len()) as u64,
         clean: clean && recovered.frames.is_empty() && recovered.lost.is_empty(),
@@ -173,16 +173,16 @@ fn report(recovered: &Recovered, clean: bool, bad: usize) -> Recovery {
 }
 
 /// Completes the report at the end of a start.
-fn conclude(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration) {
+fn complete_report(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration) {
     let micros = env.clock.monotonic().saturating_sub(began).as_micros();
     recovery.sessions = sessions as u64;
     recovery.quarantined = layout::quarantined(env);
     recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
 }
 
-/// The number to continue with: of a place that is lost more records may stand elsewhere than the
-/// journal shows, and no number is given out twice.
-fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
+/// Returns the next log sequence number: after a loss, records elsewhere may have higher numbers
+/// than the journal shows, and no number is reused.
+fn next_lsn_of(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     if bad == 0 {
         return recovered.place.lsn;
     }
@@ -191,8 +191,8 @@ fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     settled.chain(found).fold(recovered.place.lsn, Lsn::max)
 }
 
-/// Point where the journal continues after the starts that `settled/` (up to `start`) and the
-/// journal know.
+/// Returns the state from which the journal continues, after the latest start known to `settled/`
+/// (`start`) or the journal.
 fn resume_after(start: u64, recovered: &mut Recovered) -> Resume {
     Resume {
         place: recovered.place,
@@ -202,8 +202,8 @@ fn resume_after(start: u64, recovered: &mut Recovered) -> Resume {
     }
 }
 
-/// Sessions that forks need, those that the journal names included. Leaves in `deleted` only the
-/// sessions whose files may go.
+/// Returns the sessions that forks need, including forks that only the journal has. Keeps in
+/// `deleted` only the sessions whose files may be removed.
 fn forks_of(
     mut births: Births,
     known: &ByHash,
@@ -218,25 +218,25 @@ fn forks_of(
     Ok(forks)
 }
 
-/// The sessions that the journal may name.
+/// Loads the sessions that the journal may name.
 fn named_sessions(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
     if recovered.lost.is_empty() {
         let named = recovered.frames.values().map(|frame| frame.header.session).collect();
         return catalogue.by_hash(Some(&named));
     }
-    // Frames that make losses good may be of any session.
+    // Frames that replace losses may be of any session.
     catalogue.by_hash(None)
 }
 
-/// Reason for which the store takes no writes.
-fn lost_for_good(what: &str) -> String {
+/// Returns the reason for which the store takes no writes.
+fn loss_message(what: &str) -> String {
     format!(
         "acknowledged records are lost and name no session: {what}; keep a copy, then run \
          `sessionlog repair --store --accept-loss`"
     )
 }
 
-/// Makes good what the journal lost where something else has it, and copies what stays lost.
+/// Recovers the journal's losses from segments, and copies the damaged ranges of the rest.
 fn recover_journal(
     env: &Env,
     store: ([u8; 16], &EngineKeys),
@@ -256,9 +256,9 @@ fn recover_journal(
     refused
 }
 
-/// Enters the sessions that the journal names. One that was given up makes way for another of its
-/// name, and is flushed no more: an entry of it behind the other's would take the name back.
-fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
+/// Inserts the sessions that the journal names in the catalogue. One that is reclaimed is replaced
+/// by another of its name, and not flushed any more: a later entry of it would take the name back.
+fn insert_named(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     let (gone, living): (Vec<_>, Vec<_>) =
         known.into_values().partition(|session| session.state().entry.stage.is_reclaimed());
     for session in gone.into_iter().chain(living) {
@@ -268,14 +268,14 @@ fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     }
 }
 
-/// Contents of the settled files.
+/// State read from the settled files.
 struct Settled {
     catalogue: Catalogue,
     slots: Slots,
     found: SettledState,
     /// Discarded sessions whose files are not all unlinked.
     deleted: Vec<Arc<Session>>,
-    /// Those that were erased, or of which an event was redacted, and something of it may be left.
+    /// Sessions with an unfinished erasure or redaction.
     unfinished: Vec<Arc<Session>>,
     births: Births,
 }
@@ -289,7 +289,7 @@ fn settled(env: &Env, store: [u8; 16], keys: &EngineKeys) -> Result<Settled, Ope
         Slots::open(env, store, keys.own().cloned(), &mut |found, entry, bytes, differs| {
             let from = || keys_live_from(&count_of(env, found), &*env.clock);
             let live = *live.get_or_insert_with(from);
-            let (left, begun) = (is_left(&entry), is_unfinished(&entry));
+            let (left, begun) = (may_have_files(&entry), is_unfinished(&entry));
             let fork = entry.lineage.is_some().then(|| entry.clone());
             let Some(key) = catalogue.take(entry, bytes, live) else {
                 nameless = true;
@@ -314,39 +314,40 @@ fn settled(env: &Env, store: [u8; 16], keys: &EngineKeys) -> Result<Settled, Ope
     }
     let mut catalogue = catalogue.catalogue();
     slots.mark_differing(differing.iter().filter_map(|key| catalogue.get(key)));
-    // The last entry of a name counts: it may be that of a session which has the name since.
+    // The last entry of a name is valid: it may be of a newer session with that name.
     let mut those = |keys: &[SessionKey], are: fn(&Entry) -> bool| -> Vec<Arc<Session>> {
         let named = keys.iter().filter_map(|key| catalogue.get(key));
         named.filter(|session| are(&session.state().entry)).collect()
     };
-    let (deleted, unfinished) = (those(&deleted, is_left), those(&unfinished, is_unfinished));
+    let (deleted, unfinished) =
+        (those(&deleted, may_have_files), those(&unfinished, is_unfinished));
     Ok(Settled { catalogue, slots, found, deleted, unfinished, births })
 }
 
-/// The store's count of time, as the last flush kept it.
+/// Returns the store's count of time, resumed from the last flush.
 fn count_of(env: &Env, found: &SettledState) -> Count {
     Count::resume(&*env.clock, found.told, &found.times)
 }
 
-/// True if something may be left of an erased session or a redacted event.
+/// Returns true if bytes of an erased session or a redacted event may remain.
 fn is_unfinished(entry: &Entry) -> bool {
     entry.stage.is_erasing() || entry.is_redacting()
 }
 
-/// True if a discarded session may have files.
-fn is_left(entry: &Entry) -> bool {
+/// Returns true if a discarded session may have files.
+fn may_have_files(entry: &Entry) -> bool {
     entry.stage.is_discarded() && !entry.segments.is_empty()
 }
 
-/// True if segments of the session hold what the journal lost: flushing may be ahead of its place.
+/// Returns true if the session's segments hold the lost records, by a flush that was not recorded.
 fn flushed_covers(known: &ByHash, lost: &Lost) -> bool {
     let session = lost.named.and_then(|named| known.get(&named.header.session));
     session.is_some_and(|session| lost.to.0 <= session.state().entry.end_lsn)
 }
 
 /// Applies the journal's frames to their sessions, in the order of their numbers. Returns the
-/// sessions that wait to be flushed, and those whose damage must be; what was lost without naming
-/// a session is refused.
+/// sessions with frames to be flushed, and those with new damage; losses that name no session go to
+/// `refused`.
 fn replay(
     known: &mut ByHash,
     keys: &EngineKeys,
@@ -366,8 +367,8 @@ fn replay(
             Err(LogError::Io(error)) => return Err(open_error("reading keys/")(error)),
             Err(LogError::Fault { fault, .. }) => {
                 let what = format!("frame {}: {fault}", frame.header.first_lsn.0);
-                if let Some(session) = lose(known, frame.header, &what) {
-                    // Whatever it is, it is this session's: no other session is affected.
+                if let Some(session) = mark_lost(known, frame.header, &what) {
+                    // The fault concerns only this session.
                     recovery.damage.push(what);
                     touched.push(session);
                     continue;
@@ -396,7 +397,7 @@ fn replay(
     }
     for lost in &recovered.lost {
         recovery.damage.push(lost.what.clone());
-        let named = lost.named.and_then(|named| lose(known, named.header, &lost.what));
+        let named = lost.named.and_then(|named| mark_lost(known, named.header, &lost.what));
         match named {
             Some(session) => touched.push(session),
             None => refused.unnamed.push(lost.what.clone()),
@@ -405,9 +406,9 @@ fn replay(
     Ok([dirty, touched])
 }
 
-/// Applies the tombstones of the journal before anything else: what is before them need not be
-/// readable. Returns the sessions that they erase.
-fn tombstones(
+/// Applies the tombstones of the journal before anything else: earlier frames of their sessions
+/// need not be readable. Returns the sessions that they erase.
+fn apply_tombstones(
     known: &mut ByHash,
     keys: &EngineKeys,
     recovered: &Recovered,
@@ -424,7 +425,7 @@ fn tombstones(
         let plain = match keys.decrypted(frame) {
             Ok(plain) => plain,
             Err(LogError::Io(error)) => return Err(open_error("reading keys/")(error)),
-            // Its replay says so.
+            // The replay reports the fault.
             Err(LogError::Fault { .. }) => continue,
         };
         let Ok(records) = plain.records() else { continue };
@@ -454,14 +455,14 @@ fn tombstones(
     Ok(erased)
 }
 
-/// True if segments of the session hold the frame already: flushing may be ahead of its place.
+/// Returns true if the session's segments hold the frame already.
 fn is_flushed(known: &ByHash, header: &FrameHeader) -> bool {
     let session = known.get(&header.session);
     session.is_some_and(|session| header.end_lsn().0 <= session.state().entry.end_lsn)
 }
 
-/// Returns the session when this frame is the first of it that waits. Its caller used the
-/// session a short while before the stop: at some time before `counted`.
+/// Applies a frame to its session. Returns the session if it is newly listed for a flush. Its last
+/// use was shortly before the stop, at some time before `counted`.
 fn replay_frame(
     known: &mut ByHash,
     frame: &Frame,
@@ -488,7 +489,7 @@ fn replay_frame(
         let _ = state.damage(Range::new(from, header.first_position), "lost from the journal");
     }
     let mut effect = Effect::from_records(&header, &records);
-    // Tombstones were applied first: one that is met here names another session.
+    // Tombstones were applied first: one found here names another session.
     effect.controls.retain(|(_, said)| !matches!(said, Control::Erase(_)));
     state.publish(frame.clone(), &effect, counted);
     debug_assert!(state.exists(), "the first frame of a session creates it");
@@ -497,7 +498,7 @@ fn replay_frame(
     Ok(state.list().then_some(session))
 }
 
-/// A frame of the journal, decrypted; its session keeps the key for those that follow.
+/// Decrypts a frame of the journal; its session caches the cipher for later frames.
 fn decrypted(known: &ByHash, keys: &EngineKeys, frame: &Frame) -> Result<Frame, LogError> {
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
     let Some(session) = known.get(&frame.header.session) else { return keys.decrypted(frame) };
@@ -530,16 +531,16 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     fits.then(|| Session::new(key, hash, entry, Durable::Creating))
 }
 
-/// Marks what a damaged frame took from the session it names; `None` when that one is unknown.
-fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>> {
+/// Marks the positions of a damaged frame as lost; returns its session, if that is known.
+fn mark_lost(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>> {
     let session = known.get(&header.session)?;
     let mut state = session.state();
     let range = header.range();
-    // What is between was in frames of which not even the header is left.
+    // Positions in between were in frames whose header is lost, too.
     let from = range.from.min(Position(state.entry.tail));
     state.damage(Range::new(from, range.to), what);
     if state.entry.tail < range.to.0 {
-        // Acknowledged positions are never given again, even when what they held is lost.
+        // Acknowledged positions are never reused, even if their events are lost.
         state.entry.tail = range.to.0;
         state.entry.end_lsn = state.entry.end_lsn.max(header.end_lsn().0);
         session.announce(range.to);

@@ -1,5 +1,5 @@
 //! Options of an operator, and reasons why a data directory does not open. It must not read a
-//! configuration; the command line does.
+//! configuration file or the environment.
 
 use std::{io, time::Duration};
 
@@ -10,23 +10,23 @@ use crate::store::{KeyId, Lifetimes};
 pub struct Options {
     /// Size of one journal file in bytes; default 32 MiB, at least 32 KiB (tests).
     pub journal_file_bytes: u64,
-    /// Journal bytes that may wait for flushing; default 256 MiB.
+    /// Journal bytes that may be unflushed; default 256 MiB.
     pub journal_retained_bytes: u64,
-    /// A segment is sealed once it is larger; default 8 MiB.
+    /// Size in bytes above which a segment is sealed; default 8 MiB.
     pub segment_bytes_max: u64,
-    /// Idle time after which waiting records are flushed; default five seconds.
+    /// Idle time after which unflushed records are flushed; default five seconds.
     pub settle_after: Duration,
     /// Interval of reading everything flushed back; default a day, 0 for never.
     pub scrub_every: Duration,
-    /// Memory for events that were read lately, in bytes; default 32 MiB, 0 for none. More is worth
-    /// its price where many readers go over old events again and again.
+    /// Memory for recently read events, in bytes; default 32 MiB, 0 for none. More pays off if many
+    /// readers read old events repeatedly.
     pub warm_bytes_max: usize,
-    /// Compress blocks of sealed segments; on. Off, they take about three times the room, and
-    /// their sizes tell nothing of how alike events are.
+    /// True to compress blocks of sealed segments, the default. Without compression they take about
+    /// three times the space, and their sizes do not reveal how similar events are.
     pub compression: bool,
     /// Lifetimes of sessions.
     pub lifetimes: Lifetimes,
-    /// Flush and write watermarks from background threads; tests drive them by hand instead.
+    /// True to flush and write watermarks from background threads; tests do both by hand.
     pub background: bool,
 }
 
@@ -46,13 +46,13 @@ impl Default for Options {
     }
 }
 
-/// Reason for which a data directory did not open. No byte was changed.
+/// Reason why a data directory did not open. No byte was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process owns it.
+    /// Another process owns the data directory.
     #[error("another process owns this data directory")]
     Owned,
-    /// Written by a newer version of sessionlog.
+    /// A newer version of sessionlog wrote it.
     #[error("the data directory has format {found}; this version reads up to {supported}")]
     Newer {
         /// Format found.
@@ -63,22 +63,22 @@ pub enum OpenError {
     /// It is a backup, not a store.
     #[error("it is a backup: it is brought back with `sessionlog backup restore`")]
     Backup,
-    /// A restore into it has not ended: it is no store yet.
+    /// A restore into it was interrupted: it is not a store yet.
     #[error("a backup was being restored into it, and that was interrupted")]
     Unfinished,
-    /// STORE is there and no generation of `settled/` is, or the journal has a hole before it.
+    /// `STORE` exists, but no whole generation of `settled/`, or a needed journal file is missing.
     #[error("the data directory is damaged: {what}")]
     Damaged {
-        /// The finding, with its place.
+        /// The fault, with its location.
         what: String,
     },
-    /// The keys given are not those it wants.
+    /// The keys given are not those it needs.
     #[error("{problem}")]
     Key {
-        /// Fault of the keys.
+        /// Problem with the keys.
         problem: KeyProblem,
     },
-    /// The file system refused.
+    /// Error of the file system.
     #[error("{doing}: {source}")]
     Io {
         /// The operation that failed, with the path inside the data directory.
@@ -88,32 +88,32 @@ pub enum OpenError {
     },
 }
 
-/// Reason for which a data directory is not opened with the keys given. No byte was changed.
+/// Reason why a data directory does not open with the keys given. No byte was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyProblem {
-    /// It is encrypted.
+    /// It is encrypted, and no key is set.
     #[error("the data directory is encrypted under the key {wanted}, and no key is set")]
     Missing {
-        /// The id of the key it wants.
+        /// Id of the key it needs.
         wanted: KeyId,
     },
     /// It is encrypted under another key.
     #[error("the data directory is encrypted under the key {wanted}; the keys given are {given:?}")]
     Wrong {
-        /// The id of the key it wants.
+        /// Id of the key it needs.
         wanted: KeyId,
-        /// The ids of those it was given.
+        /// Ids of the keys given.
         given: Vec<KeyId>,
     },
     /// A rotation was interrupted: both keys are needed to end it.
     #[error("a rotation to the key {current} is under way: the key before, {previous}, is needed")]
     Rotating {
-        /// The key that the rotation leads to.
+        /// Id of the new key of the rotation.
         current: KeyId,
-        /// The one it comes from.
+        /// Id of the previous key of the rotation.
         previous: KeyId,
     },
-    /// A key is set, and it is in plaintext.
+    /// A key is set, but it is in plaintext.
     #[error("a key is set, and the data directory is in plaintext")]
     Plaintext,
 }

@@ -1,6 +1,6 @@
-//! Makes good what the journal lost: a flush that was interrupted may have written the same
-//! frames to segments. The only use of segment bytes beyond `settled/`; a frame there counts when
-//! its numbers are among those lost and it fits what stands around it. It must not write.
+//! Recovers frames that the journal lost: an interrupted flush may have written them to segments.
+//! The only use of segment bytes beyond `settled/`; a frame there is used if its numbers are lost
+//! and its chains fit the adjacent frames. It must not write.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// State of a session between two frames.
+/// Position and chains of a session between two frames.
 type Stand = (Position, Chain, Chain);
 
-/// Puts frames found in segments in the place of those lost, and forgets the losses they end.
+/// Replaces lost frames by copies found in segments, and removes the recovered losses.
 pub(super) fn recover_lost(
     env: &Env,
     (store, keys): ([u8; 16], &EngineKeys),
@@ -39,25 +39,25 @@ pub(super) fn recover_lost(
     }
     let mut copies = BTreeMap::new();
     for directory in directories(env, &recovered.lost) {
-        // A name that only the page cache has would go with the power, and what it made good.
+        // A name only in the page cache would not survive a power loss.
         let durable = |directory: &str| env.storage.sync_dir(directory).is_ok();
         if !durable(SEGMENTS) || !durable(&directory) {
             continue;
         }
         for entry in env.storage.list(&directory).unwrap_or_default() {
             let path = format!("{directory}/{}", entry.name);
-            let _ = copies_in((env, store), &path, &recovered.lost, &mut copies);
+            let _ = collect_copies((env, store), &path, &recovered.lost, &mut copies);
         }
     }
     copies.retain(|lsn, _| !recovered.frames.contains_key(lsn));
-    // In the order of their numbers: one that fits may be what the next one follows.
+    // In the order of their numbers: a frame that fits may precede the next one.
     for (lsn, frame) in copies {
         let (from, to) = (frame.header.first_lsn, frame.header.end_lsn());
         let session = known.get(&frame.header.session);
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
-            // Flushing was ahead of the place it named: nothing is lost.
+            // The flush was ahead of the settled location: this frame is not lost.
             recovered.add_whole(from, to);
-        } else if fits(known, keys, recovered, &frame) {
+        } else if chains_fit(known, keys, recovered, &frame) {
             recovered.add_whole(from, to);
             recovered.frames.insert(lsn, frame);
         }
@@ -65,7 +65,7 @@ pub(super) fn recover_lost(
     recovered.forget_covered();
 }
 
-/// Directories that may have copies: the segments of the sessions that are named, or all.
+/// Returns the directories that may have copies: those of the named sessions' segments, or all.
 fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
     let named = |lost: &Lost| lost.named.map(|named| segment::directory(named.header.session));
     let mut directories: Vec<String> = lost.iter().filter_map(named).collect();
@@ -78,16 +78,16 @@ fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
     directories
 }
 
-/// Takes the frames of an open segment that are what was lost, each in memory of its own: segments
-/// hold far more than was lost, and the bytes between stay nowhere.
-fn copies_in(
+/// Collects the lost frames from an open segment, each in separate memory: segments are far larger
+/// than the losses, and the other bytes are not kept.
+fn collect_copies(
     (env, store): (&Env, [u8; 16]),
     path: &str,
     lost: &[Lost],
     copies: &mut BTreeMap<Lsn, Frame>,
 ) -> Option<()> {
     let file = env.storage.open_read(path).ok()?;
-    // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+    // Writes dirty pages of a dead process to the device, then reads the device, not the cache.
     file.sync().and_then(|()| file.evict()).ok()?;
     let header = SegmentHeader::read(&*file).ok()?;
     let name = segment::path(header.session, header.base, header.start, header.sealed);
@@ -96,7 +96,7 @@ fn copies_in(
     }
     let wanted = |frame: &Frame| {
         (frame.header.kind, frame.header.session) == (FrameKind::Request, header.session)
-            && lost.iter().any(|lost| replaces(lost, frame))
+            && lost.iter().any(|lost| is_lost_frame(lost, frame))
     };
     let take = &mut |piece| {
         if let ScanPiece::Frame { frame, .. } = piece
@@ -109,10 +109,9 @@ fn copies_in(
     walk_file(&*file, header.salt, (FRAMES_AT, u64::MAX), take).ok().map(drop)
 }
 
-/// True if a frame is the lost one: by its numbers, and byte for byte where the journal's own
-/// header is still known. An encrypted frame differs in each file: its key and its place vouch for
-/// it once it is decrypted.
-fn replaces(lost: &Lost, frame: &Frame) -> bool {
+/// Returns true if a frame is the lost one: compares its numbers, and its bytes if the journal's
+/// header is known. An encrypted frame differs in each file: its decryption authenticates it.
+fn is_lost_frame(lost: &Lost, frame: &Frame) -> bool {
     let header = &frame.header;
     match &lost.named {
         None => lost.from <= header.first_lsn && header.end_lsn() <= lost.to,
@@ -126,15 +125,15 @@ fn replaces(lost: &Lost, frame: &Frame) -> bool {
     }
 }
 
-/// True if a frame continues the known frames before it and leads to those behind it.
-fn fits(known: &ByHash, keys: &EngineKeys, recovered: &Recovered, frame: &Frame) -> bool {
+/// Returns true if a frame's chains continue the frames before it and lead to the one after it.
+fn chains_fit(known: &ByHash, keys: &EngineKeys, recovered: &Recovered, frame: &Frame) -> bool {
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
     let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
     let stand = match (before, known.get(&session)) {
         (Some(before), _) => end_of(keys, before),
         (None, Some(known)) => Some(flushed_end(known)),
-        (None, None) => birth(keys, frame),
+        (None, None) => state_before_creation(keys, frame),
     };
     let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
     let end = end_of(keys, frame);
@@ -142,14 +141,14 @@ fn fits(known: &ByHash, keys: &EngineKeys, recovered: &Recovered, frame: &Frame)
     stand == Some(begin_of(frame)) && end.is_some() && leads
 }
 
-/// State of a session at its last flush.
+/// Returns the position and chains of a session at its last flush.
 fn flushed_end(session: &Session) -> Stand {
     let entry = &session.state().entry;
     (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
 }
 
-/// State of a session before its creation, by the frame that creates it.
-fn birth(keys: &EngineKeys, frame: &Frame) -> Option<Stand> {
+/// Returns the position and chains before a session's first frame, from the creation in it.
+fn state_before_creation(keys: &EngineKeys, frame: &Frame) -> Option<Stand> {
     let session = frame.header.session;
     let records = keys.decrypted(frame).ok()?.records().ok()?;
     let Control::Create(create) = records.first()?.1.to_control()? else { return None };
@@ -181,7 +180,7 @@ mod tests {
 
     const PAYLOAD: [u8; 4000] = [b'x'; 4000];
 
-    /// An open segment with a frame of one event for each of these numbers; returns its path.
+    /// Writes an open segment with one frame of one event per number; returns its path.
     fn segment_of(env: &Env, numbers: u64) -> String {
         let session = SessionHash([7; 32]);
         let (chain, control_chain) = (Chain::events_of(session), Chain::controls_of(session));
@@ -225,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn recovery_keeps_only_lost_frames_of_a_segment_in_memory() {
+    fn recovery_keeps_only_the_lost_frames_of_a_segment_in_memory() {
         let home = tempfile::tempdir().unwrap();
         let env = Env::real(home.path()).unwrap();
         let path = segment_of(&env, 1_000);
         let lost = Lost { from: Lsn(500), to: Lsn(502), named: None, what: String::new() };
         let mut copies = BTreeMap::new();
-        copies_in((&env, [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
+        collect_copies((&env, [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
         assert_eq!(copies.keys().collect::<Vec<_>>(), [&Lsn(500), &Lsn(501)]);
         let alive: usize = copies
             .into_values()

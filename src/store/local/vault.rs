@@ -1,7 +1,7 @@
-//! A backup as a directory: how one comes to be, part by part, and how a data directory is made of
-//! it. `BACKUP` says what belongs to it and is written last; the rest is in a directory of its
-//! own, as in a data directory. It must not make a store of what is not exactly what was copied,
-//! nor write where anything is.
+//! A backup as a directory: writing one, part by part, and restoring it to a data directory. The
+//! file `BACKUP` lists its files and is written last; they are in a separate directory, laid out as
+//! in a data directory. It must not restore files that differ from what was copied, nor write to a
+//! directory that has files.
 
 use std::{collections::BTreeSet, io, time::Duration};
 
@@ -23,48 +23,48 @@ use crate::{
     store::{Backup, Verified},
 };
 
-/// Bytes of `BACKUP` that are read at most: some millions of files.
+/// Maximum bytes of `BACKUP` that are read: some millions of files.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Reason for which a backup is not made, or not restored.
+/// Reason why a backup was not made or not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBackup {
-    /// There is none.
+    /// The directory has no backup.
     #[error("there is no file BACKUP in it: it is no backup")]
     Absent,
-    /// It is incomplete, damaged or of another kind.
+    /// The manifest is incomplete, damaged or of another kind.
     #[error("{0}")]
     Manifest(#[from] NoManifest),
-    /// A file of it is missing, or not what it was.
+    /// A file of the backup is missing or was changed.
     #[error("the backup is damaged: {path} is missing or not what it was when it was made")]
     Damaged {
-        /// Which.
+        /// Path of the file.
         path: String,
     },
-    /// A name that no file of a store has.
+    /// A path that no file of a store has.
     #[error("{path:?} is no file of a store")]
     Strange {
-        /// Which.
+        /// Path of the file.
         path: String,
     },
-    /// There is something already.
+    /// The target directory has files.
     #[error("there are files in it already")]
     Occupied,
     /// The store in the backup, or the restored one, does not open.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It opened, and its sessions could not be read.
+    /// The store opened, but its sessions could not be read.
     #[error("reading it back: {what}")]
     Unread {
         /// Error of the store.
         what: String,
     },
-    /// The file system refused.
+    /// Error of the file system.
     #[error("{path}: {source}")]
     Io {
-        /// Its path.
+        /// Path of the file.
         path: String,
         /// Error of the file system.
         source: io::Error,
@@ -86,20 +86,20 @@ fn io_error(path: &str) -> impl Fn(io::Error) -> NoBackup + '_ {
     |source| NoBackup::Io { path: path.to_owned(), source }
 }
 
-/// True if a directory and those below it have no file.
+/// Returns true if a directory and those below it have no file.
 ///
 /// # Errors
 /// Errors of the file system.
 pub fn is_vacant(env: &Env) -> io::Result<bool> {
-    Ok(!any_file(env, &mut |_| true)?)
+    Ok(!has_file(env, &mut |_| true)?)
 }
 
-/// True if a file of a directory, or of one below it, satisfies the predicate.
-fn any_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool> {
+/// Returns true if a file of a directory, or of one below it, satisfies the predicate.
+fn has_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool> {
     let mut directories = vec![String::new()];
     while let Some(directory) = directories.pop() {
         for entry in env.storage.list(&directory)? {
-            let path = joined(&directory, &entry.name);
+            let path = join_path(&directory, &entry.name);
             if entry.is_dir {
                 directories.push(path);
             } else if is_one(&path) {
@@ -110,12 +110,12 @@ fn any_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool>
     Ok(false)
 }
 
-fn joined(directory: &str, name: &str) -> String {
+fn join_path(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
-/// A path that a file of a store may have; who sends it is not believed.
-fn checked(path: &str) -> Result<(), NoBackup> {
+/// Checks that a file of a store may have this path, which comes from an untrusted source.
+fn check_path(path: &str) -> Result<(), NoBackup> {
     let known = match path.split_once('/') {
         None => path == STORE,
         Some((directory, _)) => [JOURNAL, SETTLED, KEYS, SEGMENTS].contains(&directory),
@@ -123,13 +123,13 @@ fn checked(path: &str) -> Result<(), NoBackup> {
     if known { Ok(()) } else { Err(NoBackup::Strange { path: path.to_owned() }) }
 }
 
-/// Creates a file, and the directories above it that `made` does not have yet.
+/// Creates a file, and its parent directories that are not in `made`.
 fn create(
     storage: &dyn Storage,
     made: &mut BTreeSet<String>,
     path: &str,
 ) -> Result<Box<dyn File>, NoBackup> {
-    checked(path)?;
+    check_path(path)?;
     for (end, _) in path.match_indices('/') {
         let directory = path.get(..end).unwrap_or_default();
         if made.insert(directory.to_owned()) {
@@ -139,22 +139,22 @@ fn create(
     storage.create(path).map_err(io_error(path))
 }
 
-/// A backup on its way in.
+/// Backup that is being written.
 pub struct Incoming {
     outer: Env,
     inner: Env,
     made: BTreeSet<String>,
-    /// The file that is being written.
+    /// File that is being written.
     current: Option<(String, Box<dyn File>, Hashing)>,
     manifest: Manifest,
 }
 
 impl Incoming {
-    /// Begins a backup in a directory without files: `inner` is the one below it for the store's.
-    /// Until it is sealed it is an incomplete one.
+    /// Starts a backup in a directory without files; `inner` is the directory below it for the
+    /// store's files. The backup is incomplete until it is sealed.
     ///
     /// # Errors
-    /// [`NoBackup::Occupied`], or what the file system said.
+    /// [`NoBackup::Occupied`], or errors of the file system.
     pub fn begin(outer: &Env, inner: &Env) -> Result<Self, NoBackup> {
         if !is_vacant(outer).map_err(io_error("."))? {
             return Err(NoBackup::Occupied);
@@ -171,10 +171,10 @@ impl Incoming {
         })
     }
 
-    /// Takes the next part of a file.
+    /// Writes the next part of a file.
     ///
     /// # Errors
-    /// A path that is none of a store's, or what the file system said.
+    /// [`NoBackup::Strange`] for an invalid path, or errors of the file system.
     pub fn take(&mut self, path: &str, bytes: &[u8]) -> Result<(), NoBackup> {
         if self.current.as_ref().is_none_or(|(current, ..)| current != path) {
             self.end_file();
@@ -194,7 +194,7 @@ impl Incoming {
         }
     }
 
-    /// All parts came: makes them durable.
+    /// Makes all parts durable, after the last one.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -207,7 +207,7 @@ impl Incoming {
         self.inner.storage.sync_all().map_err(io_error("."))
     }
 
-    /// Says that it is complete.
+    /// Marks the backup as complete.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -219,7 +219,7 @@ impl Incoming {
     }
 }
 
-/// Nothing happens by itself.
+/// Disables background work in the options.
 fn without_background(options: Options) -> Options {
     Options { scrub_every: Duration::ZERO, background: false, ..options }
 }
@@ -228,15 +228,15 @@ fn read_back(store: &Local) -> Result<Verified, NoBackup> {
     store.verify_all().map_err(|error| NoBackup::Unread { what: error.to_string() })
 }
 
-/// Opens what a backup has of a store, as a start would, and reads all of it; changes nothing.
+/// Opens the store in a backup, as a start would, and verifies all of it; changes no file of it.
 ///
 /// # Errors
-/// The reason for which it does not open.
+/// The reason why it does not open.
 pub fn check_backup(inner: &Env, options: Options) -> Result<Verified, NoBackup> {
     let store = Local::open_local(inner, without_background(options))?;
     let verified = read_back(&store);
     drop(store);
-    // It is no store's: a restored store makes its own.
+    // The lock file is not part of the backup: a restored store creates its own.
     let _ = inner.storage.remove(LOCK_FILE);
     verified
 }
@@ -252,12 +252,12 @@ fn manifest(outer: &Env) -> Result<Manifest, NoBackup> {
     Ok(Manifest::decode(text)?)
 }
 
-/// Takes pieces of a file, each with the byte it begins at.
+/// Consumer of pieces of a file, each with its byte offset.
 type TakePiece<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), NoBackup>;
 
-/// Hands out a file of a backup, piece by piece, and fails where it is not what was copied.
+/// Passes a file of a backup to `take`, piece by piece; fails if it differs from the manifest.
 fn each_piece(inner: &Env, kept: &BackupFile, take: TakePiece<'_>) -> Result<(), NoBackup> {
-    checked(&kept.path)?;
+    check_path(&kept.path)?;
     let damaged = || NoBackup::Damaged { path: kept.path.clone() };
     let file = inner.storage.open_read(&kept.path).map_err(|_| damaged())?;
     let mut hashing = Hashing::default();
@@ -275,12 +275,12 @@ fn each_piece(inner: &Env, kept: &BackupFile, take: TakePiece<'_>) -> Result<(),
     if whole && hashing.entry(&kept.path) == *kept { Ok(()) } else { Err(damaged()) }
 }
 
-/// Makes a data directory of a backup, reads all of it back, and ends every lease it has. Until all
-/// of that is durable the directory has the file `RESTORING`: it opens as no store, and a restore
-/// into it begins anew. `progress` gets bytes done and to be done.
+/// Restores a backup to a data directory, reads all of it back, and ends every lease. Until all of
+/// that is durable the directory has the file `RESTORING`: it does not open as a store, and a
+/// restore into it starts again. `progress` gets the bytes done and the total.
 ///
 /// # Errors
-/// The reason for the failure; the directory is vacant again.
+/// The reason for the failure; the directory is emptied again.
 pub async fn restore(
     outer: &Env,
     inner: &Env,
@@ -289,7 +289,7 @@ pub async fn restore(
     progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Restored, NoBackup> {
     let manifest = manifest(outer)?;
-    was_begun(to)?;
+    is_restore_interrupted(to)?;
     for kept in manifest.files.iter().filter(is_store) {
         each_piece(inner, kept, &mut |_, _| Ok(()))?;
     }
@@ -307,11 +307,11 @@ pub async fn restore(
         })?;
     }
     let _lock = open::take_lock(to)?;
-    // Reading the backup took long: another process may have made a store meanwhile.
-    let repeated = was_begun(to)?;
+    // Reading the backup took long: another process may have created a store meanwhile.
+    let repeated = is_restore_interrupted(to)?;
     let begun = begin(to).and_then(|()| copy(inner, to, &manifest, &mut told));
     let made = match begun {
-        Ok(()) => finish(inner, to, options, &manifest).await,
+        Ok(()) => finish_restore(inner, to, options, &manifest).await,
         Err(error) => Err(error),
     };
     if made.is_err() && clear(to).is_ok() {
@@ -321,10 +321,10 @@ pub async fn restore(
     Ok(Restored { verified: made?, manifest, repeated })
 }
 
-/// True if a restore into the directory was interrupted, false if it has no file; else an error.
-fn was_begun(to: &Env) -> Result<bool, NoBackup> {
+/// Returns true if a restore was interrupted, false for an empty directory; else fails.
+fn is_restore_interrupted(to: &Env) -> Result<bool, NoBackup> {
     let (mut begun, mut left) = (false, false);
-    let foreign = any_file(to, &mut |path| {
+    let foreign = has_file(to, &mut |path| {
         begun |= path == RESTORING;
         left |= path != LOCK_FILE && !path.starts_with(RESTORING);
         !is_of_a_restore(path)
@@ -335,7 +335,7 @@ fn was_begun(to: &Env) -> Result<bool, NoBackup> {
     }
 }
 
-/// True if a restore, or an owner that refused to open its result, may have made the file.
+/// Returns true if a restore, or an owner that refused to open its result, may have made the file.
 fn is_of_a_restore(path: &str) -> bool {
     let files = [STORE, LOCK_FILE, RESTORING, RESERVE, PROBE, "owner"];
     let directories = [JOURNAL, SETTLED, KEYS, SEGMENTS, QUARANTINE];
@@ -343,7 +343,7 @@ fn is_of_a_restore(path: &str) -> bool {
     files.contains(&first) || directories.contains(&first)
 }
 
-/// Says durably that a restore is under way, and removes what an interrupted one left.
+/// Marks durably that a restore is running, and removes the files of an interrupted one.
 fn begin(to: &Env) -> Result<(), NoBackup> {
     let said = b"A backup is being restored into this directory: it is no store yet.\n";
     layout::replace(to, RESTORING, &mut |file| file.write_at(0, said))
@@ -355,7 +355,7 @@ fn is_store(kept: &&BackupFile) -> bool {
     kept.path == STORE
 }
 
-/// Copies one file.
+/// Copies one file of the backup.
 fn copy_one(
     inner: &Env,
     to: &Env,
@@ -386,10 +386,9 @@ fn copy(
     storage.sync_all().map_err(io_error("."))
 }
 
-/// Reads the copy back as the store that it is to be, ends the leases of the one it was taken of,
-/// gives it the file `STORE`, and only then, when all of that is durable, removes `RESTORING`:
-/// before that it does not open.
-async fn finish(
+/// Opens the copy as a store, verifies it, ends its leases, copies the file `STORE`, and removes
+/// `RESTORING` once all of that is durable: before that it does not open.
+async fn finish_restore(
     inner: &Env,
     to: &Env,
     options: Options,
@@ -401,7 +400,7 @@ async fn finish(
     let verified = read_back(&store)?;
     let voided = store.commit.void_leases().await;
     voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
-    // Whatever is written to it from now on is of a start of its own.
+    // Later writes to the store belong to a new start.
     store.upkeep.close();
     store.stop();
     for kept in manifest.files.iter().filter(is_store) {
@@ -415,10 +414,10 @@ async fn finish(
     Ok(verified)
 }
 
-/// Removes every file but the two that keep others out, durably, as far as that can be done.
+/// Removes every file but `RESTORING` and the lock, durably; continues after errors.
 fn clear(env: &Env) -> io::Result<()> {
     let (mut removed, mut failed) = (false, None);
-    any_file(env, &mut |path| {
+    has_file(env, &mut |path| {
         if path != LOCK_FILE && path != RESTORING {
             match env.storage.remove(path) {
                 Ok(()) => removed = true,

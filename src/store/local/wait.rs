@@ -1,5 +1,5 @@
-//! Waiting: for the disk in a task, for work in a thread of the engine. It must not wait for
-//! another task.
+//! Blocking waits: for the disk in an async task, for work in a thread of the engine. It must not
+//! wait for another task.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::rank;
 use crate::env::sync::{Condvar, Mutex};
 
-/// Runs what may wait for the disk without holding up the other tasks of this thread.
+/// Runs a function that may block on the disk, without blocking other tasks of this thread.
 pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
@@ -16,7 +16,7 @@ pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Wakes a thread of the engine, and ends it.
+/// Signal that wakes or ends a thread of the engine.
 pub(super) struct Signal {
     state: Mutex<SignalState>,
     changed: Condvar,
@@ -31,11 +31,11 @@ struct SignalState {
 /// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// There is work.
+    /// The signal was given: there is work.
     Woken,
-    /// The time is over.
+    /// The time elapsed.
     Elapsed,
-    /// The thread is to end.
+    /// The thread must end.
     Stopped,
 }
 
@@ -44,13 +44,13 @@ impl Signal {
         Self { state: Mutex::new(rank::LAST, SignalState::default()), changed: Condvar::new() }
     }
 
-    /// Has the thread do its work now.
+    /// Wakes the thread to do its work now.
     pub(super) fn wake(&self) {
         self.state.lock().work = true;
         self.changed.notify_one();
     }
 
-    /// Has the thread end.
+    /// Makes the thread end.
     pub(super) fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
@@ -60,7 +60,7 @@ impl Signal {
         self.state.lock().stop
     }
 
-    /// Waits until the time is over or it is woken; the work stays to be done.
+    /// Waits until the time elapses or the signal is given; leaves the work pending.
     pub(super) fn pause(&self, time: Duration) -> Waited {
         let state = self.state.lock();
         if state.stop {
@@ -74,7 +74,7 @@ impl Signal {
         }
     }
 
-    /// Waits until the time is over or there is work, which the caller does.
+    /// Waits until the time elapses or work is pending; the caller does the work.
     pub(super) fn work(&self, time: Duration) -> Waited {
         let mut state = self.state.lock();
         if !state.stop && !state.work {

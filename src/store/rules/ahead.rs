@@ -1,4 +1,4 @@
-//! The end of a session in front of what is durable: where the next frame continues. It must not
+//! The end of a session including the frames in flight: the start of the next frame. It must not
 //! decide what that frame holds.
 
 use std::collections::HashSet;
@@ -10,27 +10,27 @@ use crate::{
     store::{Appended, Receipt},
 };
 
-/// The end of a session as it will be when all frames in flight are durable.
+/// The end of a session once all frames in flight are durable.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    /// Frames in flight.
+    /// Number of frames in flight.
     pub(crate) frames: usize,
     pub(crate) tail: Position,
     pub(crate) chain: Chain,
     pub(crate) control_chain: Chain,
     pub(crate) updated_at: Timestamp,
-    /// Notes in flight.
+    /// Number of notes in flight.
     pub(crate) notes: u64,
-    /// Ids and batch keys in flight that callers gave.
+    /// Ids and batch keys in flight that callers provided.
     pub(crate) names: HashSet<[u8; 16]>,
-    /// A change of the session itself is in flight: requests that depend on it wait.
+    /// True if a change of the session itself is in flight: requests that depend on it wait.
     pub(crate) barrier: bool,
-    /// That change is its expiry or deletion.
+    /// True if that change is its expiry or deletion.
     pub(crate) ends: bool,
 }
 
 impl Ahead {
-    /// The end of an entry without frames in flight.
+    /// Returns the end of an entry without frames in flight.
     pub(crate) fn from_entry(entry: &Entry) -> Self {
         Self {
             frames: 0,
@@ -45,10 +45,10 @@ impl Ahead {
         }
     }
 
-    /// Moves behind a frame that was queued.
+    /// Moves to the end of a frame that was queued.
     ///
     /// # Panics
-    /// When the frame does not begin where this ends.
+    /// If the frame does not begin at this end.
     pub(crate) fn advance(&mut self, next: QueuedEnd) {
         assert_eq!(self.tail, next.first, "a frame continues where the one before ends");
         self.frames += 1;
@@ -64,7 +64,7 @@ impl Ahead {
         self.ends |= next.ends;
     }
 
-    /// Forgets a frame that is durable now; returns whether it was the last.
+    /// Removes a frame that is durable now; returns true if it was the last in flight.
     pub(crate) fn forget(&mut self, effect: &Effect) -> bool {
         debug_assert!(self.frames > 0, "a frame in flight was counted when it was queued");
         self.frames = self.frames.saturating_sub(1);
@@ -76,7 +76,7 @@ impl Ahead {
     }
 }
 
-/// End of a session behind a queued frame.
+/// End of a session after a queued frame.
 pub(crate) struct QueuedEnd {
     pub(super) first: Position,
     pub(super) tail: Position,
@@ -85,14 +85,14 @@ pub(crate) struct QueuedEnd {
     pub(super) at: Timestamp,
     pub(super) aside: bool,
     pub(super) notes: u64,
-    /// Names that callers gave.
+    /// Ids and batch keys that callers provided.
     pub(super) given: Vec<[u8; 16]>,
     pub(super) bars: bool,
     pub(super) ends: bool,
 }
 
 impl QueuedEnd {
-    /// The answer to the caller, once the frame is durable.
+    /// Returns the answer to the caller, valid once the frame is durable.
     pub(crate) fn answer(&self, request: &mut WriteRequest) -> Appended {
         let mut events = std::mem::take(&mut request.placed);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Answers to appends that write nothing. It must not read what they repeat.
+//! Answers to appends that write nothing. It must not read the events that they repeat.
 
 use crate::{
     event::Event,
@@ -6,7 +6,7 @@ use crate::{
 };
 
 impl Appended {
-    /// The answer to a request that has nothing to write.
+    /// Returns the answer to a request that writes nothing.
     pub(crate) fn nothing(receipt: Receipt) -> Self {
         Self {
             events: Vec::new(),
@@ -17,7 +17,7 @@ impl Appended {
         }
     }
 
-    /// The answer to a request whose events are stored already.
+    /// Returns the answer to a request whose events are stored already.
     pub(crate) fn repeated(events: &[Event], receipt: Receipt) -> Self {
         let placed = |event: &Event| PlacedEvent {
             id: event.id.clone(),

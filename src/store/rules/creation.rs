@@ -1,5 +1,5 @@
-//! The creation of a session: its record, its name when the caller gave none, what its first events
-//! must keep to, and what an earlier session of its key or its name means. It must not look one up.
+//! The creation of a session: its record, its minted id, the checks of its first events, and the
+//! effect of an earlier session of the same key or id. It must not look one up.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,25 @@ use crate::{
     store::{NewSession, StoreError, StoreResult},
 };
 
-/// A name of 128 random bits: a caller without a credential needs one that cannot be guessed (MCP,
-/// SEP-2567).
+/// Mints an id of 128 random bits: a caller without a credential needs one that cannot be guessed
+/// (MCP, SEP-2567).
 pub(crate) fn minted(random: [u8; 16]) -> SessionId {
     let name = format!("ses_{:032x}", u128::from_le_bytes(random));
     SessionId::new(&name).expect("minted ids keep to the alphabet")
 }
 
-/// Relation of an earlier creation to a new request for one.
+/// Relation of an earlier creation to a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// It is in flight: wait for its outcome.
+    /// The earlier one is in flight: wait for its outcome.
     Wait,
-    /// It is the same one: it is answered from what was stored.
+    /// It is the same request: it is answered from the stored session.
     Repeated,
 }
 
 impl Earlier {
-    /// Relation of the stored creation with the same key; `Wait` while it is in flight, `None` when
-    /// keys are remembered from a later time on.
+    /// Returns the relation of the stored creation with the same key: `Wait` while it is in flight,
+    /// `None` if it is older than `live_from`, when its key has expired.
     pub(crate) fn of_key(stored: Option<&Entry>, live_from: Timestamp) -> Option<Self> {
         match stored {
             None => Some(Self::Wait),
@@ -36,18 +36,18 @@ impl Earlier {
     }
 }
 
-/// Refuses a creation whose name a session has, as stored; while the creation of that one is in
-/// flight its outcome is to be waited for.
+/// Rejects a creation whose id a stored session has; while the creation of that one is in flight,
+/// the caller waits for its outcome.
 ///
 /// # Errors
-/// [`StoreError::SessionExists`], and those of a session that readers may not know of.
+/// [`StoreError::SessionExists`], and those of a session hidden from readers.
 pub(crate) fn check_name(stored: Option<&Entry>, session: &SessionId) -> StoreResult<()> {
     let Some(entry) = stored else { return Ok(()) };
     entry.check_visible(session)?;
     Err(StoreError::SessionExists { session: session.clone() })
 }
 
-/// The record of a creation.
+/// Builds the record of a creation.
 pub(crate) fn create(
     scope: &Scope,
     session: &SessionId,
@@ -69,7 +69,7 @@ pub(crate) fn create(
     }
 }
 
-/// Refuses first events of which two have the same id.
+/// Rejects first events of which two have the same id.
 ///
 /// # Errors
 /// [`StoreError::DuplicateEventId`] with the id.

@@ -1,7 +1,7 @@
-//! Decides a request: it is refused, answered, built into the draft of a frame, or it waits for
-//! frames in flight that it depends on. A pure function of the entry, the end ahead of it, the
-//! request and what was looked up for it. It must not change the session: [`super::apply`] does
-//! that, once the frame is durable.
+//! Decides a request: it is rejected, answered, built into the draft of a frame, or waits for
+//! frames in flight that it depends on. A pure function of the entry, the end of the frames in
+//! flight, the request and the facts looked up for it. It must not change the session:
+//! [`super::apply`] does that, once the frame is durable.
 
 use std::{collections::HashSet, io};
 
@@ -18,44 +18,43 @@ use crate::{
     store::{Gap, StoreError, StoreResult},
 };
 
-/// Facts an engine looked up for a request, under the same lock or of the same version as the
+/// Facts that an engine looked up for a request, under the same lock or of the same version as the
 /// entry.
 #[derive(Debug, Default)]
 pub(crate) struct LookedUp {
-    /// The batch that has the request's key and is still remembered.
+    /// The remembered batch with the request's key.
     pub(crate) batch: Option<KnownBatch>,
-    /// Positions of the events whose ids the caller gave, where they are known; empty when none
-    /// is.
+    /// Known positions of the events whose ids the caller gave; empty when none is known.
     pub(crate) known: Vec<Option<Position>>,
-    /// Positions of the session that the device could not read and no person gave up.
+    /// Positions of the session that the device could not read and no operator gave up.
     pub(crate) unread: Vec<Gap>,
-    /// Only what frees room is taken: the storage is full, and what it lacks.
+    /// The resource that a full disk lacks: only requests that free space are accepted.
     pub(crate) cramped: Option<Short>,
-    /// Reason for which the session's segment takes no more.
+    /// Reason for which the session's segment takes no more appends.
     pub(crate) unwritable: Option<String>,
-    /// The event to be redacted is in a segment that cannot be proven any more.
+    /// True if the event to be redacted is in a segment that can no longer be verified.
     pub(crate) unprovable: bool,
 }
 
-/// Decision on a request that is not refused.
+/// Decision on a request that is not rejected.
 pub(crate) enum Decision {
-    /// Nothing is to be written.
+    /// The request writes nothing.
     Nothing,
-    /// The batch is known: its answer is read from what was stored.
+    /// The batch is known: its answer is read from the stored events.
     Batch(KnownBatch),
-    /// Some of its events are known: their positions.
+    /// Some events of the batch are known: their positions.
     Events(Vec<Option<Position>>),
-    /// It depends on frames in flight.
+    /// The request depends on frames in flight.
     Wait,
-    /// It becomes this frame.
+    /// The request becomes this frame.
     Draft(Box<Draft>),
 }
 
-/// Decides on a request. Few requests depend on the count of time, which takes a lock: `counted` is
+/// Decides a request. Few requests depend on the count of time, which takes a lock: `counted` is
 /// called for those.
 ///
 /// # Errors
-/// The reason of the refusal: [`StoreError`] names each.
+/// The reason of the rejection as a [`StoreError`].
 pub(crate) fn decide(
     (session, hash): (&SessionId, SessionHash),
     entry: &Entry,
@@ -84,12 +83,12 @@ pub(crate) fn decide(
     if is_done(session, entry, request, counted)? {
         return Ok(Decision::Nothing);
     }
-    takes(session, entry, &request.ask, looked)?;
+    check_state(session, entry, &request.ask, looked)?;
     if request.writes() && (entry.work.until.is_some() || request.batch.fence.is_some()) {
         work_of(&entry.work).admit(session, request.batch.fence, counted())?;
     }
-    if let Some(expected) = conflict(&request.batch, ahead.tail) {
-        // Frames in flight may yet fail; they never take back what is durable.
+    if let Some(expected) = position_conflict(&request.batch, ahead.tail) {
+        // Frames in flight may still fail; that never undoes what is durable.
         let durable = Position(entry.tail);
         let decided = ahead.frames == 0 || expected < durable;
         let refused = StoreError::PositionConflict { expected, tail: durable };
@@ -109,17 +108,17 @@ pub(crate) fn decide(
     Ok(Decision::Draft(Box::new(draft)))
 }
 
-/// True if the decision on a request depends on frames in flight.
+/// Returns true if the decision on a request depends on frames in flight.
 fn is_early(ahead: &Ahead, ask: &Ask) -> bool {
     match ask {
         Ask::Create(_) | Ask::Expire => false,
-        // A frame in flight would be behind the tombstone, or be answered as if it were not.
+        // A frame in flight would follow the tombstone, or be answered as if it did not.
         Ask::Erase => ahead.frames > 0,
         _ => ahead.barrier,
     }
 }
 
-/// True if the session is as a request wants it; notes the lease of a request for one.
+/// Returns true if the session is already as a request wants it; sets the lease of a lease request.
 fn is_done(
     session: &SessionId,
     entry: &Entry,
@@ -146,10 +145,10 @@ fn is_done(
     }
 }
 
-/// Checks that the session as it stands takes a request of that kind.
-fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: LookedUp) -> StoreResult<()> {
+/// Checks that the current state of the session accepts a request of that kind.
+fn check_state(session: &SessionId, entry: &Entry, ask: &Ask, looked: LookedUp) -> StoreResult<()> {
     if let Ask::Erase = ask {
-        // Whatever else is wrong with the session.
+        // Regardless of other problems of the session.
         return Ok(());
     }
     let deletes = matches!(ask, Ask::Change(change) if change.delete);
@@ -203,8 +202,8 @@ fn known(ahead: &Ahead, request: &WriteRequest, looked: &LookedUp) -> StoreResul
     })
 }
 
-/// The position that a batch expects and will not get.
-fn conflict(batch: &Batch, tail: Position) -> Option<Position> {
+/// Returns the position that a batch expects and will not get.
+fn position_conflict(batch: &Batch, tail: Position) -> Option<Position> {
     let wanted = batch.events.iter().enumerate();
     let wanted = wanted.filter_map(|(n, event)| Some((event.position?, tail.plus(n as u64))));
     batch

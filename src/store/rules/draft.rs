@@ -1,5 +1,5 @@
 //! The frame of a request before it has a number: its records with their fields, positions and
-//! chain, and what it does to the session. It must not decide whether the frame may be written, and
+//! chain, and its effect on the session. It must not decide whether the frame may be written, and
 //! must not encrypt.
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(crate) struct Draft {
     hash: SessionHash,
     payload: Vec<u8>,
     count: u32,
-    /// End of the session in front of it.
+    /// End of the session before it.
     first: Position,
     chain: Chain,
     control_chain: Chain,
@@ -28,7 +28,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// The draft of a request behind what is in flight; `None` when it says nothing.
+    /// Creates the draft of a request after the frames in flight; `None` when it writes no record.
     pub(super) fn new(
         hash: SessionHash,
         entry: &Entry,
@@ -93,13 +93,13 @@ impl Draft {
         let record = Record::control(&said, self.effect.at, salt);
         record::encode(&record, &mut self.payload);
         self.effect.weight += said.weight();
-        // Its number is its place in the frame until the frame has one.
+        // Its index in the frame, until the frame has a number.
         self.effect.controls.push((Lsn(self.count.into()), said));
         self.controls.push(record);
         self.count += 1;
     }
 
-    /// Adds the events, as taken at `now`.
+    /// Adds the events, processed at `now`.
     fn events(&mut self, request: &mut WriteRequest, now: Timestamp) {
         let end = &mut self.effect;
         let events = request.batch.events.iter().zip(&request.placed).zip(&request.digests);
@@ -120,7 +120,7 @@ impl Draft {
         }
     }
 
-    /// Its frame, in plaintext and without a number; the draft keeps no payload.
+    /// Returns its frame, in plaintext and without a number; the draft keeps no payload.
     pub(crate) fn take_frame(&mut self) -> Frame {
         let payload = std::mem::take(&mut self.payload);
         let events = self.effect.tail.0 - self.first.0;
@@ -148,7 +148,7 @@ impl Draft {
         Frame { header, payload: Bytes::from(payload) }
     }
 
-    /// The end of its session behind it; its control chain is known once it has a number.
+    /// Returns the end of its session after it; its control chain is known once it has a number.
     pub(crate) fn next(&self, request: &WriteRequest) -> QueuedEnd {
         let effect = &self.effect;
         QueuedEnd {
@@ -165,7 +165,7 @@ impl Draft {
         }
     }
 
-    /// Its effect, once its first record has that number.
+    /// Returns its effect, given the number of its first record.
     pub(crate) fn effect(self, first: Lsn) -> Effect {
         let mut effect = self.effect;
         for ((number, _), record) in effect.controls.iter_mut().zip(&self.controls) {

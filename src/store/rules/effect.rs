@@ -1,6 +1,6 @@
 //! Effect of a durable frame on the entry of its session. A running engine takes the effect from
 //! the decision that built the frame; a replay reads it from the frame's records. [`apply`] serves
-//! both. It must not judge whether the frame may be there.
+//! both. It must not judge whether the frame is valid.
 
 use super::names::{StoredId, given};
 use crate::{
@@ -11,29 +11,29 @@ use crate::{
 /// Effect of a frame on its session once it is durable.
 #[derive(Debug)]
 pub(crate) struct Effect {
-    /// The end of the session behind the frame.
+    /// The end of the session after the frame.
     pub(crate) tail: Position,
     pub(crate) chain: Chain,
     pub(crate) control_chain: Chain,
-    /// The number after the frame's last record.
+    /// The log sequence number after the frame's last record.
     pub(crate) end_lsn: Lsn,
-    /// When its records were written.
+    /// Time at which its records were written.
     pub(crate) at: Timestamp,
-    /// It has notes and leases only: the session was not written to.
+    /// True if it has notes and leases only: the session was not written to.
     pub(crate) aside: bool,
-    /// It is a note that no caller asked for: the session was not used.
+    /// True if it is a note that no caller requested: the session was not used.
     pub(crate) idle: bool,
     /// Bytes of its events' bodies.
     pub(crate) weight: u64,
     /// Its control records in their order, each with its number.
     pub(crate) controls: Vec<(Lsn, Control)>,
-    /// Names of its events, in their order. A replay leaves them out: the tables of names are read
-    /// from the frames when the session is opened.
+    /// Names of its events, in their order. A replay omits them: the tables of names are read from
+    /// the frames when the session is opened.
     pub(crate) names: Vec<StoredId>,
 }
 
 impl Effect {
-    /// The effect of a frame, read from its records.
+    /// Reads the effect of a frame from its records.
     pub(crate) fn from_records(header: &FrameHeader, records: &[(Lsn, Record)]) -> Self {
         let mut effect = Self {
             tail: header.first_position,
@@ -66,12 +66,12 @@ impl Effect {
         effect
     }
 
-    /// True if its frame creates the session.
+    /// Returns true if its frame creates the session.
     pub(crate) fn is_creation(&self) -> bool {
         matches!(self.controls.first(), Some((_, Control::Create(_))))
     }
 
-    /// The batch that its frame makes known by a key.
+    /// Returns the batch that its frame registers under a key.
     pub(crate) fn batch(&self) -> Option<&KnownBatch> {
         self.controls.iter().find_map(|(_, said)| match said {
             Control::Batch(batch) => Some(batch),
@@ -79,13 +79,13 @@ impl Effect {
         })
     }
 
-    /// Number of notes its frame holds.
+    /// Returns the number of notes in its frame.
     pub(super) fn notes(&self) -> u64 {
         self.controls.iter().filter(|(_, said)| matches!(said, Control::Note(_))).count() as u64
     }
 
-    /// True if requests that depend on the session itself wait for it: a note and a new title
-    /// change nothing that they depend on.
+    /// Returns true if requests that depend on the session itself wait for it: they do not depend
+    /// on a note or a new title.
     pub(super) fn blocks_requests(&self) -> bool {
         self.controls.iter().any(|(_, said)| match said {
             Control::Note(_) | Control::Batch(_) => false,
@@ -94,7 +94,7 @@ impl Effect {
         })
     }
 
-    /// True if it hides the session from readers.
+    /// Returns true if it hides the session from readers.
     pub(super) fn ends(&self) -> bool {
         self.controls.iter().any(|(_, said)| match said {
             Control::Change(change) => change.delete || change.life.expire,
@@ -103,12 +103,12 @@ impl Effect {
         })
     }
 
-    /// The names it makes known that a caller may give again: event ids and the batch key.
+    /// Returns the names it registers that a caller may repeat: event ids and the batch key.
     pub(crate) fn given(&self) -> impl Iterator<Item = [u8; 16]> {
         given(&self.names, self.batch())
     }
 
-    /// True if its effect equals that of another, names aside.
+    /// Returns true if it equals another effect, names aside.
     #[cfg(feature = "tests")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let end = |one: &Self| (one.tail, one.chain, one.control_chain, one.end_lsn);

@@ -1,5 +1,5 @@
-//! The entry of a session: how it begins, what each control record does to it, when the session
-//! was used last, and what it says to callers. It must not decide whether a record may be there.
+//! The entry of a session: its initial state, the effect of each control record, its last use, and
+//! its description for callers. It must not decide whether a record is valid.
 
 use crate::{
     event::{
@@ -15,7 +15,7 @@ use crate::{
 const SECOND_MICROS: i64 = 1_000_000;
 
 impl Entry {
-    /// The entry of a session of which nothing is durable yet.
+    /// Creates the entry of a session of which nothing is durable yet.
     pub(crate) fn begin(create: &Create, hash: SessionHash, now: Timestamp) -> Self {
         let (tail, chain) = create.begin(hash);
         Self {
@@ -48,7 +48,7 @@ impl Entry {
         }
     }
 
-    /// Folds a control record with that number, written at `at`.
+    /// Applies a control record with that number, written at `at`.
     pub(crate) fn fold(&mut self, lsn: Lsn, said: &Control, at: Timestamp) {
         match said {
             Control::Change(change) => self.change(change, at),
@@ -95,7 +95,7 @@ impl Entry {
         }
     }
 
-    /// Marks ranges that a person gave up: they stay lost.
+    /// Marks ranges that an operator gave up: they stay lost.
     fn give_up(&mut self, loss: &Loss, at: Timestamp) {
         for (from, to, reason) in &loss.places {
             self.damage.retain(|old| old.accepted_at.is_some() || old.from < *from || *to < old.to);
@@ -106,7 +106,7 @@ impl Entry {
         self.damage.dedup_by(|later, old| (later.from, later.to) == (old.from, old.to));
     }
 
-    /// Keeps what a tombstone says and clears the rest.
+    /// Keeps the fields of a tombstone and clears the rest.
     fn erase(&mut self, at: Timestamp) {
         self.stage.end_by(Ending::Erased { unfinished: true }, at.0);
         self.title = None;
@@ -124,28 +124,28 @@ impl Entry {
         }
     }
 
-    /// True if a file may still have the body of a redacted event.
+    /// Returns true if a file may still have the body of a redacted event.
     pub(crate) fn is_redacting(&self) -> bool {
         self.redacted.iter().any(|one| !one.cleared)
     }
 
-    /// Number of removals from what it wrote; an erasure is the last.
+    /// Returns the number of removals of its own content; an erasure is the last.
     pub(crate) fn rewritten(&self) -> u64 {
         if self.stage.is_erased() { u64::MAX } else { self.redacted.len() as u64 }
     }
 
-    /// When the session was used last, by the store's count of time.
+    /// Returns when the session was last used, by the store's count of time.
     pub(crate) fn used_at(&self) -> Timestamp {
         Timestamp(self.updated_at).plus_micros(self.used_after.saturating_mul(SECOND_MICROS))
     }
 
-    /// Notes that the session was used; rounded up to seconds, so that nothing expires early.
+    /// Records a use of the session, rounded up to seconds, so that nothing expires early.
     pub(crate) fn use_at(&mut self, at: Timestamp) {
         let after = at.0.saturating_sub(self.updated_at);
         self.used_after = after.saturating_add(SECOND_MICROS - 1).div_euclid(SECOND_MICROS);
     }
 
-    /// Checks that readers may know of the session.
+    /// Checks that the session is visible to readers.
     ///
     /// # Errors
     /// [`StoreError::SessionDeleted`], [`StoreError::SessionExpired`].
@@ -161,7 +161,7 @@ impl Entry {
         }
     }
 
-    /// Checks that a caller who restores or discards the session may know of it.
+    /// Checks that the session is visible to a caller who restores or discards it.
     ///
     /// # Errors
     /// Those of [`Self::check_visible`].
@@ -169,24 +169,24 @@ impl Entry {
         if self.stage.is_restorable() { Ok(()) } else { self.check_visible(session) }
     }
 
-    /// True if events may be appended to it, as far as the entry says.
+    /// Returns true if events may be appended to it, according to its entry.
     fn is_open(&self) -> bool {
         self.stage.is_alive() && self.archived_at.is_none() && !self.is_degraded()
     }
 
-    /// True if a caller began work on it in that workspace and did not say that it is done.
+    /// Returns true if a caller began work on it in that workspace and did not finish it.
     pub(crate) fn is_unfinished(&self, workspace: Option<&str>) -> bool {
         let asked = workspace.is_none_or(|name| self.workspace.as_deref() == Some(name));
         asked && self.is_open() && work_of(&self.work).is_unfinished()
     }
 
-    /// True if it has events behind its last checkpoint and was written to since then.
+    /// Returns true if it has events after its last checkpoint and was written to since then.
     pub(crate) fn is_unmarked(&self, since: Timestamp) -> bool {
         let marked = self.work.checkpoint.map_or(0, |mark| mark.position);
         self.tail > marked && self.updated_at >= since.0 && self.is_open()
     }
 
-    /// The refusal of a damaged session; `more` is missing beside what the entry says.
+    /// Returns the error of a damaged session; `more` is missing in addition to the entry's gaps.
     pub(crate) fn damaged(&self, session: &SessionId, more: Vec<Gap>) -> StoreError {
         let mut gaps = self.gaps();
         gaps.extend(more);
@@ -194,12 +194,12 @@ impl Entry {
         StoreError::SessionDamaged { session: session.clone(), gaps, tail: Position(self.tail) }
     }
 
-    /// The place and chain value of the last durable event.
+    /// Returns the position and chain value after the last durable event.
     pub(crate) fn receipt(&self) -> Receipt {
         Receipt { position: Position(self.tail), chain: self.chain }
     }
 
-    /// Its damaged ranges.
+    /// Returns its damaged ranges.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         let gap = |damage: &Damage| Gap {
             range: Range::new(Position(damage.from), Position(damage.to)),
@@ -209,7 +209,7 @@ impl Entry {
         self.damage.iter().map(gap).collect()
     }
 
-    /// Description of the session.
+    /// Returns the description of the session.
     pub(crate) fn info(&self, key: &SessionKey) -> SessionInfo {
         SessionInfo {
             key: key.clone(),
@@ -233,13 +233,13 @@ impl Entry {
     }
 }
 
-/// The point that a fork was made at.
+/// Returns the point at which a fork was made.
 fn point_of(lineage: &Lineage) -> Option<ForkPoint> {
     let session = SessionId::new(&lineage.parent).ok()?;
     Some(ForkPoint { session, at: Position(lineage.position) })
 }
 
-/// State of the work on a session.
+/// Returns the state of the work on a session.
 pub(crate) fn work_of(work: &WorkSummary) -> store::Work {
     store::Work {
         fence: Fence(work.fence),
@@ -254,7 +254,7 @@ pub(crate) fn work_of(work: &WorkSummary) -> store::Work {
     }
 }
 
-/// True if the event at a position is redacted; `redacted` is in order.
+/// Returns true if the event at a position is redacted; `redacted` is sorted.
 pub(crate) fn is_redacted(redacted: &[Redaction], position: Position) -> bool {
     redacted.binary_search_by_key(&position.0, |one| one.position).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Lifetimes of sessions: the limits, the one in force, and the next step of an unused session. It
+//! Lifetimes of sessions: the limits, the current one, and the next step of an unused session. It
 //! must not count time (`store::lifetime` does), nor take a step.
 
 use std::time::Duration;
@@ -9,36 +9,36 @@ use crate::{
     store::{Aging, Keeps, Stage, TenantUsage, lifetime::micros},
 };
 
-/// The last use is known no finer than this part of the limit in force.
+/// The last use is recorded no finer than this fraction of the current limit.
 const GRAINS: u32 = 16;
-/// Nor coarser than this.
+/// Maximum granularity of the recorded last use.
 const GRAIN_MAX: Duration = Duration::from_secs(3_600);
 
-/// The next step of a session that is not used.
+/// The next step of an unused session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LifetimeStep {
     /// It expires.
     Expire,
-    /// Its grace has ended: nothing brings it back.
+    /// Its grace has ended: it can no longer be restored.
     GiveUp,
-    /// Its files go, and its id is free.
+    /// Its files are removed, and its id is free.
     Reclaim,
 }
 
 /// Settings of an operator for idle sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Idle for longer, a session's facts leave memory and it is no longer offered to callers
-    /// without an id; by id it answers. Default 4 h, 0 for never.
+    /// Idle time after which a session's facts leave memory and it is no longer offered to callers
+    /// without an id; by id it is still served. Default 4 h, 0 for never.
     pub hot: Duration,
-    /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
-    /// keeps it without end.
+    /// Idle time after which a session without its own limit expires. Default 30 days, 0 keeps it
+    /// without end.
     pub retention: Duration,
-    /// Time in which an expired session without a limit of its own can be restored; then its files
-    /// are removed. Default 0: without end.
+    /// Time in which an expired session without its own limit can be restored; then its files are
+    /// removed. Default 0: without end.
     pub purge: Duration,
-    /// The same for an expired session with a limit of its own, and how long the id of a deleted
-    /// session is not given again. Default 7 days.
+    /// The same for an expired session with its own limit, and the time for which the id of a
+    /// deleted session is not reused. Default 7 days.
     pub grace: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// Values that hold unless a setting says otherwise.
+    /// Default settings.
     pub const DEFAULT: Self = Self {
         hot: Duration::from_secs(4 * 3_600),
         retention: Duration::from_secs(30 * 24 * 3_600),
@@ -57,14 +57,14 @@ impl Lifetimes {
         grace: Duration::from_secs(7 * 24 * 3_600),
     };
 
-    /// The limit in force for a session, given its own; `None` keeps it without end.
+    /// Returns the current limit of a session, given its own; `None` keeps it without end.
     #[must_use]
     pub fn limit(&self, ttl_seconds: Option<u64>) -> Option<Duration> {
         let limit = ttl_seconds.map_or(self.retention, Duration::from_secs);
         Some(limit).filter(|limit| !limit.is_zero())
     }
 
-    /// Precision of the noted last use of a session. It is added to every limit.
+    /// Returns the precision of the recorded last use. It is added to every limit.
     #[must_use]
     pub fn grain(&self, ttl_seconds: Option<u64>) -> Duration {
         let hot = Some(self.hot).filter(|hot| !hot.is_zero());
@@ -72,21 +72,21 @@ impl Lifetimes {
         finest.map_or(GRAIN_MAX, |limit| GRAIN_MAX.min(limit / GRAINS))
     }
 
-    /// When a session expires that was used last at `used_at`, unless it is used again.
+    /// Returns when a session that was last used at `used_at` expires, unless it is used again.
     #[must_use]
     pub fn expires_at(&self, ttl_seconds: Option<u64>, used_at: Timestamp) -> Option<Timestamp> {
         let limit = self.limit(ttl_seconds)?.saturating_add(self.grain(ttl_seconds));
         Some(used_at.plus_micros(micros(limit)))
     }
 
-    /// When the files of a session are removed that was deleted at `used_at`.
+    /// Returns when the files of a session deleted at `used_at` are removed.
     #[must_use]
     pub fn deleted_goes_at(&self, used_at: Timestamp) -> Timestamp {
         used_at.plus_micros(micros(self.grace))
     }
 
-    /// When the files of a session are removed that expired at `used_at`; `None` keeps them
-    /// without end. A limit of its own makes a session a temporary one.
+    /// Returns when the files of a session that expired at `used_at` are removed; `None` keeps them
+    /// without end. Its own limit makes a session a temporary one.
     #[must_use]
     pub fn expired_goes_at(
         &self,
@@ -98,15 +98,15 @@ impl Lifetimes {
         (temporary || !after.is_zero()).then(|| used_at.plus_micros(micros(after)))
     }
 
-    /// True if a session used last at `used_at` is offered to callers without an id.
+    /// Returns true if a session last used at `used_at` is offered to callers without an id.
     #[must_use]
     pub fn is_hot(&self, ttl_seconds: Option<u64>, used_at: Timestamp, now: Timestamp) -> bool {
         let limit = self.hot.saturating_add(self.grain(ttl_seconds));
         self.hot.is_zero() || now <= used_at.plus_micros(micros(limit))
     }
 
-    /// The next step of a session as its entry has it, at that count of time; `is_needed` answers
-    /// whether forks read from it.
+    /// Returns the next step of a session with that entry, at that count of time; `is_needed`
+    /// returns whether forks read from it.
     pub(crate) fn step(
         &self,
         entry: &Entry,
@@ -123,7 +123,7 @@ impl Lifetimes {
             return None;
         }
         if end.is_some() {
-            // Its forks read from it; nothing else would finish an erasure.
+            // Its forks read from it; otherwise an erasure would never finish.
             let waits = entry.stage.is_erasing() || is_needed();
             let goes_at = match deleted {
                 true => Some(self.deleted_goes_at(used_at)),
@@ -136,7 +136,7 @@ impl Lifetimes {
         expires.is_some_and(|at| counted > at).then_some(LifetimeStep::Expire)
     }
 
-    /// The next step of a session; `None` of one that is kept without end.
+    /// Returns the end of a session's current stage; `None` for one that is kept without end.
     pub(crate) fn age(&self, entry: &Entry) -> Option<Aging> {
         let used_at = entry.used_at();
         let stage = match entry.stage.end().map(|end| end.how) {
@@ -162,10 +162,10 @@ impl Lifetimes {
 }
 
 impl TenantUsage {
-    /// Counts a session; `is_needed` answers whether forks read from it.
+    /// Counts a session; `is_needed` returns whether forks read from it.
     pub(crate) fn add(&mut self, entry: &Entry, is_needed: impl FnOnce() -> bool) {
         self.sessions += u64::from(entry.stage.is_alive());
-        // What can be restored, or is kept for forks, takes its room still.
+        // A session that can be restored, or is kept for forks, still takes space.
         let stays = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();
         if stays || is_needed() {
             self.bytes += entry.bytes;
@@ -173,11 +173,11 @@ impl TenantUsage {
     }
 }
 
-/// Reason for which a session does not expire.
+/// Returns the reason for which a session does not expire.
 fn keep_reason(entry: &Entry) -> Option<Keeps> {
     match entry.held_at {
         Some(at) => Some(Keeps::Hold(Timestamp(at))),
-        // What cannot be read is for a person to give up.
+        // Only an operator gives up unreadable content.
         None => entry.is_degraded().then_some(Keeps::Damage),
     }
 }

@@ -1,6 +1,6 @@
-//! The rules of a session, the same for every engine: what a request may do, what a frame does to
-//! the entry of its session, and what an entry says to callers. Pure functions of an entry, a
-//! request and a time. It must not do I/O, hold a lock, read a clock or wait.
+//! The rules of a session, the same for every engine: the decision on a request, the effect of a
+//! frame on the entry of its session, and the description of an entry for callers. Pure functions
+//! of an entry, a request and a time. It must not do I/O, hold a lock, read a clock or wait.
 
 mod ahead;
 mod answer;

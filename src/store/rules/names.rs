@@ -1,5 +1,5 @@
-//! Names of events: ids that callers give, ids that the store mints, and the keys of batches, as
-//! hashes. It must not know where an event is.
+//! Names of events: ids that callers provide, ids that the store mints, and the keys of batches, as
+//! hashes. It must not know the position of an event.
 
 use crate::{
     event::{EventId, Timestamp},
@@ -9,14 +9,14 @@ use crate::{
 /// Stored form of the id of a new event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoredId {
-    /// The hash of an id that the caller gave: it may have been given before.
+    /// The hash of an id that the caller provided: it may be known already.
     Given([u8; 16]),
     /// The bits of an id that the store minted: no caller has it before the event is durable.
     Minted([u8; 16]),
 }
 
 impl StoredId {
-    /// The hash of an id that a caller gave.
+    /// Returns the hash of an id that a caller provided.
     pub(crate) fn given(&self) -> Option<[u8; 16]> {
         match self {
             Self::Given(hash) => Some(*hash),
@@ -32,7 +32,7 @@ pub(crate) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, StoredId) {
     (minted(bits.into_bytes()), StoredId::Minted(bits.into_bytes()))
 }
 
-/// The id of these bits.
+/// Returns the id of these bits.
 pub(crate) fn minted(bits: [u8; 16]) -> EventId {
     let mut text = *b"evt_00000000000000000000000000000000";
     if let Some(digits) = text.get_mut(4..) {
@@ -42,8 +42,8 @@ pub(crate) fn minted(bits: [u8; 16]) -> EventId {
     id.expect("letters and digits keep to the alphabet")
 }
 
-/// The names that a frame makes known and that a caller may give again: the ids and the batch key
-/// that its caller gave.
+/// Returns the names that a frame registers and that a caller may repeat: the event ids and the
+/// batch key that its caller provided.
 pub(crate) fn given(
     names: &[StoredId],
     batch: Option<&KnownBatch>,
@@ -52,7 +52,7 @@ pub(crate) fn given(
     names.iter().filter_map(StoredId::given).chain(key)
 }
 
-/// The hash of a batch key. It differs from every id's: no event id has a control character.
+/// Hashes a batch key. The hash differs from every id's: no event id has a control character.
 pub(crate) fn key_hash(key: &str) -> [u8; 16] {
     name_hash(&format!("\0{key}"))
 }

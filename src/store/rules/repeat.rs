@@ -1,5 +1,5 @@
-//! Requests that were made before: whether one is the same as what was stored then, and what is to
-//! be read to find out. It must not read it.
+//! Repeated requests: whether one equals the stored one, and which events have to be read to
+//! compare. It must not read them.
 
 use super::entry::is_redacted;
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
     store::{Appended, ForkPoint, NewSession, SessionInfo, StoreError, StoreResult},
 };
 
-/// Positions of the stored events of a batch with a known key.
+/// Returns the positions of the stored events of a batch with a known key.
 ///
 /// # Errors
-/// [`StoreError::IdempotencyConflict`] when the batch is another one.
+/// [`StoreError::IdempotencyConflict`] when the batch differs.
 pub(crate) fn batch_range(batch: &Batch, known: &KnownBatch) -> StoreResult<Range> {
     let from = Position(known.first_position);
     if !known.answers(&batch.events) {
@@ -21,25 +21,25 @@ pub(crate) fn batch_range(batch: &Batch, known: &KnownBatch) -> StoreResult<Rang
     Ok(Range::new(from, from.plus(u64::from(known.events))))
 }
 
-/// A batch of which event ids are known, compared with what is stored, a run of adjacent events at
-/// a time.
+/// A batch with known event ids, compared with the stored events, a run of adjacent events at a
+/// time.
 pub(crate) struct Repeated<'a> {
     batch: &'a Batch,
     /// Indices of the stored events of the batch, with their positions.
     known: Vec<(usize, Position)>,
-    /// As many of them as were compared.
+    /// The stored events that were compared so far.
     stored: Vec<Event>,
 }
 
 impl<'a> Repeated<'a> {
-    /// Of each event of the batch the position where its id is known, if it is.
+    /// Starts the comparison; `positions` are those of the events whose ids are known.
     pub(crate) fn new(batch: &'a Batch, positions: &[Option<Position>]) -> Self {
         let known = positions.iter().enumerate();
         let known = known.filter_map(|(index, at)| at.map(|at| (index, at))).collect();
         Self { batch, known, stored: Vec::new() }
     }
 
-    /// The positions to be read next; `None` when everything was compared.
+    /// Returns the positions to be read next; `None` when everything was compared.
     pub(crate) fn next_run(&self) -> Option<Range> {
         let left = self.known.get(self.stored.len()..).unwrap_or_default();
         let run = left.chunk_by(|(_, one), (_, next)| one.plus(1) == *next).next()?;
@@ -47,11 +47,11 @@ impl<'a> Repeated<'a> {
         Some(Range::new(from, from.plus(run.len() as u64)))
     }
 
-    /// Compares stored events from the beginning of the next run on, at least one; `redacted` are
-    /// the redactions of the session, which wrote what is at `base` and behind it.
+    /// Compares stored events from the start of the next run, at least one; `redacted` are the
+    /// redactions of the session, which wrote the events from `base` on.
     ///
     /// # Errors
-    /// [`StoreError::IdempotencyConflict`] with the first event that is another one.
+    /// [`StoreError::IdempotencyConflict`] with the first event that differs.
     pub(crate) fn compare(
         &mut self,
         events: Vec<Event>,
@@ -73,10 +73,10 @@ impl<'a> Repeated<'a> {
         Ok(())
     }
 
-    /// The stored events, when they are all of the batch.
+    /// Returns the stored events, if they are all of the batch.
     ///
     /// # Errors
-    /// [`StoreError::KnownInPart`] with the first of them.
+    /// [`StoreError::KnownInPart`] with the first known event.
     pub(crate) fn finish(self) -> StoreResult<Vec<Event>> {
         assert_eq!(self.stored.len(), self.known.len(), "everything was compared");
         let news = self.batch.events.len() > self.known.len();
@@ -88,11 +88,11 @@ impl<'a> Repeated<'a> {
     }
 }
 
-/// The answer to a creation whose key is known, from the events that were stored then. `first` is
-/// the key as it was stored, `redacted` the redactions of the session.
+/// Returns the answer to a creation whose key is known, from the events stored then. `first` is the
+/// key as it was stored, `redacted` the redactions of the session.
 ///
 /// # Errors
-/// [`StoreError::IdempotencyConflict`] when the creation is another one.
+/// [`StoreError::IdempotencyConflict`] when the creation differs.
 pub(crate) fn created_before(
     new: &NewSession,
     info: SessionInfo,

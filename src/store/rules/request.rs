@@ -1,6 +1,6 @@
-//! Request to a session, with everything about it that does not depend on its place in the session:
-//! ids, salts, digests and encoded records. Preparing is most of the work of an append, and it is
-//! done before the session is locked. It must not look at the session.
+//! Request to a session, with everything that does not depend on its position in the session: ids,
+//! salts, digests and encoded records. Preparing is most of the work of an append, and it is done
+//! before the session is locked. It must not read the session.
 
 use super::{StoredId, names::mint};
 use crate::{
@@ -15,39 +15,39 @@ use crate::{
 /// Kind of a request.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    /// To create the session, with its first events.
+    /// Create the session, with its first events.
     Create(Box<Create>),
-    /// To append events, to note something, or both.
+    /// Append events, a note, or both.
     Append,
-    /// To change what the session says about itself.
+    /// Change the properties of the session.
     Change(Change),
-    /// To give up what is damaged.
+    /// Give up damaged ranges.
     GiveUp(Loss),
-    /// To take, renew or give back the lease.
+    /// Take, renew or release the lease.
     Lease(LeaseCall),
-    /// To expire: no caller used the session for too long.
+    /// Expire the session: no caller used it for too long.
     Expire,
-    /// To take away the body of the event at a position.
+    /// Remove the body of the event at a position.
     Redact(Position),
-    /// To erase the session.
+    /// Erase the session.
     Erase,
 }
 
-/// Sessions that a request may see.
+/// Sessions that a request may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sees {
-    /// Those that readers see.
+    /// Sessions visible to readers.
     Visible,
-    /// Those that readers see, and expired or deleted ones that can be restored.
+    /// Sessions visible to readers, and expired or deleted ones that can be restored.
     Restorable,
-    /// Those that readers see, and those that forks of them read.
+    /// Sessions visible to readers, and those that their forks read.
     Read,
-    /// All whose files are there.
+    /// All sessions whose files exist.
     Kept,
 }
 
 impl Ask {
-    /// Sessions that the request may see.
+    /// Returns the sessions that the request may access.
     pub(crate) fn sees(&self) -> Sees {
         match self {
             Self::Change(change) if change.life.restore || change.discards() => Sees::Restorable,
@@ -58,7 +58,8 @@ impl Ask {
         }
     }
 
-    /// True if it leaves the events of the session as they are, so that damage is no obstacle.
+    /// Returns true if it leaves the events of the session unchanged, so that damage does not block
+    /// it.
     pub(crate) fn is_repair(&self) -> bool {
         match self {
             Self::Change(change) => change.is_repair(),
@@ -68,7 +69,7 @@ impl Ask {
         }
     }
 
-    /// True if an archived session takes it.
+    /// Returns true if an archived session accepts it.
     pub(super) fn suits_archived(&self) -> bool {
         match self {
             Self::Append => false,
@@ -82,13 +83,13 @@ impl Ask {
 pub(crate) struct WriteRequest {
     pub(crate) ask: Ask,
     pub(crate) batch: Batch,
-    /// When the store took it.
+    /// Time at which the store received it.
     pub(super) at: Timestamp,
-    /// The answer for each event, its position aside.
+    /// The answer for each event, except for its position.
     pub(crate) placed: Vec<PlacedEvent>,
     pub(crate) names: Vec<StoredId>,
     /// Known positions of its events among those that a fork reads of its ancestors; empty when
-    /// none was looked for.
+    /// none was looked up.
     pub(crate) inherited: Vec<Option<Position>>,
     pub(super) digests: Vec<Digest>,
     /// The records of its events as of `at`; empty once they are in a frame.
@@ -97,11 +98,11 @@ pub(crate) struct WriteRequest {
     pub(super) salts: [[u8; 16]; 2],
     /// Salt of the record of the batch's metadata.
     pub(super) metadata_salt: [u8; 16],
-    /// The lease as it is after the request, when that was asked.
+    /// The lease after the request, for a lease request.
     pub(crate) lease: Option<Lease>,
 }
 
-/// The salt of a body, and both hashed.
+/// A salted hash of a body, with its salt.
 pub(super) struct Digest {
     salt: [u8; 16],
     pub(super) digest: [u8; 32],
@@ -109,14 +110,14 @@ pub(super) struct Digest {
 
 /// Source of randomness for a request.
 pub(crate) trait Draw {
-    /// Random bits of an event id.
+    /// Draws the random bits of an event id.
     fn id(&self) -> [u8; 10];
-    /// A salt.
+    /// Draws a salt.
     fn salt(&self) -> [u8; 16];
 }
 
 impl WriteRequest {
-    /// Gives events their ids and salts, hashes their bodies and encodes them.
+    /// Draws ids and salts of events, hashes their bodies and encodes them.
     pub(crate) fn new(ask: Ask, batch: Batch, at: Timestamp, draw: &impl Draw) -> Self {
         let count = batch.events.len();
         let controls = batch.key.is_some() || batch.note.is_some() || !matches!(ask, Ask::Append);
@@ -149,7 +150,7 @@ impl WriteRequest {
         request
     }
 
-    /// Appends the records of its events as of `now`.
+    /// Appends the records of its events, processed at `now`.
     pub(super) fn encode(&self, now: Timestamp, payload: &mut Vec<u8>) {
         for ((event, placed), one) in self.batch.events.iter().zip(&self.placed).zip(&self.digests)
         {
@@ -157,7 +158,7 @@ impl WriteRequest {
         }
     }
 
-    /// Bytes of its records, about: bodies, ids and types, and the fixed fields.
+    /// Estimates the bytes of its records: bodies, ids and types, and the fixed fields.
     fn bytes(&self) -> usize {
         let events = self.batch.events.iter().zip(&self.placed);
         let bytes = events.map(|(event, placed)| {
@@ -166,7 +167,7 @@ impl WriteRequest {
         bytes.sum()
     }
 
-    /// True if it writes to the session: a lease keeps others from that.
+    /// Returns true if it writes to the session: the lease of another writer blocks it.
     pub(super) fn writes(&self) -> bool {
         let Ask::Append = self.ask else { return false };
         match &self.batch.note {
@@ -178,7 +179,7 @@ impl WriteRequest {
         }
     }
 
-    /// The control record that it puts in front of its events; `end` is the tail behind them.
+    /// Returns the control record that precedes its events; `end` is the tail after them.
     pub(super) fn control(&self, entry: &Entry, end: Position) -> Option<Control> {
         Some(match &self.ask {
             Ask::Create(create) => Control::Create((**create).clone()),
@@ -206,7 +207,7 @@ impl WriteRequest {
     }
 }
 
-/// The record of a note. One that names no place is about the end.
+/// Builds the record of a note. Without a position it gets that of the end.
 fn note_record(note: &NewNote, end: Position) -> NoteRecord {
     NoteRecord {
         kind: NoteRecord::ordinal(note.kind),

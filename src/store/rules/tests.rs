@@ -1,6 +1,6 @@
-//! The rules as tables: which request a session takes in which state, what frames in flight decide,
-//! and that the effect of a decision is the effect that its frame has when it is read back. It must
-//! not open a store.
+//! The rules as tables: which request a session accepts in which state, what frames in flight
+//! decide, and that the effect of a decision equals that of its frame when it is read from disk. It
+//! must not open a store.
 
 use std::{cell::Cell, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
 
 const SECOND: i64 = 1_000_000;
 
-/// Random numbers that count.
+/// A deterministic generator that counts up.
 #[derive(Default)]
 struct Counter(Cell<u8>);
 
@@ -98,7 +98,7 @@ fn note(kind: NoteKind, idle: bool) -> Batch {
     }
 }
 
-/// The entry of a session with three events, written to at second 10.
+/// Returns the entry of a session with three events, written to at second 10.
 fn entry() -> Entry {
     let mut entry = Entry::begin(&create(), hash(), at(1));
     let written =
@@ -118,8 +118,8 @@ fn append(batch: Batch) -> WriteRequest {
     request(Ask::Append, batch, 10)
 }
 
-/// The effect of a request that becomes a frame behind an entry; it is the one that the frame has
-/// when it is read back.
+/// Returns the effect of a request whose frame follows an entry, and checks that the frame has the
+/// same effect when it is read from disk.
 fn written_effect(entry: &Entry, request: &mut WriteRequest) -> Effect {
     let ahead = Ahead::from_entry(entry);
     let named = (&id(), hash());
@@ -143,7 +143,7 @@ fn take() -> Ask {
     Ask::Lease(LeaseCall::Take { steal: false, ttl: Duration::from_secs(60), key: None })
 }
 
-/// Every kind of request.
+/// Returns a request of every kind.
 fn asks() -> Vec<(&'static str, Ask, Batch)> {
     let none = Batch::default;
     let life = |life: Life| move |change: &mut Change| change.life = life;
@@ -183,7 +183,7 @@ fn asks() -> Vec<(&'static str, Ask, Batch)> {
     ]
 }
 
-/// States that a session may be in.
+/// Returns the states of a session.
 fn states() -> Vec<(&'static str, Entry)> {
     let with = |change: fn(&mut Entry)| {
         let mut entry = entry();
@@ -213,11 +213,11 @@ fn states() -> Vec<(&'static str, Entry)> {
     ]
 }
 
-/// Outcome of a request, in a word.
+/// Returns the outcome of a request as one word.
 fn outcome(entry: &Entry, ahead: &Ahead, request: &mut WriteRequest, looked: LookedUp) -> String {
     let session = id();
     let seen = match request.ask.sees() {
-        // It has no forks.
+        // The session has no forks.
         Sees::Visible | Sees::Read => entry.check_visible(&session),
         Sees::Restorable => entry.check_restorable(&session),
         Sees::Kept => Ok(()),
@@ -286,7 +286,7 @@ fn a_request_that_depends_on_frames_in_flight_waits_for_them() {
 }
 
 #[test]
-fn ids_and_positions_are_checked_against_durable_events() {
+fn event_ids_and_expected_positions_are_checked_against_durable_events() {
     let entry = entry();
     let (tail, key) = (Position(entry.tail), BatchKey::new("k").unwrap());
     let keyed = || Batch { key: Some(key.clone()), ..events(&[Some("a"), None]) };
@@ -326,7 +326,7 @@ fn ids_and_positions_are_checked_against_durable_events() {
         (&still, expecting(3), LookedUp::default(), "written"),
         (&still, expecting(2), LookedUp::default(), "conflict"),
         (&still, expecting(4), LookedUp::default(), "conflict"),
-        // In flight the tail is 5: 2 is durable already, 3 and 4 are in flight, 6 may yet come.
+        // In flight the tail is 5: 2 is durable, 3 and 4 are in flight, 6 may follow.
         (&flying, expecting(5), LookedUp::default(), "written"),
         (&flying, expecting(2), LookedUp::default(), "conflict"),
         (&flying, expecting(3), LookedUp::default(), "waits"),
@@ -379,7 +379,7 @@ fn an_expected_number_of_notes_is_checked_against_durable_ones() {
         (&flying, 2, "conflict"),
         (&flying, 3, "waits"),
         (&flying, 5, "waits"),
-        // What is in flight is no note.
+        // The frame in flight has no note.
         (&writing, 3, "written"),
         (&writing, 4, "conflict"),
     ] {
@@ -389,7 +389,7 @@ fn an_expected_number_of_notes_is_checked_against_durable_ones() {
 }
 
 #[test]
-fn a_frame_that_is_read_back_has_the_effect_of_its_decision() {
+fn a_frame_read_from_disk_has_the_same_effect_as_its_decision() {
     for (state, entry) in states() {
         for (name, ask, batch) in asks() {
             let mut request = request(ask, batch, 20);
@@ -431,7 +431,7 @@ fn is_seen(entry: &Entry) -> bool {
 
 #[test]
 #[should_panic(expected = "a frame is applied once, in order")]
-fn a_frame_that_was_applied_is_not_applied_again() {
+fn a_frame_replayed_after_it_was_applied_changes_nothing() {
     let mut entry = entry();
     let effect = written_effect(&entry, &mut append(events(&[None])));
     apply(&mut entry, &effect, at(10));
@@ -440,7 +440,7 @@ fn a_frame_that_was_applied_is_not_applied_again() {
 }
 
 #[test]
-fn a_creation_with_other_events_is_another_one() {
+fn a_repeated_creation_with_different_events_is_not_the_same_request() {
     let stored = |n: u64| {
         let NewEvent { kind, origin, created_at, body, .. } = event(None);
         let (id, position) = (EventId::new(&format!("e{n}")).unwrap(), Position(n));

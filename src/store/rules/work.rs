@@ -1,5 +1,5 @@
-//! The work on a session and how far it came: leases and the marks of checkpoints, and the rules
-//! of both, the same for every engine. Pure; it must not read a clock.
+//! The work on a session: leases and the marks of checkpoints, and the rules of both, the same for
+//! every engine. Pure; it must not read a clock.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use crate::{
     store::{Lease, LeaseCall, StoreError, StoreResult, Work},
 };
 
-/// Jump of fencing tokens in a store that was restored from a copy.
+/// Increment of fencing tokens in a store that was restored from a copy.
 const JUMP: u64 = 1 << 32;
 
 impl Work {
-    /// True if a caller began and did not say that it is done.
+    /// Returns true if a caller began work and did not finish it.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.until.is_some() || self.checkpoint.is_some_and(|mark| mark.open)
     }
 
-    /// True if a lease holds at that count of time.
+    /// Returns true if a lease is valid at that count of time.
     #[must_use]
     pub fn is_leased(&self, counted: Timestamp) -> bool {
         self.until.is_some_and(|until| counted <= until)
     }
 
-    /// Checks that the owner of that token, or of none, may write.
+    /// Checks that the holder of that token, or a caller without one, may write.
     ///
     /// # Errors
-    /// [`StoreError::LeaseHeld`] without the token of the lease that holds,
-    /// [`StoreError::LeaseLost`] with one that does not hold any more.
+    /// [`StoreError::LeaseHeld`] without the token of the valid lease, [`StoreError::LeaseLost`]
+    /// with one that is no longer valid.
     pub fn admit(
         &self,
         session: &SessionId,
@@ -43,11 +43,11 @@ impl Work {
         }
     }
 
-    /// The lease as it is after the call, and whether the call changes it.
+    /// Returns the lease after the call, and whether the call changes it.
     ///
     /// # Errors
-    /// Those of [`Self::admit`], and [`StoreError::IdempotencyConflict`] for another call with the
-    /// key of the lease that holds.
+    /// Those of [`Self::admit`], and [`StoreError::IdempotencyConflict`] for a different call with
+    /// the key of the valid lease.
     pub fn call(
         &self,
         session: &SessionId,
@@ -61,7 +61,7 @@ impl Work {
         let lease = Lease { fence: self.fence, until: self.until, key: self.key };
         match call {
             LeaseCall::Take { key, .. }
-                if let Some(same) = self.retried(key).filter(|_| self.is_leased(counted)) =>
+                if let Some(same) = self.is_retry(key).filter(|_| self.is_leased(counted)) =>
             {
                 let what = || "the key of the lease".to_owned();
                 let conflict = || StoreError::IdempotencyConflict { what: what(), position: None };
@@ -90,7 +90,7 @@ impl Work {
     }
 
     /// Compares a call with the one that took the lease, by their keys; `None` with another key.
-    fn retried(&self, key: Option<[u8; 16]>) -> Option<bool> {
+    fn is_retry(&self, key: Option<[u8; 16]>) -> Option<bool> {
         BatchKey::retries(self.key?, key?)
     }
 

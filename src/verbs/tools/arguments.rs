@@ -15,7 +15,7 @@ pub(super) const LOOK: &str = "look at the tool's input schema";
 /// The problem of an argument that was left out.
 pub(super) const MISSING: &str = "it is missing";
 
-/// A number from 1 to a bound, or the usual one.
+/// Checks a number from 1 to a maximum, or returns the default.
 ///
 /// # Errors
 /// `invalid_request`, naming the argument.
@@ -32,12 +32,12 @@ pub fn bounded(
     Ok(number)
 }
 
-/// The refusal of an argument of another form.
+/// Builds the error of an argument with the wrong form.
 pub(super) fn refused(misfit: Misfit) -> ServiceError {
     ServiceError::invalid(&misfit.field, misfit.problem).action(LOOK)
 }
 
-/// The arguments, or which of them does not fit for another reason than its form.
+/// Parses the arguments, or returns an error that names the invalid one.
 pub(super) fn judged<T: DeserializeOwned>(arguments: &str) -> ServiceResult<T> {
     let error = match serde_json::from_str(arguments) {
         Ok(parsed) => return Ok(parsed),
@@ -46,32 +46,32 @@ pub(super) fn judged<T: DeserializeOwned>(arguments: &str) -> ServiceResult<T> {
     let members: Map<String, Value> = serde_json::from_str(arguments)
         .map_err(|_| ServiceError::invalid("arguments", &error).action(LOOK))?;
     let members = &members;
-    // The argument without which the complaint is another one is the one complained about; least of
-    // all one that must be given, whose absence is another complaint whatever is wrong.
+    // The invalid argument is the one without which the error changes. A required one comes last,
+    // because without it the error always changes.
     let without = |name: &str| {
         let mut without = members.clone();
-        // In their order: the complaint is about the first that does not fit.
+        // Keeps the order: the error is about the first invalid argument.
         without.shift_remove(name);
         complaint::<T>(without)
     };
     let others = members.keys().map(|name| (name, without(name)));
     let other: Vec<_> = others.filter(|(_, other)| other.as_ref() != Some(&error)).collect();
-    let is_needed = |name: &str, other: Option<&String>| {
+    let is_required = |name: &str, other: Option<&String>| {
         other.is_some_and(|other| *other == format!("missing field `{name}`"))
     };
-    let culprit = other.iter().find(|(name, other)| !is_needed(name, other.as_ref()));
+    let culprit = other.iter().find(|(name, other)| !is_required(name, other.as_ref()));
     let culprit = culprit.or(other.first()).map(|(name, _)| *name);
     let field = culprit.map_or("arguments", String::as_str);
     Err(ServiceError::invalid(field, &error).action(LOOK))
 }
 
-/// The complaint about these arguments.
+/// Returns the error for these arguments, if any.
 fn complaint<T: DeserializeOwned>(members: Map<String, Value>) -> Option<String> {
     let text = Value::Object(members).to_string();
     serde_json::from_str::<T>(&text).err().map(|error| said(&error))
 }
 
-/// The problem alone: a place in a text that the caller did not write is of no use.
+/// Returns an error's message without its position in a text that the caller did not write.
 fn said(error: &serde_json::Error) -> String {
     let said = error.to_string();
     said.split(" at line ").next().unwrap_or_default().to_owned()

@@ -70,7 +70,7 @@ pub enum AtFront {
 }
 
 impl Tool {
-    /// A tool with arguments and an answer of its own.
+    /// Declares a tool with dedicated arguments and response.
     pub(crate) const fn own<T: ServeTool>(
         name: &'static str,
         title: &'static str,
@@ -101,7 +101,7 @@ impl Tool {
         }
     }
 
-    /// The tool of a request: its arguments are members of it, its answer is that of the verb.
+    /// Declares a tool of a request: its arguments are members of it, its response is the verb's.
     pub(crate) const fn asking<T: ServeTool>(
         name: &'static str,
         title: &'static str,
@@ -114,7 +114,7 @@ impl Tool {
         Self { declared, ..tool }
     }
 
-    /// The tool that a verb is: its arguments are the verb's parameters, its answer the verb's.
+    /// Declares a tool of a verb: its arguments are the verb's parameters, its response the verb's.
     pub const fn of<V: Serve>(name: &'static str, title: &'static str, toolset: Toolset) -> Self {
         Self {
             name,
@@ -139,67 +139,67 @@ impl Tool {
         }
     }
 
-    /// The same with a description for models.
+    /// Sets a description for models.
     #[must_use]
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
-    /// The same with these arguments alone.
+    /// Restricts the tool to these arguments.
     #[must_use]
     pub const fn takes(self, arguments: &'static [Argument]) -> Self {
         Self { declared: ToolShape { arguments, ..self.declared }, ..self }
     }
 
-    /// The same with other names for some members.
+    /// Sets other names for some members.
     #[must_use]
     pub(crate) const fn naming(self, changes: Changes) -> Self {
         Self { declared: ToolShape { changes, ..self.declared }, ..self }
     }
 
-    /// The same for a session, which is the bound one where no argument names one.
+    /// Adds a session argument; the default is the bound session.
     #[must_use]
     pub const fn in_session(self) -> Self {
         Self { declared: ToolShape { place: ToolPlace::Session, ..self.declared }, ..self }
     }
 
-    /// The same for a workspace.
+    /// Adds a workspace argument.
     #[must_use]
     pub const fn in_workspace(self) -> Self {
         Self { declared: ToolShape { place: ToolPlace::Workspace, ..self.declared }, ..self }
     }
 
-    /// The same, of which the same call again changes nothing more.
+    /// Marks the tool as idempotent.
     #[must_use]
     pub const fn repeatable(self) -> Self {
         Self { repeatable: true, ..self }
     }
 
-    /// The same, whose arguments carry an event or a state.
+    /// Marks the tool's arguments as carrying an event or a state.
     #[must_use]
     pub const fn carrying(self) -> Self {
         Self { carries: true, ..self }
     }
 
-    /// The same, whose key has no digest of the arguments.
+    /// Omits the digest of the arguments from the tool's key.
     #[must_use]
     pub const fn with_plain_key(self) -> Self {
         Self { plain_key: true, ..self }
     }
 
-    /// The same, of which a front end does a part.
+    /// Sets the part of a call that a front end performs.
     #[must_use]
     pub const fn with_front(self, at_front: AtFront) -> Self {
         Self { at_front, ..self }
     }
 
-    /// The same for an answer without recorded text.
+    /// Marks the tool's response as free of recorded text.
     #[must_use]
     pub const fn unmarked(self) -> Self {
         Self { declared: ToolShape { is_marked: false, ..self.declared }, ..self }
     }
 
-    /// Its schemas and names, which are made once for a tool that is listed.
+    /// Returns the tool's schemas and names, cached for a listed tool.
     fn prepared(&self) -> Arc<Prepared> {
         static ALL: LazyLock<HashMap<&str, Arc<Prepared>>> = LazyLock::new(|| {
             let prepared = |tool: &Tool| (tool.name, Arc::new(Prepared::new(&tool.declared)));
@@ -208,33 +208,32 @@ impl Tool {
         ALL.get(self.name).map_or_else(|| Arc::new(Prepared::new(&self.declared)), Arc::clone)
     }
 
-    /// True if it changes nothing.
+    /// Returns true if the tool changes nothing.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.need == Need::READ
     }
 
-    /// The grants that its caller needs: what its verb needs, and reading, because its answer has
-    /// what is recorded.
+    /// Returns the grants that the caller needs: those of the verb, and reading, because the
+    /// response contains recorded data.
     #[must_use]
     pub fn grants(&self) -> Vec<Grant> {
         let beyond = self.need.grants().iter().filter(|grant| **grant != Grant::Read);
         std::iter::once(Grant::Read).chain(beyond.copied()).collect()
     }
 
-    /// JSON schema of its arguments.
+    /// Returns the JSON schema of the arguments.
     #[must_use]
     pub fn input_schema(&self) -> Map<String, Value> {
         schema::brief(self.prepared().input.clone())
     }
 
-    /// The arguments that are listed for an agent that was set up; `None` of a tool that it is not
-    /// offered.
+    /// Returns the arguments listed for an installed agent; `None` if it is not offered this tool.
     pub(super) fn listed_for_agent(&self) -> Option<&'static [&'static str]> {
         OF_AGENT.iter().find(|(name, _)| *name == self.name).map(|(_, listed)| *listed)
     }
 
-    /// The same for a client with these toolsets.
+    /// Returns the JSON schema of the arguments for a client with these toolsets.
     #[must_use]
     pub fn schema_for(&self, toolsets: &[Toolset]) -> Map<String, Value> {
         let mut schema = self.input_schema();
@@ -246,7 +245,7 @@ impl Tool {
         schema
     }
 
-    /// Carries out a call with these arguments, and returns the answer as JSON text.
+    /// Executes a call with these arguments and returns the response as JSON text.
     #[must_use]
     pub fn serve<'a>(
         &self,
@@ -256,10 +255,10 @@ impl Tool {
         (self.carry_out)(self.prepared(), call, arguments)
     }
 
-    /// The workspace that arguments name, and the request that they are.
+    /// Parses the workspace and the request in the arguments.
     ///
     /// # Errors
-    /// `invalid_request`, naming the argument that does not fit.
+    /// `invalid_request`, naming the invalid argument.
     pub fn request<T: DeserializeOwned>(
         &self,
         arguments: &str,
@@ -269,31 +268,31 @@ impl Tool {
         Ok((given.workspace.clone(), given.part(RequestPart::Body)?))
     }
 
-    /// The arguments with another value for a member of the request.
+    /// Replaces a member of the request in the arguments.
     #[must_use]
     pub fn with_argument(&self, arguments: String, member: (&str, &impl Serialize)) -> String {
         self.prepared().with_argument(arguments, member)
     }
 
-    /// An answer as that of the verb; `None` of one that has another form.
+    /// Parses a response as that of the verb; `None` if it has another form.
     #[must_use]
     pub fn answer_as<T: DeserializeOwned>(&self, answer: &str) -> Option<T> {
         serde_json::from_str(&self.prepared().names.to_verb(answer)).ok()
     }
 
-    /// The answer with another value for a member of the verb's.
+    /// Replaces a member of the verb's response in the tool's response.
     #[must_use]
     pub fn with_answer(&self, answer: String, member: (&str, &impl Serialize)) -> String {
         self.prepared().names.with_member(answer, member)
     }
 
-    /// JSON schema of its structured answer.
+    /// Returns the JSON schema of the structured response.
     #[must_use]
     pub fn output_schema(&self) -> Map<String, Value> {
         self.prepared().output.clone()
     }
 
-    /// Assumptions that a client may make of a call, by the names that MCP has for them.
+    /// Returns the hints about a call's effects, by their names in MCP.
     #[must_use]
     pub fn hints(&self) -> [(&'static str, bool); 4] {
         [
@@ -304,7 +303,7 @@ impl Tool {
         ]
     }
 
-    /// The same as MCP's annotations.
+    /// Returns the hints as MCP's annotations.
     #[must_use]
     pub fn annotations(&self) -> Value {
         let mut all = Map::from_iter([("title".to_owned(), Value::from(self.title))]);

@@ -25,14 +25,14 @@ pub(crate) trait ServeTool: DeserializeOwned + JsonSchema + Send + 'static {
     /// Its answer.
     type Answer: Serialize + JsonSchema;
 
-    /// Carries it out.
+    /// Executes the request.
     fn serve_tool(
         self,
         call: ToolCall<'_>,
         meant: CallContext,
     ) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
 
-    /// The refusal of arguments that do not fit.
+    /// Adapts the error for invalid arguments.
     fn misfit(error: ServiceError) -> ServiceError {
         error
     }
@@ -81,19 +81,19 @@ impl CallContext {
         Ok(Self { caller, session, by, workspace })
     }
 
-    /// The session of a tool of a session.
+    /// Returns the session of a tool that works on a session.
     pub(crate) fn in_session(&self) -> &SessionId {
         self.session.as_ref().expect("a tool of a session is called with one")
     }
 
-    /// The workspace of a tool of a workspace.
+    /// Returns the workspace of a tool that works on a workspace.
     pub(crate) fn in_workspace(&self) -> &str {
         self.workspace.as_deref().expect("a tool of a workspace is called with one")
     }
 }
 
 impl ToolCall<'_> {
-    /// The session in which the caller is at work, if any, and how it was found.
+    /// Returns the session that the caller is working in, if any, and how it was found.
     pub(in crate::verbs) async fn at_work(&self) -> ServiceResult<Option<(SessionId, BoundBy)>> {
         match self.service.bound(self.caller, self.via, None).await {
             Ok(found) => Ok(Some(found)),
@@ -103,19 +103,19 @@ impl ToolCall<'_> {
     }
 }
 
-/// The schemas of the parameters of the path, the query and the body.
+/// Returns the schemas of the path parameters, the query and the body.
 pub(super) fn parts<V: Verb>() -> Parts {
     let params = schema::input::<V::Params>();
     let (query, body) = (schema::input::<V::Query>(), schema::input::<V::Body>());
     vec![(RequestPart::Params, params), (RequestPart::Query, query), (RequestPart::Body, body)]
 }
 
-/// The schema of a request, which is a body.
+/// Returns the schema of a request that is only a body.
 pub(super) fn asked<T: JsonSchema>() -> Parts {
     vec![(RequestPart::Body, schema::input::<T>())]
 }
 
-/// Carries a verb out.
+/// Executes a tool call through its verb.
 pub(super) fn serve<V: Serve>(
     prepared: Arc<Prepared>,
     call: ToolCall<'_>,
@@ -142,7 +142,7 @@ pub(super) fn serve<V: Serve>(
     })
 }
 
-/// Carries a request out that has no route of its own.
+/// Executes a tool call whose request has no route.
 pub(super) fn serve_asked<T: ServeTool>(
     prepared: Arc<Prepared>,
     call: ToolCall<'_>,
@@ -157,7 +157,7 @@ pub(super) fn serve_asked<T: ServeTool>(
     })
 }
 
-/// The answer of the tool, whose session is the bound one from now on.
+/// Converts a response to the tool's, and binds its session to the connection.
 fn finished(
     prepared: &Prepared,
     call: &ToolCall<'_>,

@@ -102,7 +102,7 @@ impl Toolset {
         }
     }
 
-    /// Toolsets from a comma-separated list; `all` stands for every one.
+    /// Parses toolsets from a comma-separated list; `all` selects every one.
     ///
     /// # Errors
     /// The name that is not a toolset.
@@ -123,14 +123,14 @@ impl Toolset {
         Ok(sets)
     }
 
-    /// True if a tool is in it.
+    /// Returns true if the toolset contains a tool.
     #[must_use]
     pub fn has(self, tool: &Tool) -> bool {
         self == tool.toolset || self == Self::Agent && tool.listed_for_agent().is_some()
     }
 }
 
-/// The tools of some toolsets, in the order they are offered.
+/// Returns the tools of some toolsets, in listing order.
 pub fn offered(toolsets: &[Toolset]) -> impl Iterator<Item = &'static Tool> {
     tools().iter().filter(move |tool| toolsets.iter().any(|set| set.has(tool)))
 }
@@ -159,19 +159,19 @@ impl Visit for Collected {
     }
 }
 
-/// Every tool, in the order they are offered.
+/// Returns all tools, in listing order.
 #[must_use]
 pub fn tools() -> &'static [Tool] {
     &TOOLS
 }
 
-/// The tool of that name.
+/// Returns the tool with that name.
 #[must_use]
 pub fn tool(name: &str) -> Option<&'static Tool> {
     tools().iter().find(|tool| tool.name == name)
 }
 
-/// The published list of tools (`proto/mcp/tools.json`).
+/// Returns the published list of tools (`proto/mcp/tools.json`).
 #[must_use]
 pub fn published() -> Value {
     let all = tools().iter().map(|tool| {
@@ -188,7 +188,7 @@ pub fn published() -> Value {
     json!({ "tools": all.collect::<Vec<_>>() })
 }
 
-/// True if a request of MCP calls a tool that carries an event or a state.
+/// Returns true if an MCP request calls a tool that carries an event or a state.
 #[must_use]
 pub fn carries(request: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -206,8 +206,8 @@ pub fn carries(request: &[u8]) -> bool {
 /// The one argument of a request from [`with_text`]: the text of those that were sent.
 pub const TEXT: &str = "sessionlog/arguments";
 
-/// A request of MCP that calls a tool of ours, with the arguments as one text: a library that reads
-/// them would change numbers that no double holds. `None` of any other message.
+/// Encodes the arguments of an MCP request for one of our tools as one text: a library that parsed
+/// them would change numbers outside the range of doubles. `None` for other messages.
 #[must_use]
 pub fn with_text(request: &str) -> Option<String> {
     #[derive(Deserialize)]
@@ -224,7 +224,7 @@ pub fn with_text(request: &str) -> Option<String> {
     }
     let Request { method, params } = serde_json::from_str(request).ok()?;
     let arguments = params.arguments.get();
-    // A model may send the object as text.
+    // A model may send the object as a string.
     let inside = serde_json::from_str::<String>(arguments).ok();
     let text = inside.as_deref().unwrap_or(arguments);
     let is_object = text.trim_start().starts_with('{');
@@ -255,12 +255,12 @@ pub struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// The caller with the token of its lease.
+    /// Returns the caller with the fencing token of its lease.
     pub(super) fn holding(&self, token: Option<u64>) -> Caller {
         Caller { fence: token.map(Fence).or(self.caller.fence), ..self.caller.clone() }
     }
 
-    /// The session that an argument names.
+    /// Parses the session that an argument names.
     pub(super) fn named(&self, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
         let checked = text.map(SessionId::new).transpose();
         checked.map_err(|error| {
@@ -270,11 +270,11 @@ impl ToolCall<'_> {
     }
 }
 
-/// Calls a tool with arguments as JSON text and returns its answer as such.
+/// Calls a tool with arguments as JSON text and returns its response as JSON text.
 ///
 /// # Errors
-/// `forbidden`; `invalid_request` naming the argument, and those of the verb; with the call to make
-/// next where there is one.
+/// `forbidden`; `invalid_request` naming the argument, and those of the verb; with the next call to
+/// make, if known.
 pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceResult<String> {
     let tool = tool(name).ok_or_else(|| {
         ServiceError::invalid("name", format!("there is no tool {name:?}"))
@@ -307,8 +307,8 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
     }
 }
 
-/// Carries out a call that goes into the audit log, as HTTP does it: to its end though its client
-/// leaves, and written down before it is answered.
+/// Executes an audited call as HTTP does: it completes even if its client leaves, and is recorded
+/// before the response.
 async fn audited(
     call: ToolCall<'_>,
     tool: &'static Tool,
@@ -329,7 +329,7 @@ async fn audited(
     carried_out.await.unwrap_or_else(failed)
 }
 
-/// Writes down a call of a tool under its route over HTTP, whichever interface carried it.
+/// Records a tool call under its HTTP route, regardless of the interface used.
 async fn audit(
     service: &Service,
     who: &Principal,
@@ -342,9 +342,9 @@ async fn audit(
     service.audit(who.tenant.id(), line).await;
 }
 
-/// The key of a call of a tool: a call with other arguments is another one. `continue_session`
-/// stores events and has a digest all the same, in the id of its checkpoint: it cannot be guessed
-/// without the key, which is not stored with it.
+/// Returns the key of a tool call: calls with other arguments have other keys. The key of
+/// `continue_session` includes a digest although it stores events, in the id of its checkpoint: the
+/// digest cannot be guessed without the key, which is not stored with it.
 fn keyed(key: &BatchKey, name: &str, arguments: &str) -> BatchKey {
     let asked = ("tool", name, arguments);
     key.clone().of_call(|to| serde_json::to_writer(to, &asked)).expect("a call is JSON")
@@ -353,7 +353,7 @@ fn keyed(key: &BatchKey, name: &str, arguments: &str) -> BatchKey {
 /// The call of a tool over HTTP.
 pub struct CallTool;
 
-/// A header by which a caller without a session's id is known.
+/// Declares a header that identifies a caller without a session id.
 const fn known_by(name: &'static str, about: &'static str) -> RequestHeader {
     RequestHeader { name, about, is_number: false }
 }

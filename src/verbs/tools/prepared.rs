@@ -61,11 +61,11 @@ impl Prepared {
         Self { taken, input, output, names, place, is_marked: declared.is_marked }
     }
 
-    /// Takes the arguments apart.
+    /// Parses the arguments and assigns them to the parts of the request.
     pub(super) fn read(&self, text: &str) -> ServiceResult<GivenArguments<'_>> {
         let text = if text == "null" { "{}" } else { text };
         let fitted = fitted(text, &self.input);
-        // What is of another form may fit all the same: a point is a text or a number.
+        // A value of another form may still be valid: a point is a text or a number.
         let misfit = fitted.as_ref().err().cloned();
         let text = fitted.as_ref().map_or(text, |fitted| fitted);
         let refused = |error| misfit.clone().map_or(error, arguments::refused);
@@ -81,13 +81,13 @@ impl Prepared {
             }
             let of_call = |error| refused(ServiceError::invalid(&taken.name, error).action(LOOK));
             match taken.to {
-                To::Session => given.session = parsed(value).map_err(of_call)?,
+                To::Session => given.session = parse_value(value).map_err(of_call)?,
                 To::Workspace if given.workspace.is_some() => {
                     let problem = format!("{} is given twice, by two names", taken.name);
                     return Err(ServiceError::invalid(&name, problem).action(LOOK));
                 }
-                To::Workspace => given.workspace = parsed(value).map_err(of_call)?,
-                To::Fence => given.fence = parsed(value).map_err(of_call)?,
+                To::Workspace => given.workspace = parse_value(value).map_err(of_call)?,
+                To::Fence => given.fence = parse_value(value).map_err(of_call)?,
                 To::RequestPart(RequestPart::Params) if !is_scalar(value) => {
                     return Err(of_call(serde::de::Error::custom("a text is expected")));
                 }
@@ -119,7 +119,7 @@ impl Prepared {
         ServiceError::invalid(name, problem).action(LOOK)
     }
 
-    /// Arguments with another value for a member of the verb.
+    /// Replaces a member of the verb in the arguments.
     pub(super) fn with_argument(
         &self,
         arguments: String,
@@ -131,7 +131,7 @@ impl Prepared {
         }
     }
 
-    /// An error of the verb that names an argument as the tool does.
+    /// Renames the field of a verb's error to the tool's argument.
     pub(super) fn renamed(&self, mut error: ServiceError) -> ServiceError {
         let Some(field) = error.hint.field.as_deref() else { return error };
         let member = field.split(['[', '.']).next().unwrap_or_default();
@@ -148,7 +148,7 @@ impl Prepared {
         error
     }
 
-    /// The answer under the names of the tool. `bound`: the session, and how it was found.
+    /// Converts a response to the tool's names. `bound`: the session, and how it was found.
     pub(super) fn answered(&self, answer: &str, bound: Option<[&str; 2]>) -> String {
         let text = |text: &str| to_raw_value(text).expect("a text is JSON");
         let bound = BOUND.into_iter().zip(bound.into_iter().flatten());
@@ -186,7 +186,7 @@ impl<'a> GivenArguments<'a> {
         of_part.map(|(_, name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A part as its type.
+    /// Parses a part of the request.
     pub(super) fn part<T: DeserializeOwned>(&self, part: RequestPart) -> ServiceResult<T> {
         let members =
             self.members_of(part).map(|(name, value)| format!("{}:{value}", Value::from(name)));
@@ -197,7 +197,7 @@ impl<'a> GivenArguments<'a> {
         })
     }
 
-    /// The parameters of the path, as texts.
+    /// Returns the path parameters as texts.
     pub(super) fn params(&self) -> Vec<(String, String)> {
         let text = |value: &str| serde_json::from_str(value).unwrap_or_else(|_| value.to_owned());
         self.members_of(RequestPart::Params)
@@ -206,7 +206,7 @@ impl<'a> GivenArguments<'a> {
     }
 }
 
-/// The schema of an answer with texts before and behind its own members.
+/// Returns the schema of a response with text members added before and after its own.
 fn with_texts(answer: Value, first: &[&str], last: &[&str]) -> Map<String, Value> {
     let of = |word: &str| answer.get(word).cloned().unwrap_or_default();
     let text = |name: &&str| ((*name).to_owned(), json!({ "type": "string" }));
@@ -233,11 +233,11 @@ fn with_texts(answer: Value, first: &[&str], last: &[&str]) -> Map<String, Value
     all
 }
 
-/// True for a text or a number, which a parameter of a path may be.
+/// Returns true for a string or a number, which a path parameter may be.
 fn is_scalar(value: &RawValue) -> bool {
     value.get().starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
 }
 
-fn parsed<T: DeserializeOwned>(value: &RawValue) -> serde_json::Result<Option<T>> {
+fn parse_value<T: DeserializeOwned>(value: &RawValue) -> serde_json::Result<Option<T>> {
     serde_json::from_str(value.get()).map(Some)
 }

@@ -45,46 +45,46 @@ impl Argument {
         Self { name, about, meaning, is_required: false, is_point: false, max: None, one_of: &[] }
     }
 
-    /// The member whose name in camelCase this is, described in a few words or in none.
+    /// Declares an argument for the member with that name in camelCase, optionally described.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self::meaning(name, about, ArgumentMeaning::Member)
     }
 
-    /// The session of the call.
+    /// Declares the session of the call.
     pub const fn session(about: &'static str) -> Self {
         Self::meaning("sessionId", about, ArgumentMeaning::Session)
     }
 
-    /// The workspace of the call.
+    /// Declares the workspace of the call.
     pub const fn workspace(name: &'static str, about: &'static str) -> Self {
         Self::meaning(name, about, ArgumentMeaning::Workspace)
     }
 
-    /// The same for a member of another name.
+    /// Maps the argument to a member of another name.
     #[must_use]
     pub const fn for_member(self, member: &'static str) -> Self {
         Self { meaning: ArgumentMeaning::Named(member), ..self }
     }
 
-    /// The same, which may not be left out.
+    /// Makes the argument required.
     #[must_use]
     pub const fn required(self) -> Self {
         Self { is_required: true, ..self }
     }
 
-    /// The same for a point, which may be sent as a number.
+    /// Accepts a point, which may be sent as a number.
     #[must_use]
     pub const fn point(self) -> Self {
         Self { is_point: true, ..self }
     }
 
-    /// The same with the words that it may be.
+    /// Restricts the values to these words.
     #[must_use]
     pub const fn one_of(self, words: &'static [&'static str]) -> Self {
         Self { one_of: words, ..self }
     }
 
-    /// The same with a lower bound than the verb's.
+    /// Sets a lower maximum than the verb's.
     #[must_use]
     pub const fn at_most(self, max: usize) -> Self {
         Self { max: Some(max), ..self }
@@ -135,7 +135,7 @@ pub(super) struct ToolShape {
 }
 
 impl ToolShape {
-    /// The place of a call, and the arguments that are taken.
+    /// Returns the target of a call, and the accepted arguments.
     pub(super) fn taken(&self) -> (ToolPlace, Vec<TakenArgument>) {
         let mut parts = (self.parts)();
         let place = match self.place {
@@ -143,7 +143,7 @@ impl ToolShape {
             place => place,
         };
         if !self.arguments.is_empty() {
-            let of = |one: &Argument| TakenArgument::listed(one, &parts, self.changes);
+            let of = |one: &Argument| TakenArgument::from_table(one, &parts, self.changes);
             return (place, self.arguments.iter().map(of).collect());
         }
         let mut all = Vec::new();
@@ -185,7 +185,7 @@ pub(super) enum To {
 }
 
 impl TakenArgument {
-    /// A member of a part.
+    /// Creates the argument of a part's member.
     fn new(
         name: String,
         member: &str,
@@ -201,7 +201,7 @@ impl TakenArgument {
         Self { name, member, to, names, schema, is_required, is_point: false }
     }
 
-    /// An argument that is no member.
+    /// Creates an argument that is not a member of the request.
     fn of_call(one: &Argument) -> Self {
         let text = || json!({ "type": "string" });
         let (to, mut schema) = match one.meaning {
@@ -215,8 +215,8 @@ impl TakenArgument {
         Self { name, member, to, names, schema, is_required, is_point: false }
     }
 
-    /// The argument of a table.
-    fn listed(one: &Argument, parts: &Parts, changes: Changes) -> Self {
+    /// Creates a listed argument.
+    fn from_table(one: &Argument, parts: &Parts, changes: Changes) -> Self {
         let is_it = |member: &&String| match one.meaning {
             ArgumentMeaning::Named(name) => *member == name,
             _ => in_tool(member) == one.name || *member == one.name,
@@ -232,15 +232,15 @@ impl TakenArgument {
         made
     }
 
-    /// True if an argument of this name is meant. What the documents of tools spell in snake_case
-    /// may be sent in camelCase, and a workspace by the name that it has in another tool.
+    /// Returns true if the name refers to this argument. Names in snake_case are also accepted in
+    /// camelCase, and a workspace under both of its names.
     pub(super) fn is_named(&self, name: &str) -> bool {
         let is_workspace = self.to == To::Workspace && ["workspace", "workspaceId"].contains(&name);
         is_workspace || self.name == name || camel_name(&self.name) == name
     }
 }
 
-/// The place that a path has; it is no argument like others.
+/// Removes the session or the workspace from the path's schema and returns the target.
 fn place_of(parts: &mut Parts) -> ToolPlace {
     for (part, schema) in parts {
         let Some(Value::Object(all)) = schema.get_mut("properties") else { continue };
@@ -254,7 +254,7 @@ fn place_of(parts: &mut Parts) -> ToolPlace {
     ToolPlace::Nothing
 }
 
-/// Puts into a schema what the table says.
+/// Adds a table entry's description and limits to a schema.
 fn describe(schema: &mut Value, one: &Argument) {
     let Value::Object(schema) = schema else { return };
     if !one.one_of.is_empty() {
@@ -269,20 +269,20 @@ fn describe(schema: &mut Value, one: &Argument) {
     if let Some(max) = one.max {
         schema.insert("maximum".to_owned(), max.into());
     }
-    // A point may be a number; its text says everything.
+    // A point may be a number; the schema only shows the text form.
     if schema.get("anyOf") == Some(&json!([{ "type": "string" }, { "type": "integer" }])) {
         schema.shift_remove("anyOf");
         schema.shift_insert(0, "type".to_owned(), "string".into());
     }
 }
 
-/// The members that a schema has.
+/// Returns the names of a schema's members.
 fn members(schema: &Map<String, Value>) -> impl Iterator<Item = &String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flat_map(Map::keys)
 }
 
-/// The name that a member of a verb has in its tool.
+/// Returns the name of a verb's member in its tool.
 fn in_tool(member: &str) -> String {
     camel_name(member.trim_end_matches("[]"))
 }

@@ -49,17 +49,17 @@ fn schemas_are_plain_objects_without_nulls_and_references() {
 }
 
 #[test]
-fn every_tool_that_writes_takes_the_token_of_a_lease() {
+fn every_writing_tool_takes_a_fencing_token() {
     for tool in tools() {
         let takes = tool.input_schema()["properties"].get("fencingToken").is_some();
-        // A lease keeps others from writing to a session, not from deleting it.
+        // A lease prevents other writes to a session, not its deletion.
         let writes = !tool.is_read_only() && tool.name != "delete_session";
         assert_eq!(takes, writes, "{}", tool.name);
     }
 }
 
 #[test]
-fn toolsets_are_named_in_a_list() {
+fn a_toolset_list_is_parsed_by_name() {
     assert_eq!(
         Toolset::parse_list("events, research,events"),
         Ok(vec![Toolset::Events, Toolset::Research])
@@ -70,7 +70,7 @@ fn toolsets_are_named_in_a_list() {
 }
 
 #[test]
-fn a_recorded_call_of_a_tool_is_known_as_one_of_this_program() {
+fn a_recorded_call_of_every_tool_is_recognised_as_own() {
     for tool in tools() {
         assert!(crate::traces::tools::is_own(None, tool.name), "{}", tool.name);
     }

@@ -19,13 +19,13 @@ pub(super) struct RefusedCall {
     event: Option<String>,
 }
 
-/// The members of an object; none of what is no object.
+/// Parses the members of an object; empty if it is not an object.
 fn members(object: &str) -> BTreeMap<String, &RawValue> {
     serde_json::from_str(object).unwrap_or_default()
 }
 
 impl RefusedCall {
-    /// Reads these members alone: no tree is made of an event that is sent.
+    /// Reads only the needed members: an event in the arguments is not parsed.
     pub(super) fn of(tool: &str, arguments: &str) -> Self {
         let arguments = members(arguments);
         let member = |name: &str| {
@@ -44,80 +44,80 @@ impl RefusedCall {
         }
     }
 
-    /// The session that the call named.
+    /// Returns the session that the call named.
     pub(super) fn session(&self) -> Option<&str> {
         self.session.as_ref()?.as_str()
     }
 
-    /// A call about the same session.
-    fn about(&self, tool: &'static str, arguments: Value) -> NextCall {
-        let mut call = whole(tool, arguments);
+    /// Builds a call for the same session.
+    fn call_about(&self, tool: &'static str, arguments: Value) -> NextCall {
+        let mut call = call_with(tool, arguments);
         if let Some(session) = &self.session {
             call.arguments.insert("sessionId".to_owned(), session.clone());
         }
         call
     }
 
-    /// The call to make next; `None` when none is certain.
+    /// Returns the next call to make; `None` if none is certain.
     pub(super) fn way_out(&self, error: &ServiceError) -> Option<NextCall> {
         let hint = &error.hint;
         Some(match error.code {
-            Code::SessionRequired => match own(&hint.candidates) {
-                [only] => recovering(only),
-                [] if hint.may_begin && self.step.is_some() => renumbered(1),
-                [] => whole("list_sessions", json!({ "workspace": hint.workspace })),
+            Code::SessionRequired => match own_candidates(&hint.candidates) {
+                [only] => call_recovering(only),
+                [] if hint.may_begin && self.step.is_some() => call_renumbered(1),
+                [] => call_with("list_sessions", json!({ "workspace": hint.workspace })),
                 _ => return None,
             },
             Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired => {
-                match own(&hint.candidates) {
-                    [only] => recovering(only),
+                match own_candidates(&hint.candidates) {
+                    [only] => call_recovering(only),
                     // A caller started for that session would be bound to it again.
                     _ if self.step.is_some() && self.session.is_none() => {
-                        whole("clear_session", json!({}))
+                        call_with("clear_session", json!({}))
                     }
-                    _ => whole("list_sessions", json!({})),
+                    _ => call_with("list_sessions", json!({})),
                 }
             }
-            Code::StepConflict => match (hint.next_step, own(&hint.candidates)) {
-                (Some(next), _) => renumbered(next),
-                (None, [only]) => recovering(only),
+            Code::StepConflict => match (hint.next_step, own_candidates(&hint.candidates)) {
+                (Some(next), _) => call_renumbered(next),
+                (None, [only]) => call_recovering(only),
                 (None, [_, ..]) => return None,
-                // It begins a research that exists: the existing one shows where it was.
+                // The step would start research that exists: read where it stands.
                 (None, []) if self.step == Some(json!(1)) && self.branch.is_none() => {
-                    self.about("get_research_session", json!({}))
+                    self.call_about("get_research_session", json!({}))
                 }
-                (None, []) => self.reading_step(self.step.as_ref()?),
+                (None, []) => self.call_reading_step(self.step.as_ref()?),
             },
             Code::PointNotFound if self.tool == "get_events" => {
-                self.about("get_events", json!({ "from": "0" }))
+                self.call_about("get_events", json!({ "from": "0" }))
             }
-            // Archived: it is left as one that is full.
+            // The session is archived: leave it like a full one.
             Code::InvalidRequest if hint.field.as_deref() == Some("session") => {
-                whole("clear_session", json!({}))
+                call_with("clear_session", json!({}))
             }
             Code::InvalidRequest if hint.field.as_deref() != Some("cursor") => return None,
             Code::InvalidRequest if self.tool == "list_sessions" => {
-                whole("list_sessions", json!({}))
+                call_with("list_sessions", json!({}))
             }
             Code::StepNotFound | Code::PointNotFound | Code::InvalidRequest => {
-                self.about("get_research_session", json!({}))
+                self.call_about("get_research_session", json!({}))
             }
             Code::PositionConflict => {
                 let expected = self.if_position?;
                 let from = hint.tail.map_or(expected, |tail| expected.min(tail.0));
-                self.about("get_events", json!({ "from": from.to_string() }))
+                self.call_about("get_events", json!({ "from": from.to_string() }))
             }
             Code::IdempotencyConflict => {
                 let from = format!("event:{}", self.event.as_ref()?);
-                self.about("get_events", json!({ "from": from, "limit": 1 }))
+                self.call_about("get_events", json!({ "from": from, "limit": 1 }))
             }
-            Code::LimitReached if hint.last_step.is_some() => whole("clear_session", json!({})),
+            Code::LimitReached if hint.last_step.is_some() => call_with("clear_session", json!({})),
             _ => return None,
         })
     }
 
-    fn reading_step(&self, number: &Value) -> NextCall {
-        let mut call = self.about("get_research_session", json!({ "stepId": number }));
+    fn call_reading_step(&self, number: &Value) -> NextCall {
+        let mut call = self.call_about("get_research_session", json!({ "stepId": number }));
         if let Some(branch) = &self.branch {
             call.arguments.insert("branchId".to_owned(), branch.clone());
         }
@@ -125,25 +125,25 @@ impl RefusedCall {
     }
 }
 
-/// The candidates of the caller's own workspace, which come first. No call names another project's.
-fn own(candidates: &[Candidate]) -> &[Candidate] {
+/// Returns the candidates of the caller's workspace, which are first; no call uses the others.
+fn own_candidates(candidates: &[Candidate]) -> &[Candidate] {
     let count = candidates.iter().take_while(|candidate| candidate.here).count();
     candidates.get(..count).unwrap_or_default()
 }
 
-fn recovering(candidate: &Candidate) -> NextCall {
-    whole("get_research_session", json!({ "sessionId": candidate.session.as_str() }))
+fn call_recovering(candidate: &Candidate) -> NextCall {
+    call_with("get_research_session", json!({ "sessionId": candidate.session.as_str() }))
 }
 
-/// A call with these arguments and no others; one that is null is left out.
-fn whole(tool: &'static str, arguments: Value) -> NextCall {
+/// Builds a call with only these arguments, without null ones.
+fn call_with(tool: &'static str, arguments: Value) -> NextCall {
     let mut arguments = arguments.as_object().cloned().unwrap_or_default();
     arguments.retain(|_, value| !value.is_null());
     NextCall { tool, arguments, others_unchanged: false }
 }
 
-/// The same step under another number.
-fn renumbered(number: u64) -> NextCall {
-    let call = whole("sequential_search", json!({ "stepNumber": number }));
+/// Builds a call for the same step with another number.
+fn call_renumbered(number: u64) -> NextCall {
+    let call = call_with("sequential_search", json!({ "stepNumber": number }));
     NextCall { others_unchanged: true, ..call }
 }

@@ -1,9 +1,9 @@
-//! Grants of a credential, spelled and read back.
+//! Grants of a credential, formatted and parsed.
 
 use sessionlog::access::{Grant, Grants};
 
 #[test]
-fn admin_is_all_of_a_tenant_and_nothing_of_the_server() {
+fn admin_implies_every_tenant_grant_and_no_server_grant() {
     let admin: Grants = [Grant::Admin].into_iter().collect();
     for grant in [Grant::Read, Grant::Write, Grant::Delete, Grant::Admin] {
         assert!(admin.has(grant), "{grant:?}");

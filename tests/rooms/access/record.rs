@@ -1,4 +1,4 @@
-//! The file of tokens: private, without secrets, and which names are refused.
+//! The file of tokens: private, without secrets, with validated names.
 
 use sessionlog::{
     access::{Grant, NewToken, TokensError, create, list, revoke},
@@ -17,7 +17,7 @@ fn new(user: &str) -> NewToken {
 }
 
 #[test]
-fn a_file_of_tokens_is_private_and_holds_no_secret() {
+fn the_token_file_is_private_and_stores_only_hashes() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let path = home.path().join("tokens.json");
     let (token, record) = create(&path, new("ada"), Timestamp(0), &SystemEntropy).expect("made");
@@ -35,7 +35,7 @@ fn a_file_of_tokens_is_private_and_holds_no_secret() {
 }
 
 #[test]
-fn names_that_are_none_are_refused_before_anything_is_written() {
+fn invalid_names_are_rejected_before_anything_is_written() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let path = home.path().join("tokens.json");
     for user in ["", "../x", "a b", "sessionlog.audit", "a\u{202e}b", &"x".repeat(129)] {

@@ -1,4 +1,4 @@
-//! Limits of a tenant, and how much it uses.
+//! Limits and usage of a tenant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ fn tenant(limits: Limits) -> Arc<Tenant> {
 }
 
 #[test]
-fn a_permit_is_returned_and_no_more_are_given_than_the_limit() {
+fn a_dropped_permit_is_released_and_the_limit_is_never_exceeded() {
     let tenant = tenant(Limits { requests_max: 2, readers_max: 1, ..Limits::default() });
     let now = Duration::ZERO;
     let first = tenant.enter(now).expect("a place");
@@ -34,13 +34,13 @@ fn requests_are_limited_to_a_rate_with_a_burst_of_one_second() {
     assert_eq!(tenant.enter(at(0)).err(), Some(Full::Pace(10, Duration::from_millis(100))));
     assert!(tenant.enter(at(99)).is_err());
     assert!(tenant.enter(at(100)).is_ok() && tenant.enter(at(100)).is_err());
-    // An hour of quiet saves up a second, not an hour.
+    // An idle hour accumulates one second's worth of requests, not an hour's.
     let later = Duration::from_secs(3_600);
     assert_eq!((0..100).filter(|_| tenant.enter(later).is_ok()).count(), 10);
 }
 
 #[test]
-fn refusals_are_logged_at_most_once_an_interval() {
+fn rejected_credentials_are_audited_at_most_once_per_interval() {
     let tenant = tenant(Limits::default());
     let noted = (0..100).filter(|second| tenant.notes(Duration::from_secs(*second)));
     assert_eq!(noted.count(), 10);

@@ -1,4 +1,4 @@
-//! The player by its keys and its frames: what a key does, what is shown, what is asked for.
+//! The player by its keys and its frames: the effect of a key, the output, the requests.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use sessionlog::{
     event::Timestamp,
 };
 
-/// Events a second apart, of three types.
+/// Returns events a second apart, of three types.
 fn rows(page: u64, to: u64) -> Vec<EventRow> {
     (page * PAGE_EVENTS..((page + 1) * PAGE_EVENTS).min(to)).map(event).collect()
 }
@@ -29,15 +29,15 @@ fn event(position: u64) -> EventRow {
     }
 }
 
-/// A player of so many events that has what it wants at once.
+/// Returns a player of that many events with its requests fulfilled.
 fn player(events: u64) -> Player {
     let mut player = Player::new("trip".to_owned(), (0, events), None);
-    feed(&mut player);
+    fulfil_requests(&mut player);
     player
 }
 
-/// Gives it everything it wants.
-fn feed(player: &mut Player) {
+/// Fulfils all of its requests.
+fn fulfil_requests(player: &mut Player) {
     while let Some(want) = player.want() {
         let to = player.to;
         player.receive(match want {
@@ -51,13 +51,13 @@ fn feed(player: &mut Player) {
                 "time:later" => News::Point(to),
                 _ => News::Failed(format!("{text} not found (tail is 3)")),
             },
-            Want::Search(hunt) => News::Found(searched(&hunt)),
+            Want::Search(hunt) => News::Found(search_result(&hunt)),
         });
     }
 }
 
-/// Result of a search among events that say their numbers.
-fn searched(hunt: &Hunt) -> Option<SearchEnd> {
+/// Returns the result of a search among events that contain their numbers.
+fn search_result(hunt: &Hunt) -> Option<SearchEnd> {
     let holds = |at: &u64| format!("event number {at}").contains(&hunt.needle);
     let found = |wrapped| move |at| SearchEnd { at, wrapped };
     let Hunt { at, from, to, .. } = *hunt;
@@ -74,15 +74,15 @@ fn searched(hunt: &Hunt) -> Option<SearchEnd> {
     }
 }
 
-fn typed(player: &mut Player, text: &str) {
+fn type_keys(player: &mut Player, text: &str) {
     for c in text.chars() {
         player.key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
     }
-    feed(player);
+    fulfil_requests(player);
 }
 
 #[test]
-fn keys_move_the_reader_and_never_past_the_ends() {
+fn keys_move_the_cursor_and_stop_at_both_ends() {
     let mut player = player(1_000);
     for (keys, at) in [
         ("k", 0),
@@ -102,7 +102,7 @@ fn keys_move_the_reader_and_never_past_the_ends() {
         (":end\n", 999),
         (":12\n:time:later\n", 12),
     ] {
-        typed(&mut player, keys);
+        type_keys(&mut player, keys);
         assert_eq!(player.at, at, "{keys:?}");
         assert!(player.row(at).is_some(), "{keys:?}: the event is there");
         assert_eq!(player.view.as_ref().map(|view| view.1), Some(at + 1), "{keys:?}");
@@ -116,9 +116,9 @@ fn keys_move_the_reader_and_never_past_the_ends() {
 }
 
 #[test]
-fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
+fn the_view_key_cycles_through_views_at_the_current_position() {
     let mut player = player(100);
-    typed(&mut player, ":41\n");
+    type_keys(&mut player, ":41\n");
     let all = [
         (ShownView::Continuation, "how to continue as of 42"),
         (ShownView::Window, "what a model sees as of 42"),
@@ -130,7 +130,7 @@ fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
         player.key(PlayerKey::Char('v'));
         let frame_before = frame(&mut player, 120, 30).join("\n");
         assert!(!frame_before.contains("42 steps"), "another view's lines: {frame_before}");
-        feed(&mut player);
+        fulfil_requests(&mut player);
         assert!(player.is_fresh(), "{shown:?}");
         let all = frame(&mut player, 120, 30).join("\n");
         assert!(all.contains(title), "{all}");
@@ -143,46 +143,46 @@ fn is_selection(shown: ShownView) -> bool {
 }
 
 #[test]
-fn keys_typed_into_a_prompt_are_text_and_no_command() {
+fn keys_typed_into_a_prompt_are_text_and_not_commands() {
     let mut player = player(10);
-    typed(&mut player, "/quit");
+    type_keys(&mut player, "/quit");
     assert_eq!(player.prompt, Some((Prompt::Search, "quit".to_owned())));
     player.key(PlayerKey::Backspace);
     assert!(!player.done);
     player.key(PlayerKey::Escape);
     assert!(player.prompt.is_none() && !player.done);
-    typed(&mut player, "/zebra\n");
+    type_keys(&mut player, "/zebra\n");
     assert!(player.message.as_deref().is_some_and(|told| told.contains("zebra")));
-    typed(&mut player, "?q");
+    type_keys(&mut player, "?q");
     assert!(!player.done, "the first key closes the help");
-    typed(&mut player, "q");
+    type_keys(&mut player, "q");
     assert!(player.done);
 }
 
 #[test]
-fn it_plays_at_the_speed_of_the_events_and_stops_at_the_last() {
+fn playback_follows_event_times_and_stops_at_the_last_event() {
     let mut player = player(10);
     let second = Duration::from_secs(1);
     player.tick(second);
     assert_eq!(player.at, 0, "it stands until it is told to play");
-    typed(&mut player, " ");
+    type_keys(&mut player, " ");
     player.tick(second / 2);
     assert_eq!(player.at, 0);
     player.tick(second / 2);
     assert_eq!(player.at, 1);
-    typed(&mut player, "++");
+    type_keys(&mut player, "++");
     player.tick(second);
     assert_eq!(player.at, 5, "four times as fast");
-    typed(&mut player, " ");
+    type_keys(&mut player, " ");
     player.tick(second);
     assert_eq!(player.at, 5, "it is paused");
-    typed(&mut player, " ");
+    type_keys(&mut player, " ");
     (0..5).for_each(|_| player.tick(second));
     assert_eq!((player.at, player.playing), (9, false));
 }
 
 #[test]
-fn a_pause_between_two_events_is_bounded_at_every_speed() {
+fn the_pause_between_two_events_is_bounded_at_every_speed() {
     let at = |seconds: i64| Some(Timestamp(seconds * 1_000_000));
     for (before, after, speed, expected) in [
         (at(0), at(2), 4.0, Duration::from_millis(500)),
@@ -197,18 +197,18 @@ fn a_pause_between_two_events_is_bounded_at_every_speed() {
 }
 
 #[test]
-fn of_a_long_session_only_the_pages_near_the_reader_are_kept() {
+fn only_pages_near_the_current_position_are_kept_in_memory() {
     let mut player = player(1_000_000);
     for at in (0..1_000_000).step_by(10_007) {
         player.key(PlayerKey::Char(':'));
-        typed(&mut player, &format!("{at}\n"));
+        type_keys(&mut player, &format!("{at}\n"));
         assert!(player.row(at).is_some());
     }
     assert!(player.rows.pages() <= PAGES_MAX);
 }
 
 #[test]
-fn a_failed_request_is_shown_and_not_repeated() {
+fn a_failed_request_is_shown_and_not_retried() {
     let mut player = Player::new("trip".to_owned(), (0, 10), None);
     for _ in 0..10 {
         if player.want().is_none() {
@@ -221,7 +221,7 @@ fn a_failed_request_is_shown_and_not_repeated() {
     let mut empty = Player::new("trip".to_owned(), (0, 0), Some(2.0));
     assert_eq!(empty.want(), None);
     empty.tick(Duration::from_secs(1));
-    typed(&mut empty, "jkgGn");
+    type_keys(&mut empty, "jkgGn");
     assert_eq!(empty.at, 0);
 }
 
@@ -234,11 +234,11 @@ fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
 }
 
 #[test]
-fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
+fn a_wide_frame_shows_timeline_event_and_view_side_by_side() {
     let mut player = player(1_000);
     player.start = Some(Timestamp(0));
     player.key(PlayerKey::Down);
-    feed(&mut player);
+    fulfil_requests(&mut player);
     let frame = frame(&mut player, 100, 14);
     let all = frame.join("\n");
     assert!(frame[0].starts_with(" trip   position 1  (2 of 1000)  ⏸ 1x"), "{all}");
@@ -254,7 +254,7 @@ fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
 }
 
 #[test]
-fn a_narrow_frame_has_them_below_each_other_and_a_tiny_one_does_not_panic() {
+fn a_narrow_frame_stacks_its_panes_and_a_tiny_one_does_not_panic() {
     let mut player = player(3);
     let all = frame(&mut player, 60, 20).join("\n");
     assert!(all.contains("timeline") && all.contains("event number 0"), "{all}");
@@ -267,14 +267,14 @@ fn a_narrow_frame_has_them_below_each_other_and_a_tiny_one_does_not_panic() {
 }
 
 #[test]
-fn a_prompt_and_an_error_are_shown_at_the_foot() {
+fn a_prompt_and_an_error_are_shown_in_the_last_line() {
     let mut player = player(30);
     for c in ":ste".chars() {
         player.key(PlayerKey::Char(c));
     }
     assert_eq!(frame(&mut player, 100, 10)[9], ":ste▏");
     player.key(PlayerKey::Enter);
-    feed(&mut player);
+    fulfil_requests(&mut player);
     assert_eq!(frame(&mut player, 100, 10)[9], "ste not found (tail is 3)");
     for c in " ++".chars() {
         player.key(PlayerKey::Char(c));
@@ -283,51 +283,51 @@ fn a_prompt_and_an_error_are_shown_at_the_foot() {
 }
 
 #[test]
-fn the_last_events_fill_the_timeline_to_its_end() {
+fn at_the_end_of_a_session_the_last_events_fill_the_timeline() {
     let mut player = player(500);
     player.key(PlayerKey::End);
-    feed(&mut player);
+    fulfil_requests(&mut player);
     let frame = frame(&mut player, 100, 12);
     assert!(frame[10].contains(" 499 "), "{}", frame.join("\n"));
     assert!(frame[2].contains(" 491 "), "{}", frame.join("\n"));
 }
 
 #[test]
-fn escape_closes_a_message_and_never_leaves_the_player() {
+fn escape_closes_a_message_and_never_quits_the_player() {
     let mut player = player(30);
-    typed(&mut player, ":99\n");
+    type_keys(&mut player, ":99\n");
     assert_eq!(player.message.as_deref(), Some("99 is past the last event, 29"));
     player.key(PlayerKey::Escape);
     assert!(player.message.is_none() && player.prompt.is_none() && !player.done);
-    typed(&mut player, ":nowhere\n");
+    type_keys(&mut player, ":nowhere\n");
     player.key(PlayerKey::Escape);
     player.key(PlayerKey::Escape);
     assert!(player.message.is_none() && !player.done);
-    typed(&mut player, "q");
+    type_keys(&mut player, "q");
     assert!(player.done);
 }
 
 #[test]
-fn a_jump_past_the_events_that_are_shown_says_so() {
+fn a_jump_beyond_the_loaded_events_shows_a_notice() {
     let mut player = Player::new("trip".to_owned(), (10, 20), None);
-    feed(&mut player);
+    fulfil_requests(&mut player);
     for (point, told) in [
         ("9", "9 is before the first event shown, 10"),
         ("20", "20 is past the last event, 19"),
         ("time:later", "time:later is past the last event, 19"),
     ] {
-        typed(&mut player, &format!(":{point}\n"));
+        type_keys(&mut player, &format!(":{point}\n"));
         assert_eq!((player.message.as_deref(), player.at), (Some(told), 10));
     }
-    typed(&mut player, ":end\n");
+    type_keys(&mut player, ":end\n");
     assert_eq!((player.message.as_deref(), player.at), (None, 19));
     let mut empty = Player::new("trip".to_owned(), (0, 0), None);
-    typed(&mut empty, ":0\n");
+    type_keys(&mut empty, ":0\n");
     assert_eq!(empty.message.as_deref(), Some("there is no event"));
 }
 
 #[test]
-fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
+fn search_steps_through_matches_and_wraps_with_a_notice() {
     let mut player = player(40);
     let text = |count: usize| vec!["Needle"; count].join("\n");
     let mut page = rows(0, 40);
@@ -335,7 +335,7 @@ fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
         page[at].text = text(count);
     }
     player.receive(News::Page(0, page));
-    typed(&mut player, ":5\n");
+    type_keys(&mut player, ":5\n");
     let mut told = Vec::new();
     for key in ["/needle\n", "n", "n", "n", "n", "n", "N", "N"] {
         for c in key.chars() {
@@ -371,19 +371,19 @@ fn a_search_steps_through_the_matches_of_an_event_and_wraps_with_a_notice() {
 }
 
 #[test]
-fn the_current_match_is_scrolled_to() {
+fn the_pane_scrolls_to_the_current_match() {
     let mut player = player(3);
     let mut page = rows(0, 3);
     page[0].text = format!("{}needle", "line\n".repeat(80));
     player.receive(News::Page(0, page));
     assert!(!frame(&mut player, 100, 14).join("\n").contains("needle"));
-    typed(&mut player, "/needle\n");
+    type_keys(&mut player, "/needle\n");
     let frame = frame(&mut player, 100, 14).join("\n");
     assert!(frame.contains("needle") && frame.contains("of 81"), "{frame}");
 }
 
 #[test]
-fn a_call_and_its_result_are_shown_with_each_other() {
+fn a_tool_call_and_its_result_are_shown_together() {
     let mut player = player(3);
     player.start = Some(Timestamp(0));
     let mut page = rows(0, 3);
@@ -406,20 +406,20 @@ fn a_call_and_its_result_are_shown_with_each_other() {
 }
 
 #[test]
-fn new_events_are_shown_as_they_come_and_play_continues() {
+fn new_events_are_shown_on_arrival_and_playback_continues() {
     let mut player = player(199);
-    typed(&mut player, "Gf");
+    type_keys(&mut player, "Gf");
     assert!(player.follows && player.at == 198);
     player.arrived((199..203).map(event).collect());
-    feed(&mut player);
+    fulfil_requests(&mut player);
     assert_eq!((player.to, player.at), (203, 202), "a reader at the end stays there");
     assert!((0..203).all(|at| player.row(at).is_some()), "on both pages");
     player.arrived(vec![event(203), event(202)]);
     assert_eq!((player.to, player.at), (204, 203), "an event that is known is not taken again");
-    typed(&mut player, "g");
+    type_keys(&mut player, "g");
     player.arrived(vec![event(204)]);
     assert_eq!((player.to, player.at), (205, 0), "a reader who looks back is left there");
-    typed(&mut player, ":203\n ");
+    type_keys(&mut player, ":203\n ");
     (0..9).for_each(|_| player.tick(Duration::from_secs(1)));
     assert_eq!((player.at, player.playing), (204, true), "at the end it waits");
     player.arrived(vec![event(205)]);
@@ -430,12 +430,12 @@ fn new_events_are_shown_as_they_come_and_play_continues() {
     empty.key(PlayerKey::Char('f'));
     assert!(frame(&mut empty, 80, 20).join("\n").contains("waiting for the first event"));
     empty.arrived(vec![event(0)]);
-    feed(&mut empty);
+    fulfil_requests(&mut empty);
     assert!(empty.row(0).is_some() && empty.start == Some(Timestamp(0)));
 }
 
 #[test]
-fn events_that_come_while_their_page_is_fetched_are_not_lost() {
+fn events_that_arrive_while_their_page_is_fetched_are_kept() {
     let mut player = Player::new("trip".to_owned(), (0, 3), None);
     assert_eq!(player.want(), Some(Want::Page(0, 3)));
     player.arrived(vec![event(3), event(4)]);
@@ -447,7 +447,7 @@ fn events_that_come_while_their_page_is_fetched_are_not_lost() {
 }
 
 #[test]
-fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
+fn control_sequences_in_recorded_text_are_removed_and_tabs_expanded() {
     let bad = "a\u{9b}31m\u{202e}\u{1b}[2J\tb";
     let mut player = Player::new("trip".to_owned(), (0, 1), None);
     let row = EventRow { text: bad.to_owned(), kind: bad.to_owned(), ..event(0) };
@@ -461,7 +461,7 @@ fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
 }
 
 #[test]
-fn a_pane_is_enlarged_and_made_small_again() {
+fn a_pane_is_enlarged_and_restored() {
     let mut player = player(9);
     let frame = |player: &mut Player| frame(player, 80, 24).join("\n");
     assert!(frame(&mut player).contains("timeline"));
@@ -480,9 +480,9 @@ fn a_pane_is_enlarged_and_made_small_again() {
 }
 
 #[test]
-fn only_the_events_of_a_type_are_shown_and_stepped_through() {
+fn a_type_filter_limits_the_events_shown_and_stepped_through() {
     let mut player = player(450);
-    typed(&mut player, "ttool\n");
+    type_keys(&mut player, "ttool\n");
     assert_eq!(player.at, 2, "the first of that type");
     player.key(PlayerKey::Down);
     assert_eq!(player.at, 5);
@@ -493,10 +493,10 @@ fn only_the_events_of_a_type_are_shown_and_stepped_through() {
     assert!(!text.contains("user.message") && !text.contains("agent.message"), "{text}");
     player.key(PlayerKey::Up);
     assert_eq!(player.at, 47);
-    // Past what is loaded it continues once that has come.
+    // Beyond the loaded events it continues once they are loaded.
     for _ in 0..60 {
         player.key(PlayerKey::PageDown);
-        feed(&mut player);
+        fulfil_requests(&mut player);
     }
     assert_eq!(player.at, 449);
     player.key(PlayerKey::Down);

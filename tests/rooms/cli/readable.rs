@@ -1,10 +1,10 @@
-//! Views as a person reads them, as snapshots over JSON.
+//! Readable views of JSON results, as snapshots.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use sessionlog::{cli::answer_text, event::Timestamp};
 
-/// The text of an answer on 60 columns, at noon.
+/// Renders a result on 60 columns, at noon.
 fn shown(name: &str, answer: &Value) -> String {
     let now = Timestamp::parse("2026-11-23T12:00:00Z").unwrap();
     let text = answer_text(name, "trip", answer, 60, now).unwrap();

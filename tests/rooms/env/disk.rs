@@ -1,4 +1,4 @@
-//! The real data directory: private, in order, never left by a path or a link, locked once.
+//! The real data directory: private, sorted, not escaped by a path or a link, locked once.
 
 use std::{
     fs, io,
@@ -33,7 +33,7 @@ fn created_files_are_private_to_their_user() {
 }
 
 #[test]
-fn bytes_written_are_read_back_and_names_listed_in_order() {
+fn written_bytes_round_trip_and_names_are_listed_in_order() {
     let (_home, disk) = data_dir();
     let file = disk.create("b").expect("created");
     file.write_at(3, b"abc").expect("written");
@@ -57,7 +57,7 @@ fn bytes_written_are_read_back_and_names_listed_in_order() {
 }
 
 #[test]
-fn a_path_that_could_leave_the_directory_is_refused() {
+fn a_path_that_escapes_the_directory_is_rejected() {
     let (_home, disk) = data_dir();
     for path in ["", "..", "../x", "a/../b", "/etc/passwd", "a//b", "./a", "a/", "a\0b"] {
         let refused = disk.create(path).err().map(|error| error.kind());
@@ -82,7 +82,7 @@ fn a_symbolic_link_is_not_followed_at_any_depth() {
 }
 
 #[test]
-fn a_file_that_has_another_name_is_not_written_to() {
+fn a_file_with_a_second_hard_link_is_not_written() {
     let (home, disk) = data_dir();
     let theirs = home.path().join("theirs");
     fs::write(&theirs, b"theirs").expect("written");
@@ -100,14 +100,14 @@ fn a_file_that_has_another_name_is_not_written_to() {
 }
 
 #[test]
-fn only_a_regular_file_is_opened() {
+fn a_file_that_is_not_regular_is_not_opened() {
     let (_home, disk) = data_dir();
     disk.create_dir("d").expect("created");
     assert!(disk.open_read("d").is_err());
 }
 
 #[test]
-fn a_second_owner_is_refused_the_lock_until_the_first_releases_it() {
+fn a_second_owner_gets_the_lock_only_after_the_first_releases_it() {
     let (home, disk) = data_dir();
     let other = DataDir::open(&home.path().join("a/data")).expect("opened");
     let held = disk.lock().expect("asked").expect("granted");
@@ -117,7 +117,7 @@ fn a_second_owner_is_refused_the_lock_until_the_first_releases_it() {
 }
 
 #[test]
-fn a_second_owner_is_refused_after_the_lock_file_was_removed() {
+fn a_second_owner_is_rejected_even_if_the_lock_file_was_removed() {
     let (home, disk) = data_dir();
     let data = home.path().join("a/data");
     let _held = disk.lock().expect("asked").expect("granted");

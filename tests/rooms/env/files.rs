@@ -1,11 +1,11 @@
-//! Files outside the data directory: written whole or not at all, read up to a bound.
+//! Files outside the data directory: written atomically, read up to a bound.
 
 use std::{io, io::Write as _, path::PathBuf};
 
 use sessionlog::env::files::{append, create, list, look, open, read, read_text, remove};
 
 #[test]
-fn an_output_appears_whole_or_not_at_all() {
+fn an_output_file_appears_complete_or_not_at_all() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let path = home.path().join("export.jsonl");
     let mut output = create(&path).expect("created");
@@ -21,7 +21,7 @@ fn an_output_appears_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_file_larger_than_asked_for_is_refused() {
+fn a_file_larger_than_the_requested_maximum_is_rejected() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let path = home.path().join("config.toml");
     append(&path, b"12345").expect("appended");

@@ -32,8 +32,8 @@ fn a_project_is_the_nearest_repository_or_the_directory_itself() {
     assert_eq!(found.root, Some(home));
 }
 
-/// A repository with a worktree that git linked to it, as git writes both.
-fn linked(top: &Path, repository: &str, worktree: &str) -> [PathBuf; 2] {
+/// Creates a repository with a linked worktree, as git writes both.
+fn create_worktree(top: &Path, repository: &str, worktree: &str) -> [PathBuf; 2] {
     let [main, tree] = [repository, worktree].map(|name| top.join(name));
     let own = main.join(".git/worktrees/noble");
     files::create_dir(&own).expect("a directory");
@@ -54,7 +54,7 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
         [("app", "app/.claude/worktrees/noble"), ("app", "elsewhere")].into_iter().enumerate()
     {
         let top = top.join(number.to_string());
-        let [main, tree] = linked(&top, repository, worktree);
+        let [main, tree] = create_worktree(&top, repository, worktree);
         for (at, same) in [("", ""), ("src/deep", "src/deep")] {
             let found = Project::from_directory(&tree.join(at), None);
             assert_eq!(found.workspace(), main.display().to_string(), "{worktree}/{at}");
@@ -66,7 +66,7 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
         }
         assert_eq!(Project::from_directory(&main, None).worktree, None);
     }
-    // A bare repository has no checkout: its own directory is the place that worktrees share.
+    // A bare repository has no checkout: its own directory is the one that worktrees share.
     let [bare, tree] = ["bare.git", "branch"].map(|name| top.join(name));
     let own = bare.join("worktrees/branch");
     files::create_dir(&own).expect("a directory");
@@ -79,12 +79,12 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
 }
 
 #[test]
-fn a_worktree_that_its_repository_does_not_name_leads_nowhere() {
+fn a_worktree_not_listed_by_its_repository_is_its_own_project() {
     let place = tempfile::tempdir().expect("a directory");
     let top = files::canonical(place.path()).expect("a path");
-    let [main, _] = linked(&top, "bank", "bank-noble");
+    let [main, _] = create_worktree(&top, "bank", "bank-noble");
     // A foreign directory whose file names the worktree of another one, and others that name
-    // what is no worktree.
+    // something other than a worktree.
     let own = main.join(".git/worktrees/noble").display().to_string();
     for (number, gitdir) in [
         own.as_str(),
@@ -104,7 +104,7 @@ fn a_worktree_that_its_repository_does_not_name_leads_nowhere() {
         let found = Project::from_directory(&evil, None);
         assert_eq!(found.workspace(), evil.display().to_string(), "{gitdir}");
     }
-    // One that makes both sides itself reaches only its own directory.
-    let [mine, tree] = linked(&top.join("theirs"), "a", "b");
+    // A repository and a worktree forged by one user reach only its own directory.
+    let [mine, tree] = create_worktree(&top.join("theirs"), "a", "b");
     assert_eq!(Project::from_directory(&tree, None).workspace(), mine.display().to_string());
 }

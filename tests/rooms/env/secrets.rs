@@ -1,9 +1,9 @@
-//! Keys as they are written in files.
+//! Parsing of keys from files.
 
 use sessionlog::env::{MasterKeys, secrets::Secret};
 
 #[test]
-fn a_key_is_read_as_hex_or_base64_and_nothing_else() {
+fn a_key_parses_only_as_hex_or_base64() {
     let bytes: [u8; 32] = std::array::from_fn(|n| n as u8 * 7 + 3);
     let hex = "030a11181f262d343b424950575e656c737a81888f969da4abb2b9c0c7ced5dc";
     let base64 = "AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dw=";

@@ -11,8 +11,8 @@ use sessionlog_sim::{Fault, Op, Sim};
 const OLD: [u8; 2048] = [1; 2048];
 const NEW: [u8; 2048] = [2; 2048];
 
-/// A durable file `f` of old bytes.
-fn with_old(seed: u64) -> (Sim, Arc<dyn Storage>, Box<dyn File>) {
+/// Creates a durable file `f` of old bytes.
+fn create_old_file(seed: u64) -> (Sim, Arc<dyn Storage>, Box<dyn File>) {
     let sim = Sim::new(seed);
     let storage = sim.env().storage;
     let file = storage.create("f").expect("created");
@@ -29,8 +29,8 @@ fn contents(sim: &Sim, path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Number of times each outcome came up over 200 seeds.
-fn outcomes<T: Ord>(run: impl Fn(u64) -> T) -> std::collections::BTreeMap<T, u32> {
+/// Counts each outcome over 200 seeds.
+fn count_outcomes<T: Ord>(run: impl Fn(u64) -> T) -> std::collections::BTreeMap<T, u32> {
     let mut seen = std::collections::BTreeMap::new();
     for seed in 0..200 {
         *seen.entry(run(seed)).or_default() += 1;
@@ -41,7 +41,7 @@ fn outcomes<T: Ord>(run: impl Fn(u64) -> T) -> std::collections::BTreeMap<T, u32
 #[test]
 fn synced_bytes_and_names_survive_a_power_loss() {
     for seed in 0..50 {
-        let (sim, _, _) = with_old(seed);
+        let (sim, _, _) = create_old_file(seed);
         sim.power_loss();
         assert_eq!(contents(&sim, "f"), OLD, "seed {seed}");
     }
@@ -49,8 +49,8 @@ fn synced_bytes_and_names_survive_a_power_loss() {
 
 #[test]
 fn each_unsynced_sector_is_old_or_new_after_a_power_loss() {
-    let seen = outcomes(|seed| {
-        let (sim, _, file) = with_old(seed);
+    let seen = count_outcomes(|seed| {
+        let (sim, _, file) = create_old_file(seed);
         file.write_at(0, &NEW).expect("written");
         sim.power_loss();
         let bytes = contents(&sim, "f");
@@ -64,9 +64,9 @@ fn each_unsynced_sector_is_old_or_new_after_a_power_loss() {
 }
 
 #[test]
-fn a_file_may_grow_without_its_bytes() {
-    let seen = outcomes(|seed| {
-        let (sim, _, file) = with_old(seed);
+fn after_a_power_loss_a_file_may_have_grown_without_its_bytes() {
+    let seen = count_outcomes(|seed| {
+        let (sim, _, file) = create_old_file(seed);
         file.write_at(2048, &NEW[..512]).expect("written");
         sim.power_loss();
         let bytes = contents(&sim, "f");
@@ -78,9 +78,9 @@ fn a_file_may_grow_without_its_bytes() {
 }
 
 #[test]
-fn a_name_not_synced_is_there_or_not_after_a_power_loss() {
-    let seen = outcomes(|seed| {
-        let (sim, storage, _) = with_old(seed);
+fn an_unsynced_name_may_or_may_not_survive_a_power_loss() {
+    let seen = count_outcomes(|seed| {
+        let (sim, storage, _) = create_old_file(seed);
         storage.create("g").and_then(|file| file.sync()).expect("created");
         storage.rename("f", "h").expect("renamed");
         sim.power_loss();
@@ -95,8 +95,8 @@ fn a_name_not_synced_is_there_or_not_after_a_power_loss() {
 
 #[test]
 fn an_unsynced_directory_loses_its_names_after_a_power_loss() {
-    let seen = outcomes(|seed| {
-        let (sim, storage, _) = with_old(seed);
+    let seen = count_outcomes(|seed| {
+        let (sim, storage, _) = create_old_file(seed);
         storage.create_dir("d").expect("created");
         storage.create("d/g").expect("created");
         storage.sync_dir("d").expect("synced");
@@ -108,7 +108,7 @@ fn an_unsynced_directory_loses_its_names_after_a_power_loss() {
 
 #[test]
 fn a_kill_keeps_the_page_cache_and_frees_the_lock() {
-    let (sim, storage, file) = with_old(1);
+    let (sim, storage, file) = create_old_file(1);
     let held = storage.lock().expect("asked").expect("granted");
     assert!(sim.env().storage.lock().expect("asked").is_none());
     file.write_at(0, &NEW).expect("written");
@@ -125,9 +125,9 @@ fn a_kill_keeps_the_page_cache_and_frees_the_lock() {
 }
 
 #[test]
-fn a_sector_written_back_early_keeps_what_it_held_then() {
-    let seen = outcomes(|seed| {
-        let (sim, storage, file) = with_old(seed);
+fn a_sector_written_back_early_keeps_the_bytes_it_had_then() {
+    let seen = count_outcomes(|seed| {
+        let (sim, storage, file) = create_old_file(seed);
         file.write_at(0, &[2; 512]).expect("written");
         // Each write is a moment at which the kernel may write back; the last of them wins.
         let other = storage.create("g").expect("created");
@@ -142,8 +142,8 @@ fn a_sector_written_back_early_keeps_what_it_held_then() {
 
 #[test]
 fn a_failed_sync_may_have_reached_the_device_in_part() {
-    let seen = outcomes(|seed| {
-        let (sim, _, file) = with_old(seed);
+    let seen = count_outcomes(|seed| {
+        let (sim, _, file) = create_old_file(seed);
         file.write_at(0, &NEW).expect("written");
         sim.fail_next(Op::Sync, Fault::Io, false);
         assert!(file.sync().is_err());
@@ -157,9 +157,9 @@ fn a_failed_sync_may_have_reached_the_device_in_part() {
 
 #[test]
 fn after_a_failed_sync_the_cache_shows_bytes_the_device_never_gets() {
-    // A seed that lets nothing of the failed sync reach the device.
+    // Under this seed no sector of the failed sync reaches the device.
     for (fault, spoiled) in [(Fault::Io, 0), (Fault::Spoil, 1)] {
-        let (sim, storage, file) = with_old(5);
+        let (sim, storage, file) = create_old_file(5);
         file.write_at(0, &NEW).expect("written");
         sim.fail_next(Op::Sync, fault, false);
         assert!(file.sync().is_err());
@@ -177,16 +177,16 @@ fn after_a_failed_sync_the_cache_shows_bytes_the_device_never_gets() {
 }
 
 #[test]
-fn evicting_keeps_what_is_dirty() {
-    let (sim, _, file) = with_old(1);
+fn evicting_the_page_cache_keeps_dirty_sectors() {
+    let (sim, _, file) = create_old_file(1);
     file.write_at(512, &NEW[..512]).expect("written");
     file.evict().expect("evicted");
     assert_eq!(contents(&sim, "f")[500..520], [[1; 12].as_slice(), &[2; 8]].concat());
 }
 
 #[test]
-fn a_full_disk_takes_a_part_of_a_write_and_all_of_it_when_there_is_room() {
-    let (sim, _, file) = with_old(1);
+fn a_full_disk_writes_a_part_and_the_rest_once_freed() {
+    let (sim, _, file) = create_old_file(1);
     sim.set_capacity(Some(3000));
     let error = file.write_at(2048, &NEW).expect_err("full");
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
@@ -199,7 +199,7 @@ fn a_full_disk_takes_a_part_of_a_write_and_all_of_it_when_there_is_room() {
 
 #[test]
 fn a_planned_call_fails_once_or_persistently() {
-    let (sim, storage, file) = with_old(1);
+    let (sim, storage, file) = create_old_file(1);
     sim.fail_call(sim.calls() + 1, Fault::Io, false);
     assert!(file.len().is_ok());
     assert!(file.len().is_err());
@@ -215,10 +215,10 @@ fn a_planned_call_fails_once_or_persistently() {
 }
 
 #[test]
-fn a_short_or_failed_write_leaves_a_part() {
+fn a_short_or_failed_write_leaves_a_prefix() {
     for fault in [Fault::Short, Fault::Io, Fault::Full, Fault::Kill] {
-        let seen = outcomes(|seed| {
-            let (sim, _, file) = with_old(seed);
+        let seen = count_outcomes(|seed| {
+            let (sim, _, file) = create_old_file(seed);
             sim.fail_next(Op::Write, fault, false);
             assert!(file.write_at(0, &NEW[..4]).is_err());
             contents(&sim, "f").iter().filter(|byte| **byte == 2).count()
@@ -228,10 +228,10 @@ fn a_short_or_failed_write_leaves_a_part() {
 }
 
 #[test]
-fn a_crash_within_a_call_leaves_it_done_or_not() {
+fn a_crash_within_a_call_leaves_it_complete_or_undone() {
     for fault in [Fault::Kill, Fault::PowerLoss] {
-        let seen = outcomes(|seed| {
-            let (sim, _, file) = with_old(seed);
+        let seen = count_outcomes(|seed| {
+            let (sim, _, file) = create_old_file(seed);
             file.write_at(0, &NEW[..512]).expect("written");
             sim.fail_next(Op::Sync, fault, false);
             assert!(file.sync().is_err());
@@ -243,8 +243,8 @@ fn a_crash_within_a_call_leaves_it_done_or_not() {
 }
 
 #[test]
-fn rotten_bytes_are_returned_by_the_next_read() {
-    let (sim, _, _) = with_old(1);
+fn bit_rot_is_returned_by_the_next_read() {
+    let (sim, _, _) = create_old_file(1);
     sim.flip("f", 700, 1);
     sim.zero_sector("f", 2);
     sim.flip("f", 1 << 40, 0);
@@ -261,8 +261,8 @@ fn rotten_bytes_are_returned_by_the_next_read() {
 }
 
 #[test]
-fn a_spoiled_sector_fails_every_read_until_it_is_written() {
-    let (sim, _, file) = with_old(1);
+fn an_unreadable_sector_fails_every_read_until_it_is_rewritten() {
+    let (sim, _, file) = create_old_file(1);
     sim.spoil_sector("f", 1);
     let read = |byte_offset, bytes: usize| file.read_at(byte_offset, &mut vec![0; bytes]);
     assert_eq!(read(0, 512).expect("a whole sector"), 512);
@@ -280,8 +280,8 @@ fn a_spoiled_sector_fails_every_read_until_it_is_written() {
 }
 
 #[test]
-fn swapped_sectors_change_places_on_the_device() {
-    let (sim, _, file) = with_old(1);
+fn swapped_sectors_exchange_their_content_on_the_device() {
+    let (sim, _, file) = create_old_file(1);
     file.write_at(512, &NEW[..512]).expect("written");
     file.sync().expect("synced");
     sim.swap_sectors("f", 1, 3);
@@ -291,8 +291,8 @@ fn swapped_sectors_change_places_on_the_device() {
 }
 
 #[test]
-fn an_open_file_outlives_its_name() {
-    let (sim, storage, file) = with_old(1);
+fn an_open_file_stays_readable_after_it_is_unlinked() {
+    let (sim, storage, file) = create_old_file(1);
     storage.remove("f").expect("removed");
     assert!(storage.open("f").is_err());
     assert_eq!(file.len().expect("length"), 2048);
@@ -300,8 +300,8 @@ fn an_open_file_outlives_its_name() {
 }
 
 #[test]
-fn reading_handles_do_not_write_and_bad_paths_are_refused() {
-    let (_sim, storage, _) = with_old(1);
+fn read_only_handles_reject_writes_and_invalid_paths_are_rejected() {
+    let (_sim, storage, _) = create_old_file(1);
     assert!(storage.open_read("f").expect("opened").write_at(0, b"x").is_err());
     for path in ["", "../f", "/f", "a//f"] {
         let refused = storage.create(path).err().map(|error| error.kind());
@@ -314,7 +314,7 @@ fn reading_handles_do_not_write_and_bad_paths_are_refused() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
-        let (sim, storage, file) = with_old(seed);
+        let (sim, storage, file) = create_old_file(seed);
         for number in 0_u64..20 {
             file.write_at(number * 300, &NEW[..400]).expect("written");
             storage.create(&format!("g{number}")).expect("created");
@@ -342,9 +342,9 @@ fn a_manual_clock_moves_only_when_advanced() {
 }
 
 #[test]
-fn a_durable_write_makes_its_own_bytes_durable_and_no_others() {
-    let seen = outcomes(|seed| {
-        let (sim, _, file) = with_old(seed);
+fn a_write_with_sync_makes_only_its_own_bytes_durable() {
+    let seen = count_outcomes(|seed| {
+        let (sim, _, file) = create_old_file(seed);
         file.write_at(0, &NEW[..512]).expect("written");
         file.write_durably(512, &NEW[..512]).expect("written and synced");
         sim.power_loss();

@@ -1,11 +1,11 @@
-//! Ids of sessions, digests of calls, and hashes of keys.
+//! Ids of sessions, digests of requests, and hashes of keys.
 
 use sessionlog::event::{
     BatchKey, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, UserId,
 };
 
 #[test]
-fn the_digest_of_a_call_depends_on_its_key_and_on_the_call() {
+fn the_digest_of_a_request_depends_on_its_key_and_content() {
     let digest = |key: &str, call: &str| {
         let key = BatchKey::new(key).expect("a key");
         key.of_call(|to| to.write_all(call.as_bytes())).expect("it is written").digest()
@@ -18,7 +18,7 @@ fn the_digest_of_a_call_depends_on_its_key_and_on_the_call() {
 }
 
 #[test]
-fn a_session_id_keeps_to_its_alphabet() {
+fn a_session_id_outside_its_alphabet_is_rejected() {
     for good in ["a", "A9", "a.b_c-d", &"x".repeat(128)] {
         assert!(SessionId::new(good).is_ok(), "{good}");
     }

@@ -1,4 +1,4 @@
-//! Members of a JSON object as texts.
+//! Size of JSON texts, and length of strings.
 
 use sessionlog::event::{
     json::{Weight, list, string_len, tree, weigh},
@@ -6,7 +6,7 @@ use sessionlog::event::{
 };
 
 #[test]
-fn values_and_levels_are_counted_without_the_names_of_members() {
+fn values_and_nesting_levels_are_counted_without_member_names() {
     for (text, values, depth) in [
         ("", 0, 0),
         ("7", 1, 0),
@@ -15,7 +15,7 @@ fn values_and_levels_are_counted_without_the_names_of_members() {
         (" [ 1 , \"a,[\" , true ] ", 4, 1),
         (r#"{"a":1,"b" : {"c":"x:\"y\"","d":[null,{}]}}"#, 7, 4),
         (r#""a\\""#, 1, 0),
-        // No JSON: a lenient reader finds no more.
+        // Not JSON: a lenient parser finds no more values.
         ("[1 2 \"a\" \"b\":3", 5, 1),
         ("::::[\"", 2, 1),
         ("]]]][", 1, 1),
@@ -25,7 +25,7 @@ fn values_and_levels_are_counted_without_the_names_of_members() {
 }
 
 #[test]
-fn only_the_outer_levels_count_where_the_rest_stays_text() {
+fn only_parsed_levels_count_where_the_rest_stays_raw_text() {
     let text = r#"[[1,2,3],{"a":[4,5],"b":6}]"#;
     for (levels, values) in [(0, 1), (1, 3), (2, 8), (3, 10), (usize::MAX, 10)] {
         assert_eq!(weigh(text.as_bytes(), levels).values, values, "{levels}");
@@ -33,7 +33,7 @@ fn only_the_outer_levels_count_where_the_rest_stays_text() {
 }
 
 #[test]
-fn a_text_beyond_a_limit_is_refused_and_one_at_the_limit_parsed() {
+fn a_json_text_over_a_limit_is_rejected_and_one_at_it_parses() {
     let wide = |count: usize| format!("[{}]", vec!["[]"; count - 1].join(","));
     let named = |count: usize| format!("{{{}}}", vec!["\"a\":0"; count - 1].join(","));
     for make in [wide, named] {
@@ -47,7 +47,7 @@ fn a_text_beyond_a_limit_is_refused_and_one_at_the_limit_parsed() {
 }
 
 #[test]
-fn a_string_ends_at_its_first_quote_that_is_not_escaped() {
+fn a_json_string_ends_at_its_first_unescaped_quote() {
     for (text, length) in [
         (r#""" a"#, Some(2)),
         (r#""a\"b"c"#, Some(6)),

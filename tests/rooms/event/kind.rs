@@ -1,4 +1,4 @@
-//! Types of events: what is one, and what is refused.
+//! Valid and invalid event types.
 
 use sessionlog::event::{EventType, IdError, kinds::ALL};
 
@@ -8,7 +8,7 @@ fn a_stored_type_is_returned_unchanged() {
 }
 
 #[test]
-fn a_type_is_a_domain_and_an_action() {
+fn an_event_type_is_a_domain_and_an_action() {
     for good in ["user.message", "a.b", "agent.tool_use.partial", "x-1.y_2"] {
         assert_eq!(EventType::new(good).as_ref().map(EventType::as_str), Ok(good));
     }
@@ -18,7 +18,7 @@ fn a_type_is_a_domain_and_an_action() {
 }
 
 #[test]
-fn every_type_of_the_register_is_a_type_and_is_there_once() {
+fn every_registered_event_type_is_valid_and_unique() {
     for (at, text) in ALL.iter().enumerate() {
         assert!(EventType::new(text).is_ok(), "{text}");
         assert!(!ALL[..at].contains(text), "{text}");

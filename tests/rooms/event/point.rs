@@ -3,7 +3,7 @@
 use sessionlog::event::Point;
 
 #[test]
-fn every_form_of_the_grammar_parses_and_prints_back() {
+fn every_form_of_a_point_round_trips() {
     for text in [
         "17",
         "0",
@@ -27,7 +27,7 @@ fn every_form_of_the_grammar_parses_and_prints_back() {
 }
 
 #[test]
-fn a_text_outside_the_grammar_of_points_is_refused() {
+fn a_text_that_is_not_a_point_is_rejected() {
     for text in [
         "",
         "x",

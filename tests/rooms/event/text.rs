@@ -1,9 +1,9 @@
-//! Texts of messages, cut and on one line.
+//! Message texts, cut and on one line.
 
 use sessionlog::event::text::{clip, one_line};
 
 #[test]
-fn a_line_is_cut_at_a_whole_grapheme_and_says_so() {
+fn a_line_is_cut_between_graphemes_and_marked_as_cut() {
     let family = "👨‍👩‍👧";
     for (text, max, expected) in [
         ("", 5, ""),
@@ -29,7 +29,7 @@ fn a_line_is_cut_at_a_whole_grapheme_and_says_so() {
 }
 
 #[test]
-fn a_clipped_text_keeps_its_lines() {
+fn a_clipped_text_keeps_its_line_breaks() {
     assert_eq!(clip("a\nb\nc", 4), "a\nb…");
     assert_eq!(clip("a\nb", 4), "a\nb");
     assert_eq!(clip("éé\nb", 4), "éé\nb");

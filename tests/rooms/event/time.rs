@@ -3,8 +3,8 @@
 use sessionlog::event::Timestamp;
 
 #[test]
-fn an_instant_prints_as_its_calendar_date() {
-    // Every day of 800 years, at an hour that moves, against a library of calendars.
+fn a_timestamp_prints_as_its_calendar_date() {
+    // Every day of 800 years, at a varying hour, against a calendar library.
     for day in -146_097..146_097 * 2_i64 {
         let micros = day * 86_400_000_000 + day.rem_euclid(86_399) * 1_000_003;
         let instant = jiff::Timestamp::from_microsecond(micros).expect("in range");
@@ -23,7 +23,7 @@ fn an_instant_prints_as_its_calendar_date() {
 }
 
 #[test]
-fn an_instant_reads_back_what_it_prints() {
+fn a_printed_timestamp_round_trips() {
     for micros in [0, 1, 1_732_183_200_123_456] {
         let printed = Timestamp(micros).to_string();
         assert_eq!(Timestamp::parse(&printed), Some(Timestamp(micros)), "{printed}");

@@ -1,9 +1,9 @@
-//! Cost of texts in an answer.
+//! Cost of texts in a response.
 
 use sessionlog::harness::{Cut, fit, json_bytes};
 
 #[test]
-fn the_price_of_a_text_is_what_json_takes() {
+fn the_cost_of_a_text_is_its_length_as_json() {
     for text in ["", "plain", "quo\"te\\", "nl\n\t\r\u{8}\u{c}", "\u{1}\u{1f}\u{7f}", "é👨‍👩‍👧"]
     {
         let json = serde_json::to_string(text).expect("a string");

@@ -3,7 +3,7 @@
 use sessionlog::api::cursor::Cursor;
 
 #[test]
-fn a_cursor_parses_back_and_nothing_else_does() {
+fn a_cursor_round_trips_and_any_other_text_is_rejected() {
     for text in ["steps:9", "sources:0", "gaps:1", "rejected:7", "step:3:4096"] {
         assert_eq!(Cursor::parse(text).expect(text).to_string(), text);
     }

@@ -48,7 +48,7 @@ fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
 }
 
 #[test]
-fn the_indispensable_come_first_and_whole_and_the_rest_by_worth() {
+fn indispensable_items_come_first_and_whole_and_the_rest_by_worth() {
     let mut items = vec![item(Class::Task, 0, 50, 0), item(Class::Gap, 0, 20, 500)];
     items.extend((0..9).map(|at| item(Class::Finding, at, 20, 100 * at)));
     let made = select(&items, &RECIPE, 200, &mut Bytes);
@@ -62,7 +62,7 @@ fn the_indispensable_come_first_and_whole_and_the_rest_by_worth() {
 }
 
 #[test]
-fn too_many_indispensable_keep_a_line_each_and_the_first_served_grow() {
+fn too_many_indispensable_items_are_cut_to_lines_and_the_first_expanded() {
     let mut items = vec![item(Class::Task, 0, 100, 0), item(Class::Gap, 0, 40, 500)];
     items.extend((0..6).map(|at| item(Class::Instruction, at, 100, 0)));
     let made = select(&items, &RECIPE, 240, &mut Bytes);
@@ -77,7 +77,7 @@ fn too_many_indispensable_keep_a_line_each_and_the_first_served_grow() {
 }
 
 #[test]
-fn a_repeat_counts_half_and_only_with_the_same_names() {
+fn a_repeat_is_worth_half_and_needs_the_same_names() {
     let signed = |place, words, names| Item {
         signature: Some(Signature::new(words, names)),
         ..item(Class::Finding, place, 20, 500)
@@ -91,7 +91,7 @@ fn a_repeat_counts_half_and_only_with_the_same_names() {
 }
 
 #[test]
-fn an_index_has_no_holes() {
+fn the_newest_step_lines_are_selected_without_gaps() {
     let mut items: Vec<Item> = (0..9).map(|at| item(Class::StepLine, at, 20, 500)).collect();
     items.push(item(Class::Gap, 0, 20, 900));
     let made = select(&items, &RECIPE, 90, &mut Bytes);
@@ -100,7 +100,7 @@ fn an_index_has_no_holes() {
 }
 
 #[test]
-fn a_selection_looks_at_each_item_a_bounded_number_of_times() {
+fn a_selection_examines_each_item_a_bounded_number_of_times() {
     let signature = Some(Signature::new(7, 0));
     let findings = (0..1_000).map(|at| item(Class::Finding, at, 30, 500));
     let items: Vec<Item> = findings.map(|one| Item { signature, ..one }).collect();
@@ -109,7 +109,7 @@ fn a_selection_looks_at_each_item_a_bounded_number_of_times() {
 }
 
 #[test]
-fn the_shape_keeps_a_line_of_each_and_grows_after_all_else() {
+fn step_lines_are_all_kept_and_expanded_last() {
     const SHAPED: Recipe = Recipe {
         rows: &[
             shape(Class::Task, 1, 0),
@@ -132,7 +132,7 @@ fn the_shape_keeps_a_line_of_each_and_grows_after_all_else() {
 }
 
 #[test]
-fn the_newest_of_a_conversation_come_whole_before_what_scores_higher() {
+fn the_newest_messages_come_whole_before_higher_scored_items() {
     const TALK: Recipe = Recipe {
         rows: &[row(Class::Result, 0, 10), row(Class::Finding, 0, 900)],
         newest: &[Class::Result],
@@ -153,7 +153,7 @@ fn the_newest_of_a_conversation_come_whole_before_what_scores_higher() {
 }
 
 #[test]
-fn the_rest_of_a_budget_is_spent_on_longer_forms() {
+fn the_remaining_budget_is_spent_on_longer_forms() {
     let items = [item(Class::Failure, 0, 300, 900), item(Class::Change, 0, 300, 100)];
     let made = select(&items, &RECIPE, 340, &mut Bytes);
     let forms: Vec<_> = made.chosen.iter().map(|one| (one.item.class, one.form)).collect();

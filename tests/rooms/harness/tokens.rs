@@ -3,7 +3,7 @@
 use sessionlog::harness::{Counter as _, Tokenizer};
 
 #[test]
-fn a_tokenizer_counts_what_its_makers_published() {
+fn a_tokenizer_matches_the_counts_its_vendor_published() {
     // Counts of the vendors' own tools.
     for (text, o200k) in [
         ("", 0),
@@ -19,7 +19,7 @@ fn a_tokenizer_counts_what_its_makers_published() {
 }
 
 #[test]
-fn a_beginning_costs_no_more_than_it_may_and_wastes_little() {
+fn a_prefix_stays_within_its_token_budget_and_uses_most_of_it() {
     let text = "a few words, é, 👨‍👩‍👧, 12345 and {\"json\": [1, 2]}\n".repeat(200);
     for max in [0, 1, 2, 7, 100, 1_000, 100_000] {
         let cut = Tokenizer::O200k.beginning(&text, max);
@@ -30,7 +30,7 @@ fn a_beginning_costs_no_more_than_it_may_and_wastes_little() {
 }
 
 #[test]
-fn a_name_parses_back() {
+fn a_tokenizer_name_round_trips() {
     for one in Tokenizer::ALL {
         assert_eq!(Tokenizer::parse(one.as_str()), Some(one));
     }

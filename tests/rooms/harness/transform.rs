@@ -1,9 +1,9 @@
-//! Transforms as they are written.
+//! Parsing of transforms.
 
 use sessionlog::harness::{Compress, Filter, Transform};
 
 #[test]
-fn a_transform_is_its_name_and_parameters_or_none() {
+fn a_transform_with_unknown_name_or_parameters_is_rejected() {
     let all = Compress { whitespace: true, comments: true, elide: Some(100), keep: 3 };
     let none = Compress { whitespace: false, comments: false, elide: None, keep: 3 };
     let types = vec!["a.b".to_owned(), "c.*".to_owned()];

@@ -16,19 +16,19 @@ use sessionlog::{
     projection::Facts,
 };
 
-/// True if that step of a session of so many brings a gap, a source and a message with it: all of a
-/// usual session do, a few of a very long one.
-fn brings_more(number: u64, steps: u64) -> bool {
+/// Returns true if that step of a session of `steps` has a gap, a source and a message: all steps
+/// of a usual session do, a few of a very long one.
+fn has_more(number: u64, steps: u64) -> bool {
     steps <= 1_000 || number.is_multiple_of(100)
 }
 
-/// A session of so many steps, with everything a step can have, in the widest characters.
+/// Builds a session of that many steps, with every kind of content, in the widest characters.
 fn session(steps: u64) -> Arc<Facts> {
-    static LONG: LazyLock<Arc<Facts>> = LazyLock::new(|| Arc::new(made(100_000)));
-    if steps == 100_000 { Arc::clone(&LONG) } else { Arc::new(made(steps)) }
+    static LONG: LazyLock<Arc<Facts>> = LazyLock::new(|| Arc::new(build_views(100_000)));
+    if steps == 100_000 { Arc::clone(&LONG) } else { Arc::new(build_views(steps)) }
 }
 
-fn made(steps: u64) -> Facts {
+fn build_views(steps: u64) -> Facts {
     let mut facts = Facts::default();
     let wide = "\u{1}👨‍👩‍👧".repeat(if steps > 1_000 { 1 } else { 30 });
     for number in 1..=steps {
@@ -41,7 +41,7 @@ fn made(steps: u64) -> Facts {
             serde_json::json!({"number": number, "description": text, "reasoning": wide,
                 "confidence": "high", "rejected": rejected}),
         );
-        if brings_more(number, steps) {
+        if has_more(number, steps) {
             let (gap, text) = (format!("g{number}"), format!("gap {number} {wide}"));
             let opened = serde_json::json!({"gap_id": gap, "step": number, "description": text});
             add("research.gap_opened", opened);
@@ -107,7 +107,7 @@ fn an_overview_is_bounded_at_any_number_and_size_of_steps() {
 }
 
 #[test]
-fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
+fn paging_returns_each_step_source_gap_and_rejection_once() {
     for (steps, budget) in [(10, 3_000), (1_000, 10_000), (100_000, 10_000)] {
         let facts = session(steps);
         let research = &facts.research;
@@ -124,7 +124,7 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         }
         assert_eq!(numbers, (1..=steps).rev().collect::<Vec<_>>());
 
-        // What an overview shows of a list is chosen from all of it, so that a page may repeat it.
+        // The lists of an overview are selected from all items, so that a page may repeat them.
         let shown = first.sources.iter().flatten();
         let mut urls: BTreeSet<String> = shown.map(|line| line.url.clone()).collect();
         let mut next = cursor("sources");
@@ -134,7 +134,7 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
             urls.extend(lines.into_iter().map(|line| line.url));
             next = more;
         }
-        let more: Vec<u64> = (1..=steps).rev().filter(|n| brings_more(*n, steps)).collect();
+        let more: Vec<u64> = (1..=steps).rev().filter(|n| has_more(*n, steps)).collect();
         assert_eq!(urls, more.iter().map(|n| format!("https://x.org/{n}")).collect());
 
         let mut gaps: BTreeSet<String> = first.gaps.iter().map(|line| line.id.clone()).collect();
@@ -159,7 +159,7 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
 }
 
 #[test]
-fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
+fn steps_appended_between_pages_do_not_change_the_paging() {
     let (before, after) = (session(100), session(120));
     let first = overview(&before, false, 3_000);
     let Some(Cursor::List { before: from, .. }) = first.shown.cursors.get("steps").copied() else {
@@ -170,7 +170,7 @@ fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
 }
 
 #[test]
-fn a_session_without_research_is_summed_up_from_what_was_said() {
+fn a_session_without_research_is_summarised_from_its_messages() {
     let mut facts = Facts::default();
     for (kind, body) in [
         ("user.message", r#"{"content":"change my flight"}"#),
@@ -195,7 +195,7 @@ fn a_session_without_research_is_summed_up_from_what_was_said() {
 }
 
 #[test]
-fn a_summary_names_goal_progress_findings_rejections_and_open_gaps() {
+fn a_summary_contains_goal_progress_findings_rejections_and_open_gaps() {
     let mut facts = Facts::default();
     for (kind, body) in [
         ("research.goal", r#"{"goal":"find the cheapest","step":1}"#),

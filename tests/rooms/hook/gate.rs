@@ -1,4 +1,4 @@
-//! The gate before every recorder: what a glob excludes, and what a pause keeps out.
+//! The gate of every recorder: paths excluded by a glob, and sessions excluded by a pause.
 
 use serde_json::json;
 use sessionlog::{
@@ -6,20 +6,20 @@ use sessionlog::{
     hook::{Admission, Gate, Who},
 };
 
-/// Pauses that are kept.
+/// Maximum pauses that are kept.
 const PAUSES_MAX: usize = 256;
 
 fn gate(exclude: &str) -> Gate {
     Gate::new(true, exclude, Some("/home/ada".into()), None).expect("globs")
 }
 
-/// True if nothing that is done in a directory is recorded.
+/// Returns true if no work in a directory is recorded.
 fn excludes(gate: &Gate, directory: &str) -> bool {
     gate.withholds(Some(&json!({})), Some(directory))
 }
 
 #[test]
-fn a_glob_excludes_what_it_matches_and_all_below() {
+fn a_glob_excludes_matching_paths_and_everything_below_them() {
     for (glob, path, expected) in [
         ("~/secret", "/home/ada/secret", true),
         ("~/secret/**", "/home/ada/secret", true),
@@ -68,7 +68,7 @@ fn a_call_that_names_an_excluded_path_is_withheld() {
 }
 
 #[test]
-fn a_session_is_admitted_again_with_its_gap_once() {
+fn a_readmitted_session_reports_its_gap_once() {
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("state/paused.json");
     let gate = Gate::new(true, "", None, Some(file.clone())).expect("no glob");
@@ -91,7 +91,7 @@ fn a_session_is_admitted_again_with_its_gap_once() {
 }
 
 #[test]
-fn the_list_of_pauses_is_bounded_and_keeps_those_that_last() {
+fn the_list_of_pauses_is_bounded_and_keeps_the_active_ones() {
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("paused.json");
     let gate = Gate::new(false, "", None, Some(file)).expect("no glob");

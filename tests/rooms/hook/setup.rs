@@ -1,4 +1,4 @@
-//! The files of agents' programs with and without our entries, and the change as a person sees it.
+//! Configuration files of agents with and without our entries, and the diff shown to the user.
 
 use serde_json::{Value, json};
 use sessionlog::hook::install::{
@@ -11,7 +11,7 @@ fn command(program: &str, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
+fn hooks_of_the_user_are_kept_and_ours_replaced_or_removed() {
     let with = |text: &str, program: &str| {
         with_us(Some(text), Holds::Hooks, AgentProgram::ClaudeCode, &command(program, &[]))
             .expect("JSON")
@@ -25,7 +25,7 @@ fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
         json!({ "type": "command", "command": line, "timeout": 10 })
     };
     for (written, after, left) in [
-        // With a matcher: the user's own, whatever it runs.
+        // With a matcher: the user's own, regardless of its command.
         (
             r#"[{"matcher":"Bash","hooks":[{"command":"/a/sessionlog hook"}]}]"#,
             json!([
@@ -42,7 +42,7 @@ fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
             ] }]),
             json!([{ "hooks": [{ "command": "afplay x" }] }]),
         ),
-        // As an older version of ours wrote it, with a comment in it.
+        // Written by an older version of ours, with a comment in it.
         (
             "[{\"hooks\":[{\"type\":\"command\",// c\n\"command\":\"sessionlog hook\",\"timeout\":10}]}]",
             json!([{ "hooks": [ours("/b/sessionlog")] }]),
@@ -62,7 +62,7 @@ fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
 }
 
 #[test]
-fn our_server_entry_keeps_members_that_a_user_added() {
+fn replacing_our_server_entry_keeps_members_the_user_added() {
     let command = command("/b/sessionlog", &[]);
     let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
     let made =
@@ -73,7 +73,7 @@ fn our_server_entry_keeps_members_that_a_user_added() {
     assert_eq!(with_us(Some(&made), Holds::Servers, AgentProgram::ClaudeCode, &command), Ok(made));
 }
 
-/// Adds our server to a text in TOML.
+/// Adds our server to a TOML text.
 fn set_server(text: &str, program: &str, words: &[&str]) -> Result<String, PlanError> {
     with_us(Some(text), Holds::ServersToml, AgentProgram::Codex, &command(program, words))
 }
@@ -83,7 +83,7 @@ fn remove_server(text: &str) -> Result<String, PlanError> {
 }
 
 #[test]
-fn a_server_in_toml_is_named_once_and_taken_out_again_to_the_byte() {
+fn a_toml_server_entry_is_added_once_and_removed_byte_for_byte() {
     let words = ["--data-dir", "/a b"];
     for text in [
         "",
@@ -107,7 +107,7 @@ fn a_server_in_toml_is_named_once_and_taken_out_again_to_the_byte() {
     let old = "[mcp_servers.sessionlog]\ncommand = \"old\"\nenv = { A = \"1\" }\n";
     let moved = set_server(old, "new", &words).expect("TOML");
     assert!(moved.contains("command = \"new\"") && moved.contains("A = \"1\""), "{moved}");
-    // Comments stay, where they are or at the end.
+    // Comments are kept, in the text or at the end.
     for text in ["a = 1\n# the end\n", "# mine\n[mcp_servers.sessionlog]\ncommand = \"x\"\n[b]\n"] {
         let made = set_server(text, "/opt/sessionlog", &words).expect("TOML");
         let back = remove_server(&made).expect("TOML");
@@ -119,7 +119,7 @@ fn a_server_in_toml_is_named_once_and_taken_out_again_to_the_byte() {
 }
 
 #[test]
-fn blocks_that_are_alike_are_shown_once() {
+fn equal_diff_blocks_are_shown_once() {
     let one = |name: &str| format!("+  \"{name}\": [\n+    {{ \"a\": 1 }}\n+  ],\n");
     let last = one("C").replace("],", "]");
     let diff = format!("@@ line 1 @@\n+{{\n{}{}{last}+}}\n", one("A"), one("B"));

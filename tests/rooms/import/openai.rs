@@ -1,4 +1,4 @@
-//! Messages of chat formats as events and back.
+//! Conversion of chat messages to events and back.
 
 use serde_json::value::RawValue;
 
@@ -44,7 +44,7 @@ const MESSAGES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_kind_of_message_becomes_its_events_and_comes_back_as_it_was() {
+fn every_message_kind_round_trips_through_its_events() {
     for (message, expected) in MESSAGES {
         let drafts = drafts(&[message]);
         assert_eq!(kinds(&drafts), *expected, "{message}");
@@ -57,7 +57,7 @@ fn every_kind_of_message_becomes_its_events_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn names_follow_meaning_and_everything_before() {
+fn event_ids_depend_on_the_message_and_all_messages_before_it() {
     let names = |messages: &[&str]| -> Vec<String> {
         drafts(messages).into_iter().map(|draft| draft.id).collect()
     };
@@ -70,7 +70,7 @@ fn names_follow_meaning_and_everything_before() {
 }
 
 #[test]
-fn events_of_other_clients_become_the_messages_they_mean() {
+fn events_of_other_clients_become_equivalent_messages() {
     let events: Vec<Members> = [
         r#"{"type":"user.message","content":"go"}"#,
         r#"{"type":"agent.message","content":"I look"}"#,

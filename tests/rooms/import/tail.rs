@@ -1,4 +1,4 @@
-//! The end of a transcript, read as it grows.
+//! The end of a growing transcript.
 
 use std::io::Cursor;
 
@@ -10,33 +10,38 @@ use sessionlog::{
     secrets::{Masked, Recogniser},
 };
 
-/// Events of a reading at most.
+/// Maximum events of one read.
 const EVENTS_MAX: usize = 500;
 const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl");
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
 
-fn read(text: &str, program: Program, place: Option<&ReadPlace>) -> NewLines {
+fn read_new_lines(text: &str, program: Program, place: Option<&ReadPlace>) -> NewLines {
     since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true, &Recogniser::default())
         .expect("memory is readable")
 }
 
-fn said(tail: &NewLines) -> Vec<String> {
+fn message_texts(tail: &NewLines) -> Vec<String> {
     let is_message =
-        |event: &&String| member(event, "type").is_some_and(|kind| kind.ends_with(".message"));
-    tail.events.iter().filter(is_message).filter_map(|event| member(event, "content")).collect()
+        |event: &&String| member_text(event, "type").is_some_and(|kind| kind.ends_with(".message"));
+    tail.events
+        .iter()
+        .filter(is_message)
+        .filter_map(|event| member_text(event, "content"))
+        .collect()
 }
 
-fn member(event: &str, name: &str) -> Option<String> {
+fn member_text(event: &str, name: &str) -> Option<String> {
     Members::read(event).expect("an object").text(name)
 }
 
 #[test]
-fn words_and_requests_are_read_with_the_ids_of_an_import() {
-    let tail = read(CLAUDE, Program::ClaudeCode, None);
+fn text_and_requests_are_read_with_the_ids_of_an_import() {
+    let tail = read_new_lines(CLAUDE, Program::ClaudeCode, None);
     let museums = "I look for museums. \u{2028} ok";
-    assert_eq!(said(&tail), [museums, "The canteen of the museum."]);
+    assert_eq!(message_texts(&tail), [museums, "The canteen of the museum."]);
     assert_eq!(tail.branch.as_ref().map(Masked::as_str), Some("main"));
-    let ids: Vec<String> = tail.events.iter().filter_map(|event| member(event, "id")).collect();
+    let ids: Vec<String> =
+        tail.events.iter().filter_map(|event| member_text(event, "id")).collect();
     let requests = ids.iter().filter(|id| id.starts_with("usage-")).count();
     assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
     let mut import = sessionlog::import::Transcript::new(Program::ClaudeCode);
@@ -48,12 +53,12 @@ fn words_and_requests_are_read_with_the_ids_of_an_import() {
     let imported: Vec<String> = lines.flat_map(line).map(|one| one.id).collect();
     let words = ids.iter().filter(|id| id.starts_with("line-"));
     words.for_each(|id| assert!(imported.contains(id), "{id}"));
-    let tail = read(CODEX, Program::Codex, None);
-    assert_eq!(said(&tail), ["There are three."]);
+    let tail = read_new_lines(CODEX, Program::Codex, None);
+    assert_eq!(message_texts(&tail), ["There are three."]);
 }
 
 #[test]
-fn codex_reports_a_request_once() {
+fn a_codex_request_is_reported_once() {
     let line = |at: u32, total: u32| {
         let last = r#"{"input_tokens":20,"cached_input_tokens":5,"output_tokens":3}"#;
         let info = format!(
@@ -63,51 +68,52 @@ fn codex_reports_a_request_once() {
         format!(r#"{{"timestamp":"2026-11-20T09:0{at}:00Z","type":"t","payload":{payload}}}"#)
             + "\n"
     };
-    let tail = read(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
+    let tail = read_new_lines(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
     assert_eq!(tail.events.len(), 2);
     let usage = r#""input_tokens_details":{"cached_tokens":5}"#;
     assert!(tail.events.iter().all(|one| one.contains(usage)), "{:?}", tail.events);
 }
 
 #[test]
-fn each_line_is_read_once_and_a_torn_one_waits() {
+fn each_line_is_read_once_and_a_torn_one_after_it_is_complete() {
     let whole = CLAUDE.len();
     let mut all = Vec::new();
     let mut place = None;
     for cut in (0..whole).step_by(997).chain([whole]) {
-        let tail = read(CLAUDE.get(..cut).expect("ASCII"), Program::ClaudeCode, place.as_ref());
+        let tail =
+            read_new_lines(CLAUDE.get(..cut).expect("ASCII"), Program::ClaudeCode, place.as_ref());
         assert_eq!(tail.place.again, None, "{cut}");
-        all.extend(said(&tail));
+        all.extend(message_texts(&tail));
         place = Some(tail.place);
     }
-    assert_eq!(all, said(&read(CLAUDE, Program::ClaudeCode, None)));
+    assert_eq!(all, message_texts(&read_new_lines(CLAUDE, Program::ClaudeCode, None)));
     assert_eq!(place.map(|place| place.bytes), Some(whole as u64));
 }
 
 #[test]
-fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_says_so() {
-    let all = read(CLAUDE, Program::ClaudeCode, None);
+fn a_truncated_or_rewritten_transcript_is_read_again_and_reported() {
+    let all = read_new_lines(CLAUDE, Program::ClaudeCode, None);
     let half = CLAUDE.get(..CLAUDE.len() / 2).expect("ASCII");
     let other = "x".repeat(CLAUDE.len()) + "\n" + CLAUDE;
     for (text, again) in [(half, Again::Shorter), (&*other, Again::Rewritten)] {
-        let tail = read(text, Program::ClaudeCode, Some(&all.place));
+        let tail = read_new_lines(text, Program::ClaudeCode, Some(&all.place));
         assert_eq!(tail.place.again, Some(again));
-        assert_eq!(said(&tail).first(), said(&all).first());
+        assert_eq!(message_texts(&tail).first(), message_texts(&all).first());
     }
 }
 
 #[test]
-fn a_reading_is_bounded_and_the_next_one_continues() {
+fn one_read_is_bounded_and_the_next_one_continues() {
     let line = |n: usize, text: &str| {
         format!(r#"{{"type":"assistant","uuid":"{n}","message":{{"content":"{text}"}}}}"#) + "\n"
     };
     let many: String = (0..1_200).map(|n| line(n, "word")).collect();
     let huge = line(1, &"x".repeat(2 * TAIL_BYTES)) + &line(2, "after");
-    // A line that is skipped is named.
+    // A skipped line is reported.
     for (text, expected) in [(many, (1_200, 3)), (huge, (2, 2))] {
         let (mut place, mut count, mut readings) = (None, 0, 0);
         while place.as_ref().is_none_or(|place: &ReadPlace| place.bytes < text.len() as u64) {
-            let tail = read(&text, Program::ClaudeCode, place.as_ref());
+            let tail = read_new_lines(&text, Program::ClaudeCode, place.as_ref());
             assert!(tail.events.len() <= EVENTS_MAX);
             count += tail.events.len();
             place = Some(tail.place);

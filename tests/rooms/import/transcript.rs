@@ -1,4 +1,4 @@
-//! Transcripts of agents' programs: what lines mean, and that they come back byte for byte.
+//! Transcripts of agents: their conversion to events, and their byte-for-byte round trip.
 
 use proptest::prelude::*;
 
@@ -21,29 +21,29 @@ fn drafts<'a>(program: Program, lines: impl Iterator<Item = &'a str>) -> Vec<Dra
     lines.flat_map(line).collect()
 }
 
-/// Their events as the store serves them.
-fn served(drafts: &[Draft]) -> Vec<Members> {
+/// Returns their events as the store serves them.
+fn served_events(drafts: &[Draft]) -> Vec<Members> {
     drafts.iter().map(|draft| Members::read(&draft.text).expect("an object")).collect()
 }
 
-fn back(program: Program, drafts: &[Draft]) -> Vec<String> {
+fn restored_lines(program: Program, drafts: &[Draft]) -> Vec<String> {
     let mut lines = TranscriptLines::new(program);
-    served(drafts).iter().filter_map(|event| Some(lines.take(event)?.1)).collect()
+    served_events(drafts).iter().filter_map(|event| Some(lines.take(event)?.1)).collect()
 }
 
 fn kinds(drafts: &[Draft]) -> Vec<String> {
     let kind = |event: &Members| event.text("type").expect("a type");
-    let all = served(drafts).iter().map(kind).collect::<Vec<_>>();
+    let all = served_events(drafts).iter().map(kind).collect::<Vec<_>>();
     all.into_iter().filter(|kind| kind != "transcript.entry").collect()
 }
 
 #[test]
-fn a_transcript_comes_back_line_by_line_and_byte_by_byte() {
+fn a_transcript_round_trips_line_by_line_and_byte_by_byte() {
     for (program, text) in [(Program::ClaudeCode, CLAUDE), (Program::Codex, CODEX)] {
         let drafts = drafts(program, text.lines());
-        assert_eq!(back(program, &drafts), text.lines().collect::<Vec<_>>());
+        assert_eq!(restored_lines(program, &drafts), text.lines().collect::<Vec<_>>());
         let other = [Program::ClaudeCode, Program::Codex].into_iter().find(|p| *p != program);
-        assert!(back(other.expect("another"), &drafts).is_empty());
+        assert!(restored_lines(other.expect("another"), &drafts).is_empty());
         let ids: std::collections::BTreeSet<&str> =
             drafts.iter().map(|draft| draft.id.as_str()).collect();
         assert_eq!(ids.len(), drafts.len(), "each event has a name of its own");
@@ -51,7 +51,7 @@ fn a_transcript_comes_back_line_by_line_and_byte_by_byte() {
 }
 
 #[test]
-fn lines_of_claude_code_become_what_they_mean() {
+fn claude_code_lines_become_equivalent_events() {
     let drafts = drafts(Program::ClaudeCode, CLAUDE.lines());
     assert_eq!(
         kinds(&drafts),
@@ -73,7 +73,7 @@ fn lines_of_claude_code_become_what_they_mean() {
             "agent.message",
         ]
     );
-    let events = served(&drafts);
+    let events = served_events(&drafts);
     let of = |kind: &str| {
         events.iter().find(|event| event.text("type").as_deref() == Some(kind)).expect("one")
     };
@@ -90,14 +90,14 @@ fn lines_of_claude_code_become_what_they_mean() {
 }
 
 #[test]
-fn lines_of_codex_become_what_they_mean() {
+fn codex_lines_become_equivalent_events() {
     let drafts = drafts(Program::Codex, CODEX.lines());
     let expected = "system.message system.message user.message agent.thinking agent.tool_use \
                     agent.tool_result agent.tool_use agent.tool_result agent.tool_use \
                     agent.tool_use agent.tool_result agent.tool_use context.compacted \
                     agent.message agent.tool_result agent.tool_result";
     assert_eq!(kinds(&drafts).join(" "), expected);
-    let events = served(&drafts);
+    let events = served_events(&drafts);
     let failed = events.iter().filter(|event| event.raw("is_error").is_some()).count();
     let inputs: Vec<&str> =
         events.iter().filter_map(|event| Some(event.raw("input")?.get())).collect();
@@ -107,7 +107,7 @@ fn lines_of_codex_become_what_they_mean() {
 }
 
 #[test]
-fn names_say_what_a_line_says_and_how_often() {
+fn event_ids_depend_on_the_line_and_its_repetition() {
     let ids = |lines: &[&str]| -> Vec<String> {
         drafts(Program::ClaudeCode, lines.iter().copied()).into_iter().map(|d| d.id).collect()
     };
@@ -121,7 +121,7 @@ fn names_say_what_a_line_says_and_how_often() {
 }
 
 #[test]
-fn a_line_that_is_too_much_for_one_event_is_kept_in_pieces() {
+fn a_line_too_large_for_one_event_is_split_into_several() {
     let text = "\u{1f600}\\\"".repeat(400_000);
     let big =
         serde_json::json!({"type":"user","uuid":"u","message":{"role":"user","content":text}});
@@ -130,13 +130,13 @@ fn a_line_that_is_too_much_for_one_event_is_kept_in_pieces() {
     for line in [big.to_string(), deep] {
         let drafts = drafts(Program::ClaudeCode, std::iter::once(line.as_str()));
         assert!(drafts.iter().all(|draft| draft.too_much().is_none()));
-        assert!(back(Program::ClaudeCode, &drafts) == [line], "it comes back as it was");
+        assert!(restored_lines(Program::ClaudeCode, &drafts) == [line], "it comes back as it was");
     }
 }
 
 #[test]
 fn a_transcript_is_read_as_messages_of_either_chat() {
-    let events = served(&drafts(Program::ClaudeCode, CLAUDE.lines()));
+    let events = served_events(&drafts(Program::ClaudeCode, CLAUDE.lines()));
     for (chat, texts) in [
         (Chat::Openai, ["\"tool_calls\":[{\"id\":\"toolu_1\"", "\"tool_call_id\":\"toolu_1\""]),
         (
@@ -166,7 +166,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// A line of any shape, with members that lines have, holding anything.
+/// Returns a line of any shape, with the usual members and arbitrary values.
 fn line() -> impl Strategy<Value = String> {
     const NAMES: &[&str] = &[
         "type",
@@ -219,7 +219,7 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_lines_come_back_as_they_were(
+    fn arbitrary_lines_round_trip(
         lines in prop::collection::vec(line(), 0..12), again in any::<bool>(), codex: bool,
     ) {
         let program = if codex { Program::Codex } else { Program::ClaudeCode };
@@ -228,7 +228,7 @@ proptest! {
             all.extend(all.clone());
         }
         let drafts = drafts(program, all.iter().copied());
-        prop_assert_eq!(back(program, &drafts), all.clone());
+        prop_assert_eq!(restored_lines(program, &drafts), all.clone());
         let ids: std::collections::BTreeSet<&str> =
             drafts.iter().map(|draft| draft.id.as_str()).collect();
         prop_assert_eq!(ids.len(), drafts.len());

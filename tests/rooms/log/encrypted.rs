@@ -1,4 +1,4 @@
-//! Encrypted records: whole, moved, damaged.
+//! Encrypted records: intact, moved, damaged.
 
 use bytes::Bytes;
 
@@ -36,7 +36,7 @@ fn encrypted() -> Frame {
 }
 
 #[test]
-fn an_encrypted_frame_is_refused_with_another_key_or_at_another_place() {
+fn an_encrypted_frame_is_rejected_with_a_wrong_key_or_offset() {
     let stored = encrypted();
     assert_eq!(stored.header.length as usize, stored.payload.len());
     assert!(!stored.payload.windows(5).any(|part| part == b"agent"));
@@ -45,7 +45,7 @@ fn an_encrypted_frame_is_refused_with_another_key_or_at_another_place() {
 }
 
 #[test]
-fn an_encrypted_frame_is_bound_to_every_field_of_its_place() {
+fn changing_any_field_of_the_location_makes_decryption_fail() {
     type Change = (&'static str, fn(&mut FrameHeader));
     let changes: [Change; 9] = [
         ("kind", |header| header.kind = FrameKind::Block),
@@ -89,7 +89,7 @@ fn an_encrypted_frame_is_bound_to_every_field_of_its_place() {
 }
 
 #[test]
-fn plaintext_with_a_key_and_ciphertext_without_one_are_refused() {
+fn plaintext_with_a_key_and_ciphertext_without_one_are_rejected() {
     assert_eq!(frame().decrypt(Some(&cipher(5, 6, 4))).map(drop), Err(Fault::Plaintext));
     assert_eq!(encrypted().decrypt(None).map(drop), Err(Fault::Encrypted));
     assert!(frame().decrypt(None).is_ok());

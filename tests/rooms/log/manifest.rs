@@ -13,14 +13,14 @@ fn manifest() -> Manifest {
 }
 
 #[test]
-fn the_manifest_of_a_backup_is_read_back() {
+fn the_manifest_of_a_backup_round_trips() {
     for wanted in [manifest(), Manifest::default()] {
         assert_eq!(Manifest::decode(&wanted.encode()), Ok(wanted));
     }
 }
 
 #[test]
-fn an_interrupted_or_changed_backup_is_refused() {
+fn an_incomplete_or_altered_backup_is_rejected() {
     let text = manifest().encode();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     for end in &ends[..ends.len() - 1] {

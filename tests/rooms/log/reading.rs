@@ -1,14 +1,14 @@
-//! Reading around what the device does not give.
+//! Reading around unreadable sectors.
 
 use sessionlog::log::reading::read_around;
 use sessionlog_sim::Sim;
 
 #[test]
-fn the_page_of_an_unreadable_sector_is_missing_and_not_zeros() {
+fn the_page_of_an_unreadable_sector_is_reported_missing_not_zero_filled() {
     let sim = Sim::new(1);
     let whole: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
     sim.write_durable("f", 0, &whole);
-    // A sector of the second page, and one of the last, which is not a whole one.
+    // A sector of the second page, and one of the last page, which is partial.
     sim.spoil_sector("f", 9);
     sim.spoil_sector("f", 36);
     let file = sim.env().storage.open_read("f").unwrap();

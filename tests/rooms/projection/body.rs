@@ -1,9 +1,9 @@
-//! Bodies of events that have a meaning.
+//! Parsing of event bodies.
 
 use sessionlog::projection::body::ranges;
 
 #[test]
-fn ranges_are_read_in_each_spelling() {
+fn ranges_are_parsed_in_every_notation() {
     for (json, expected) in [
         (r#"[{"from":1,"to":5},{"from":7,"to":7}]"#, &[(1, 5)][..]),
         ("[[1,5],[8,9]]", &[(1, 5), (8, 9)]),

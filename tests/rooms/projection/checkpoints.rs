@@ -1,4 +1,4 @@
-//! Checkpoints as differences to their parents, in a bounded chain.
+//! Checkpoints as deltas of their parents, in a bounded chain.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -12,10 +12,10 @@ use sessionlog::{
     },
 };
 
-/// Bounds of what is kept.
+/// Maximum notes read for one state.
 const CHAIN_MAX: usize = 512;
 
-/// True if a merge patch cannot express this value: a null in an object removes the member.
+/// Returns true if a merge patch cannot express this value: a null in an object removes the member.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -49,7 +49,7 @@ fn folded(notes: &[Note]) -> Checkpoints {
 }
 
 #[test]
-fn a_checkpoint_follows_the_one_before_it_on_its_thread_unless_it_says_so() {
+fn a_checkpoint_defaults_to_the_previous_one_of_its_thread_as_parent() {
     let notes = [
         note(1, "a", &json!({"label":"start"})),
         note(2, "b", &json!({"thread":"side"})),
@@ -74,7 +74,7 @@ fn a_checkpoint_follows_the_one_before_it_on_its_thread_unless_it_says_so() {
 }
 
 #[test]
-fn the_chain_of_a_state_skips_what_says_nothing_and_ends_at_a_whole_one() {
+fn a_state_chain_skips_stateless_checkpoints_and_ends_at_a_full_state() {
     let notes = [
         note(1, "a", &json!({"delta":{"n":1}})),
         note(2, "b", &json!({"by":"tool_call"})),
@@ -105,7 +105,7 @@ fn the_chain_of_a_state_skips_what_says_nothing_and_ends_at_a_whole_one() {
 }
 
 #[test]
-fn a_change_of_a_state_that_is_lost_makes_no_state() {
+fn a_state_delta_without_its_base_gives_no_state() {
     let notes = [
         note(1, "a", &json!({"base":{"n":1}})),
         note(3, "c", &json!({"parent":"b","delta":{"n":3}})),
@@ -120,7 +120,7 @@ fn a_change_of_a_state_that_is_lost_makes_no_state() {
 }
 
 #[test]
-fn a_cursor_is_where_it_was_put_last_until_it_is_taken_away() {
+fn a_cursor_keeps_its_last_position_until_it_is_removed() {
     let cursor = |number: u64, name: &str, body: &str| Note {
         kind: NoteKind::Cursor,
         body: Bytes::copy_from_slice(body.as_bytes()),
@@ -137,7 +137,7 @@ fn a_cursor_is_where_it_was_put_last_until_it_is_taken_away() {
 }
 
 #[test]
-fn reading_a_state_is_bounded_and_writing_it_is_in_proportion() {
+fn reading_a_state_is_bounded_and_writing_it_proportional_to_its_change() {
     let (mut found, mut written) = (Checkpoints::default(), 0);
     let mut state = object(json!({"kept": "x".repeat(20_000)}));
     for n in 0..5_000_u64 {
@@ -179,7 +179,7 @@ fn members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
 
 proptest! {
     #[test]
-    fn a_difference_makes_the_new_state_of_the_old(
+    fn applying_a_delta_to_the_old_state_gives_the_new_one(
         old in members(value()), new in members(value()),
     ) {
         match diff(&old, &new) {

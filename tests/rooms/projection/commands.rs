@@ -1,23 +1,23 @@
-//! Commands and what they print, as facts of a session: effects, files, failures and their mending.
+//! Commands and their output, as facts of a session: effects, files, failures and their mending.
 
 use serde_json::json;
 
 use super::work::{fails, folded, run};
 use sessionlog::projection::WorkFacts;
 
-/// The work of commands that succeeded and printed nothing worth telling.
-fn ran(lines: &[&str]) -> WorkFacts {
+/// Returns the facts of commands that succeeded without relevant output.
+fn facts_of_commands(lines: &[&str]) -> WorkFacts {
     folded(&lines.iter().map(|line| run(line, "done")).collect::<Vec<_>>())
 }
 
-/// The error of tests that printed this.
+/// Returns the error of tests that printed this.
 fn error(text: &str) -> String {
     let work = folded(&[run("make check", text)]);
     work.failing().next().map(|fact| fact.error.to_string()).unwrap_or_default()
 }
 
 #[test]
-fn a_command_that_changes_something_besides_files_is_known_by_its_words() {
+fn a_command_with_effects_beyond_files_is_recognised_by_its_words() {
     for line in [
         "psql $URL -c 'CREATE INDEX orders_day ON orders (day)'",
         "psql -h db -U ada <<'EOF'\nBEGIN;\nDROP INDEX orders_day;\nCOMMIT;\nEOF\n",
@@ -45,7 +45,7 @@ fn a_command_that_changes_something_besides_files_is_known_by_its_words() {
         "gh pr create --fill",
         "systemctl restart web",
     ] {
-        assert_eq!(ran(&[line]).effects().count(), 1, "{line}");
+        assert_eq!(facts_of_commands(&[line]).effects().count(), 1, "{line}");
     }
     for line in [
         "psql $URL -c 'SELECT * FROM updates'",
@@ -70,12 +70,12 @@ fn a_command_that_changes_something_besides_files_is_known_by_its_words() {
         "git stash && git stash pop",
         "git reset -q --hard",
     ] {
-        assert_eq!(ran(&[line]).effects().count(), 0, "{line}");
+        assert_eq!(facts_of_commands(&[line]).effects().count(), 0, "{line}");
     }
 }
 
 #[test]
-fn the_same_command_is_the_same_however_it_is_wrapped() {
+fn a_command_is_recognised_inside_any_wrapper() {
     let same = |a: &str, b: &str| folded(&[fails(a, "no"), fails(b, "no")]).commands().count() == 1;
     for (a, b) in [
         ("cargo test", "cd /a/b && cargo  test 2>&1 | tail -20"),
@@ -96,7 +96,7 @@ fn the_same_command_is_the_same_however_it_is_wrapped() {
 }
 
 #[test]
-fn a_run_speaks_for_another_that_it_includes() {
+fn a_test_run_covers_a_run_that_it_includes() {
     let covers =
         |a: &str, b: &str| folded(&[fails(b, "no"), run(a, "done")]).failing().count() == 0;
     for (a, b) in [
@@ -121,7 +121,7 @@ fn a_run_speaks_for_another_that_it_includes() {
 }
 
 #[test]
-fn files_are_recorded_where_a_command_plainly_writes_them() {
+fn files_that_a_command_plainly_writes_are_recorded() {
     for (line, expected) in [
         ("sed -i 's/a/b/' src/a.rs", "src/a.rs"),
         ("sed -i '' -e 's/a/b; c/' a.rs b.rs", "a.rs b.rs"),
@@ -138,23 +138,23 @@ fn files_are_recorded_where_a_command_plainly_writes_them() {
         ("grep 'a > b' c.rs # > d.rs", ""),
         ("echo a>b.txt&&echo c>|d.txt", "b.txt d.txt"),
     ] {
-        let work = ran(&[line]);
+        let work = facts_of_commands(&[line]);
         let changed: Vec<&str> = work.files().map(|fact| &*fact.path).collect();
         assert_eq!(changed.join(" "), expected, "{line}");
     }
 }
 
 #[test]
-fn any_text_is_read_to_an_end() {
+fn parsing_any_command_text_terminates() {
     for line in ["", "'", "\"\\", "<<", "cat <<EOF", ">", "a |||| b &&& c", "((((", "\\"] {
-        ran(&[line]);
+        facts_of_commands(&[line]);
     }
-    ran(&[&";a".repeat(100_000)]);
-    ran(&[&"é".repeat(10_000)]);
+    facts_of_commands(&[&";a".repeat(100_000)]);
+    facts_of_commands(&[&"é".repeat(10_000)]);
 }
 
 #[test]
-fn the_exit_code_is_read_where_a_harness_says_it() {
+fn the_exit_code_is_read_from_the_output_of_each_harness() {
     for (text, expected) in [
         ("Exit code 1\ngrep: no such file", Some(1)),
         ("Chunk ID: a\nWall time: 0.1 seconds\nProcess exited with code 101\nOutput:\n", Some(101)),
@@ -175,7 +175,7 @@ fn the_exit_code_is_read_where_a_harness_says_it() {
 }
 
 #[test]
-fn a_text_says_by_its_beginning_that_a_call_failed() {
+fn a_failed_call_is_recognised_by_the_prefix_of_its_output() {
     let failed = |text: &str| {
         let work = folded(&[("book_flight", json!({}), json!(text))]);
         work.effects().next().is_some_and(|effect| effect.failed)
@@ -201,7 +201,7 @@ fn a_text_says_by_its_beginning_that_a_call_failed() {
 }
 
 #[test]
-fn the_failing_tests_come_first_and_then_why() {
+fn failing_tests_come_first_and_then_the_reason() {
     for (text, expected) in [
         (
             "running 2 tests\ntest a::good ... ok\ntest a::rounding ... FAILED\n\nfailures:\n\n\
@@ -245,13 +245,13 @@ fn the_failing_tests_come_first_and_then_why() {
         ("rspec ./spec/cart_spec.rb:12 # Cart adds tax\n3 examples, 1 failure", "Cart adds tax"),
     ] {
         let told = error(text);
-        // Vitest and Jest name the file of a test too.
+        // Vitest and Jest name the file of a test as well.
         assert!(told.starts_with(expected), "{told}\n{text}");
     }
 }
 
 #[test]
-fn a_command_that_passed_is_no_failure() {
+fn a_passed_command_is_not_a_failure() {
     for text in [
         "test result: ok. 5 passed; 0 failed; 0 ignored",
         "=== 12 passed, 1 skipped in 3.1s ===",
@@ -268,7 +268,7 @@ fn a_command_that_passed_is_no_failure() {
 }
 
 #[test]
-fn many_failing_tests_are_counted_and_a_build_says_why() {
+fn many_failing_tests_are_counted_and_a_failed_build_gives_its_reason() {
     let many: String = (0..50).map(|n| format!("test name_{n} ... FAILED\n")).collect();
     let told = error(&many);
     assert!(told.starts_with("name_0, name_1, ") && told.contains(" more"), "{told}");

@@ -8,7 +8,7 @@ use sessionlog::{
     projection::{Compactions, Facts},
 };
 
-fn folded(events: &[(u64, &str, &str)]) -> Compactions {
+fn fold_events(events: &[(u64, &str, &str)]) -> Compactions {
     let mut facts = Facts::default();
     for (position, kind, body) in events {
         facts.fold(&event(*position, kind, *body));
@@ -21,10 +21,10 @@ fn pairs(ranges: &[Range]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn dropped_events_are_out_of_the_context_until_they_are_kept_again() {
+fn dropped_events_stay_out_of_the_context_until_kept_again() {
     let told = r#"{"trigger":"auto","kept":[[0,2]],"dropped":[{"from":2,"to":9}],"summary":"s"}"#;
     let later = r#"{"dropped":[[0,1],[9,20]],"kept":[[3,5]]}"#;
-    let made = folded(&[
+    let made = fold_events(&[
         (10, "context.compacted", told),
         (11, "user.message", told),
         (20, "context.compacted", later),
@@ -34,8 +34,8 @@ fn dropped_events_are_out_of_the_context_until_they_are_kept_again() {
     let first = made.latest().next().expect("the first");
     assert_eq!((first.trigger.as_deref(), first.is_reported), (Some("auto"), true));
     assert_eq!(first.summary.as_deref(), Some("s"));
-    // Events that have not happened yet cannot be dropped.
-    let beyond = folded(&[(5, "context.compacted", r#"{"dropped":[[3,900]]}"#)]);
+    // Events after the tail cannot be dropped.
+    let beyond = fold_events(&[(5, "context.compacted", r#"{"dropped":[[3,900]]}"#)]);
     assert_eq!(pairs(beyond.out()), [(3, 5)]);
 }
 
@@ -47,7 +47,7 @@ fn a_compaction_without_dropped_ranges_drops_all_but_the_kept_ones() {
         ("agent.thread_context_compacted", "{}", &[(0, 10)]),
         ("context.compacted", r#"{"dropped":[]}"#, &[]),
     ] {
-        let made = folded(&[(10, kind, body)]);
+        let made = fold_events(&[(10, kind, body)]);
         assert_eq!(pairs(made.out()), expected, "{kind} {body}");
         let told = made.latest().next().expect("one").is_reported;
         assert_eq!(told, body.contains("dropped"));
@@ -56,7 +56,7 @@ fn a_compaction_without_dropped_ranges_drops_all_but_the_kept_ones() {
 
 proptest! {
     #[test]
-    fn union_and_difference_of_ranges_are_those_of_their_positions(
+    fn union_and_difference_of_ranges_match_those_of_their_positions(
         one in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
         other in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
     ) {
@@ -66,7 +66,7 @@ proptest! {
         };
         let after = |then: serde_json::Value| {
             let first = serde_json::json!({ "dropped": list(&one) }).to_string();
-            let made = folded(&[
+            let made = fold_events(&[
                 (60, "context.compacted", &first),
                 (61, "context.compacted", &then.to_string()),
             ]);

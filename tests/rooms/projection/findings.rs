@@ -3,7 +3,7 @@
 use crate::event;
 use sessionlog::projection::{Facts, Finding, Findings, FoundIn};
 
-/// Steps with how sure each is.
+/// Returns the findings of steps, each with its confidence.
 fn found(steps: &[(&str, Option<&str>)]) -> Findings {
     let mut facts = Facts::default();
     for (position, (text, confidence)) in (0..).zip(steps) {
@@ -21,7 +21,7 @@ fn best(findings: &Findings) -> &Finding {
 }
 
 #[test]
-fn a_recurring_sentence_yields_to_one_said_once() {
+fn a_recurring_sentence_ranks_below_a_unique_one() {
     let usual = "Opened the next page of results and read the summary.";
     let told = format!("{usual} Kestrel dives were timed by Osgood in Varna. {usual}");
     let mut steps = vec![(usual, None); 60];
@@ -32,7 +32,7 @@ fn a_recurring_sentence_yields_to_one_said_once() {
 }
 
 #[test]
-fn of_more_findings_than_are_kept_the_best_stay() {
+fn only_the_best_findings_are_kept_beyond_the_maximum() {
     let texts: Vec<String> = (0..2_000)
         .map(|step| match step % 5 {
             0 => format!("alpha{step} beta{step} gamma{step} delta{step} epsilon{step}."),

@@ -8,12 +8,12 @@ use sessionlog::{
     projection::{Findable, body},
 };
 
-/// Bounds of what is kept.
+/// Maximum sources of one result, addresses examined, and pending sources.
 const RESULT_MAX: usize = 50;
 const LOOKED_MAX: usize = 1_000;
 const WAITING_MAX: usize = 200;
 
-fn found(name: &str, input: Value, result: Value) -> Vec<(String, Option<String>)> {
+fn found_sources(name: &str, input: Value, result: Value) -> Vec<(String, Option<String>)> {
     let call = json!({"name": name, "input": input, "call_id": "1"});
     let mut findable = Findable::default();
     findable.fold(&event(0, "agent.tool_use", call.to_string()));
@@ -29,7 +29,7 @@ fn found(name: &str, input: Value, result: Value) -> Vec<(String, Option<String>
 }
 
 #[test]
-fn the_pages_a_result_names_are_found_with_their_titles() {
+fn pages_in_a_result_are_found_with_their_titles() {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     let page = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
     let a = || page("https://a.org/1", Some("One"));
@@ -60,16 +60,20 @@ fn the_pages_a_result_names_are_found_with_their_titles() {
             vec![],
         ),
     ] {
-        assert_eq!(found("web_search", json!({"q": "x"}), result.clone()), expected, "{result}");
+        assert_eq!(
+            found_sources("web_search", json!({"q": "x"}), result.clone()),
+            expected,
+            "{result}"
+        );
     }
 }
 
 #[test]
-fn a_result_is_read_up_to_a_bound_however_many_addresses_it_has() {
+fn a_result_with_many_addresses_is_read_up_to_a_bound() {
     let links = |from: usize, to: usize| {
         (from..to).map(|n| format!("https://a.org/{n} ")).collect::<String>()
     };
-    let pages = |text: String| found("search", json!({}), json!({"content": text})).len();
+    let pages = |text: String| found_sources("search", json!({}), json!({"content": text})).len();
     assert_eq!(pages(links(0, 40)), 40);
     assert_eq!(pages(links(0, 5_000)), RESULT_MAX);
     let known = links(0, 10).repeat(LOOKED_MAX / 10 - 1);
@@ -78,7 +82,7 @@ fn a_result_is_read_up_to_a_bound_however_many_addresses_it_has() {
 }
 
 #[test]
-fn urls_of_a_transcript_were_not_found_in_this_session() {
+fn urls_of_an_imported_transcript_are_not_sources_of_this_session() {
     let mut findable = Findable::default();
     let call = json!({"name": "search", "call_id": "1"}).to_string();
     let result = json!({"call_id": "1", "content": "https://a.org"}).to_string();
@@ -93,20 +97,20 @@ fn urls_of_a_transcript_were_not_found_in_this_session() {
 }
 
 #[test]
-fn a_page_that_was_fetched_is_one_and_a_file_of_links_is_not() {
+fn a_fetched_page_is_a_source_and_a_file_of_links_is_not() {
     let text = "# The page\n\nwith https://other.org in it";
     let result = json!({"content": text});
-    let fetched = found("get", json!({"url": "https://a.org"}), result.clone());
+    let fetched = found_sources("get", json!({"url": "https://a.org"}), result.clone());
     let named = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
     assert_eq!(
         fetched,
         [named("https://a.org", Some("The page")), named("https://other.org", None)]
     );
-    assert_eq!(found("read_file", json!({"path": "/x.md"}), result), []);
+    assert_eq!(found_sources("read_file", json!({"path": "/x.md"}), result), []);
 }
 
 #[test]
-fn recorded_sources_wait_no_longer_and_waiting_ones_are_bounded() {
+fn recorded_sources_leave_the_pending_list_which_is_bounded() {
     let mut findable = Findable::default();
     for n in 0..100 {
         let links = (0..100).map(|m| format!("https://a.org/{n}/{m}\n")).collect::<String>();

@@ -1,4 +1,4 @@
-//! Requests of persons: the newest whole, earlier ones as lines.
+//! Instructions of users: the newest whole, earlier ones as lines.
 
 use crate::event;
 use sessionlog::{
@@ -6,11 +6,11 @@ use sessionlog::{
     projection::{Facts, Instruction, WorkProgress},
 };
 
-/// Bounds of what is kept.
+/// Maximum characters of an instruction kept as a line, and kept whole.
 const LINE_CHARS_MAX: usize = 120;
 const WHOLE_CHARS_MAX: usize = 2_000;
 
-fn said(texts: impl IntoIterator<Item = impl AsRef<str>>) -> WorkProgress {
+fn fold_messages(texts: impl IntoIterator<Item = impl AsRef<str>>) -> WorkProgress {
     let mut facts = Facts::default();
     for (position, text) in (0..).zip(texts) {
         let body = serde_json::json!({ "content": text.as_ref() }).to_string();
@@ -25,7 +25,7 @@ fn texts<'a>(words: impl Iterator<Item = &'a Instruction>) -> Vec<&'a str> {
 
 #[test]
 fn the_newest_instructions_are_kept_whole_and_earlier_ones_as_lines() {
-    let all = said((0..1_200).map(|n| format!("number {n}\n{}", "x".repeat(3_000))));
+    let all = fold_messages((0..1_200).map(|n| format!("number {n}\n{}", "x".repeat(3_000))));
     let all = all.instructions();
     assert_eq!((all.whole().count(), all.lines().count(), all.count()), (64, 1_000, 1_200));
     let first = all.whole().next().expect("one");
@@ -39,8 +39,8 @@ fn the_newest_instructions_are_kept_whole_and_earlier_ones_as_lines() {
 }
 
 #[test]
-fn answers_that_only_agree_are_left_out_unless_they_come_first() {
-    let all = said(["ok", "y", "mend it", "yes", "yes, the blue one", "go on", ""]);
+fn messages_that_only_agree_are_omitted_unless_they_come_first() {
+    let all = fold_messages(["ok", "y", "mend it", "yes", "yes, the blue one", "go on", ""]);
     assert_eq!(texts(all.instructions().whole()), ["ok", "mend it", "yes, the blue one"]);
     assert_eq!(all.instructions().count(), 3);
     assert_eq!(all.task().map(|word| &*word.text), Some("mend it"));
@@ -55,7 +55,7 @@ fn answers_that_only_agree_are_left_out_unless_they_come_first() {
         "thx again",
         "Vielen Dank!",
     ];
-    assert_eq!(texts(said(thanks).instructions().whole()), ["mend it"]);
-    assert_eq!(said(["mend it", "Thanks, now paint it"]).instructions().count(), 2);
-    assert_eq!(said(["hi"]).task().map(|word| &*word.text), Some("hi"));
+    assert_eq!(texts(fold_messages(thanks).instructions().whole()), ["mend it"]);
+    assert_eq!(fold_messages(["mend it", "Thanks, now paint it"]).instructions().count(), 2);
+    assert_eq!(fold_messages(["hi"]).task().map(|word| &*word.text), Some("hi"));
 }

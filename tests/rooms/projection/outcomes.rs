@@ -3,10 +3,10 @@
 use crate::event;
 use sessionlog::{projection::Outcomes, traces::Trouble};
 
-/// Bounds of what is kept.
+/// Maximum outcomes kept.
 const OUTCOMES_MAX: usize = 200;
 
-fn folded(events: &[(&str, &str)]) -> Outcomes {
+fn fold_events(events: &[(&str, &str)]) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for (position, (kind, body)) in events.iter().enumerate() {
         outcomes.fold(&event(position as u64, kind, *body));
@@ -15,8 +15,8 @@ fn folded(events: &[(&str, &str)]) -> Outcomes {
 }
 
 #[test]
-fn calls_and_results_meet_under_each_vocabulary() {
-    let outcomes = folded(&[
+fn calls_and_results_are_matched_in_every_vocabulary() {
+    let outcomes = fold_events(&[
         ("agent.tool_use", r#"{"name":"a","call_id":"1","input":{"uri":"x:y"}}"#),
         ("agent.mcp_tool_use", r#"{"name":"b","mcp_server_name":"s","input":7}"#),
         ("agent.custom_tool_use", r#"{"name":"c","server":"t"}"#),
@@ -39,7 +39,7 @@ fn calls_and_results_meet_under_each_vocabulary() {
 }
 
 #[test]
-fn of_more_outcomes_than_are_kept_the_oldest_go() {
+fn the_oldest_outcomes_are_dropped_beyond_the_maximum() {
     let call = |n: usize| format!(r#"{{"name":"a","call_id":"{n}"}}"#);
     let result = |n: usize| format!(r#"{{"call_id":"{n}","is_error":true}}"#);
     let bodies: Vec<_> = (0..1_000)
@@ -47,12 +47,12 @@ fn of_more_outcomes_than_are_kept_the_oldest_go() {
         .chain((0..1_000).map(|n| ("agent.tool_use", call(n))))
         .collect();
     let events: Vec<_> = bodies.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
-    let outcomes = folded(&events);
+    let outcomes = fold_events(&events);
     assert_eq!(outcomes.latest().count(), OUTCOMES_MAX);
 }
 
 #[test]
-fn an_error_says_what_went_wrong() {
+fn the_outcome_of_a_failed_call_contains_its_error() {
     for (text, expected) in [
         ("HTTP 429", Trouble::RateLimited),
         ("status 14290", Trouble::Other),
@@ -70,7 +70,7 @@ fn an_error_says_what_went_wrong() {
         (r#"{"error":{"kind":"unheard_of","message":"404"}}"#, Trouble::NotFound),
     ] {
         let result = serde_json::json!({"call_id": "1", "is_error": true, "content": text});
-        let outcomes = folded(&[
+        let outcomes = fold_events(&[
             ("agent.tool_use", r#"{"name":"a","call_id":"1"}"#),
             ("agent.tool_result", &result.to_string()),
         ]);

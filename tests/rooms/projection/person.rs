@@ -1,4 +1,4 @@
-//! Text that a person typed, as the facts of a session have it.
+//! Text that the user typed, as facts of a session.
 
 use crate::event;
 use sessionlog::{
@@ -6,8 +6,8 @@ use sessionlog::{
     projection::Facts,
 };
 
-/// The texts that count as instructions.
-fn typed(texts: &[&str]) -> Vec<String> {
+/// Returns the texts that count as instructions.
+fn instructions_of(texts: &[&str]) -> Vec<String> {
     let mut facts = Facts::default();
     for (position, text) in (0..).zip(texts) {
         let body = serde_json::json!({ "content": text }).to_string();
@@ -45,7 +45,7 @@ fn an_answer_is_trivial_when_it_only_says_to_continue() {
         "great, please proceed",
         "That's right",
     ] {
-        assert_eq!(typed(&["mend the door", text]), ["mend the door"], "{text}");
+        assert_eq!(instructions_of(&["mend the door", text]), ["mend the door"], "{text}");
     }
     for text in [
         "yes, the blue one",
@@ -61,12 +61,12 @@ fn an_answer_is_trivial_when_it_only_says_to_continue() {
         "good morning tests",
         "2024",
     ] {
-        assert_eq!(typed(&["mend the door", text]), ["mend the door", text]);
+        assert_eq!(instructions_of(&["mend the door", text]), ["mend the door", text]);
     }
 }
 
 #[test]
-fn words_of_programs_are_not_typed_by_a_person() {
+fn text_of_programs_is_not_an_instruction() {
     for (text, expected) in [
         ("mend it", "mend it"),
         ("<system-reminder>\nbe brief\n</system-reminder>", ""),
@@ -85,6 +85,6 @@ fn words_of_programs_are_not_typed_by_a_person() {
         ("<sessionlog trust=\"recorded-data\">\n{}\n</sessionlog>\nread that", "read that"),
         ("sessionlog kept this: <sessionlog trust=\"x\">{}</sessionlog> more", ""),
     ] {
-        assert_eq!(typed(&[text]).concat(), expected, "{text}");
+        assert_eq!(instructions_of(&[text]).concat(), expected, "{text}");
     }
 }

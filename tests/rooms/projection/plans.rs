@@ -1,15 +1,15 @@
-//! An agent's own list of things to do, as the plan of a session.
+//! An agent's to-do list, as the plan of a session.
 
 use serde_json::{Value, json};
 
 use crate::event;
 use sessionlog::projection::{AgentPlan, Facts};
 
-/// Steps of a plan that are kept.
+/// Maximum steps of a plan.
 const PLAN_MAX: usize = 200;
 
-/// Tools called with these inputs and their results, one event after the other.
-fn called(facts: &mut Facts, tool: &str, input: &str, result: &str) {
+/// Folds a call of a tool with this input, and its result.
+fn fold_call(facts: &mut Facts, tool: &str, input: &str, result: &str) {
     let input: Value = serde_json::from_str(input).expect("JSON");
     let id = facts.position.0.to_string();
     let call = json!({ "name": tool, "call_id": id, "input": input }).to_string();
@@ -22,7 +22,7 @@ fn plan(facts: &Facts) -> &AgentPlan {
     facts.progress.plan().expect("a plan")
 }
 
-fn shown(facts: &Facts) -> String {
+fn plan_lines(facts: &Facts) -> String {
     let plan = plan(facts);
     let steps = plan.steps.iter().map(|step| format!("{}:{}", step.text, step.state));
     let current = plan.current.clone().unwrap_or_default();
@@ -30,7 +30,7 @@ fn shown(facts: &Facts) -> String {
 }
 
 #[test]
-fn the_list_of_an_agent_is_the_plan_whatever_it_is_called() {
+fn a_todo_list_of_an_agent_under_any_name_is_the_plan() {
     for (tool, input) in [
         (
             "TodoWrite",
@@ -49,44 +49,44 @@ fn the_list_of_an_agent_is_the_plan_whatever_it_is_called() {
         ),
     ] {
         let mut facts = Facts::default();
-        called(&mut facts, tool, r#"{"todos":[{"content":"old"}]}"#, "done");
-        called(&mut facts, tool, input, "done");
+        fold_call(&mut facts, tool, r#"{"todos":[{"content":"old"}]}"#, "done");
+        fold_call(&mut facts, tool, input, "done");
         let at = plan(&facts).position;
-        assert_eq!(shown(&facts), "a:completed b:in_progress now b", "{tool}");
-        called(&mut facts, tool, r#"{"x":1}"#, "done");
+        assert_eq!(plan_lines(&facts), "a:completed b:in_progress now b", "{tool}");
+        fold_call(&mut facts, tool, r#"{"x":1}"#, "done");
         assert_eq!(plan(&facts).position, at, "no list changes nothing");
     }
 }
 
 #[test]
-fn tasks_are_kept_by_their_ids() {
+fn tasks_are_updated_by_their_ids() {
     let mut facts = Facts::default();
-    called(&mut facts, "TodoWrite", r#"{"todos":[{"content":"old"}]}"#, "done");
+    fold_call(&mut facts, "TodoWrite", r#"{"todos":[{"content":"old"}]}"#, "done");
     let task = |subject: &str| format!(r#"{{"subject":"{subject}","description":"long"}}"#);
-    called(&mut facts, "TaskCreate", &task("a"), "Task #4 created successfully: a");
-    called(&mut facts, "TaskCreate", &task("b"), r#"{"task":{"id":"5","subject":"b"}}"#);
-    called(&mut facts, "TaskCreate", &task("c"), "done");
-    assert_eq!(shown(&facts), "a:pending b:pending c:pending now ");
-    let mut update = |json: &str| called(&mut facts, "TaskUpdate", json, "done");
+    fold_call(&mut facts, "TaskCreate", &task("a"), "Task #4 created successfully: a");
+    fold_call(&mut facts, "TaskCreate", &task("b"), r#"{"task":{"id":"5","subject":"b"}}"#);
+    fold_call(&mut facts, "TaskCreate", &task("c"), "done");
+    assert_eq!(plan_lines(&facts), "a:pending b:pending c:pending now ");
+    let mut update = |json: &str| fold_call(&mut facts, "TaskUpdate", json, "done");
     update(r#"{"taskId":"4","status":"completed"}"#);
     update(r#"{"taskId":"5","status":"in_progress","subject":"B"}"#);
     update(r#"{"taskId":"6","status":"deleted"}"#);
     update(r#"{"taskId":"99","status":"completed"}"#);
-    assert_eq!(shown(&facts), "a:completed B:in_progress now B");
+    assert_eq!(plan_lines(&facts), "a:completed B:in_progress now B");
     for n in 0..300 {
-        called(&mut facts, "TaskCreate", &task("x"), &format!("Task #{} created", 100 + n));
+        fold_call(&mut facts, "TaskCreate", &task("x"), &format!("Task #{} created", 100 + n));
     }
     assert_eq!((plan(&facts).steps.len(), &*plan(&facts).steps[0].text), (PLAN_MAX, "x"));
 }
 
 #[test]
-fn a_list_that_merges_changes_only_what_it_names() {
+fn a_merged_list_changes_only_its_named_tasks() {
     let mut facts = Facts::default();
     let list = r#"{"merge":false,"todos":[{"id":"1","content":"a","status":"pending"},
         {"id":"2","content":"b","status":"pending"}]}"#;
-    called(&mut facts, "todo_write", list, "done");
+    fold_call(&mut facts, "todo_write", list, "done");
     let list = r#"{"merge":true,"todos":[{"id":"1","status":"completed"},
         {"id":"3","content":"c","status":"in_progress"}]}"#;
-    called(&mut facts, "todo_write", list, "done");
-    assert_eq!(shown(&facts), "a:completed b:pending c:in_progress now c");
+    fold_call(&mut facts, "todo_write", list, "done");
+    assert_eq!(plan_lines(&facts), "a:completed b:pending c:in_progress now c");
 }

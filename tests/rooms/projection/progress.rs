@@ -6,11 +6,11 @@ use sessionlog::{
     projection::{Facts, Instruction, WorkProgress, is_done},
 };
 
-/// Bounds of what is kept.
+/// Maximum bytes of kept results, and characters of each.
 const RESULTS_BYTES_MAX: usize = 48 << 10;
 const RESULT_CHARS_MAX: usize = 4_000;
 
-fn folded(events: &[(&str, &str)]) -> WorkProgress {
+fn fold_events(events: &[(&str, &str)]) -> WorkProgress {
     let mut facts = Facts::default();
     for (position, (kind, body)) in (0..).zip(events) {
         facts.fold(&event(position, kind, *body));
@@ -19,8 +19,8 @@ fn folded(events: &[(&str, &str)]) -> WorkProgress {
 }
 
 #[test]
-fn the_task_is_the_first_word_and_the_latest_is_another() {
-    let progress = folded(&[
+fn the_task_is_the_first_message_and_the_latest_is_kept_separately() {
+    let progress = fold_events(&[
         ("user.message", r#"{"content":" "}"#),
         ("user.message", r#"{"content":[{"type":"text","text":"mend it"}]}"#),
         ("agent.message", r#"{"content":"yes"}"#),
@@ -33,7 +33,7 @@ fn the_task_is_the_first_word_and_the_latest_is_another() {
 }
 
 #[test]
-fn a_model_does_not_speak_for_a_user_who_was_heard() {
+fn a_model_message_is_not_an_instruction_once_the_user_was_heard() {
     let said = |position, origin, text: &str| {
         let body = format!(r#"{{"content":"{text}"}}"#);
         Event { origin, ..event(position, "user.message", body) }
@@ -49,8 +49,8 @@ fn a_model_does_not_speak_for_a_user_who_was_heard() {
 }
 
 #[test]
-fn a_plan_is_read_as_harnesses_write_it() {
-    let progress = folded(&[
+fn a_plan_is_parsed_in_the_format_of_each_harness() {
+    let progress = fold_events(&[
         ("plan.updated", r#"{"steps":["old"]}"#),
         (
             "plan.updated",
@@ -66,8 +66,8 @@ fn a_plan_is_read_as_harnesses_write_it() {
 }
 
 #[test]
-fn outcomes_add_up_and_the_latest_says_what_is_next() {
-    let progress = folded(&[
+fn outcomes_accumulate_and_the_latest_gives_the_next_step() {
+    let progress = fold_events(&[
         ("outcome.recorded", r#"{"tried":"a","failed":["a","b"],"next":"c"}"#),
         ("outcome.recorded", r#"{"tried":["c","a"],"worked":"c","next":["d","e"]}"#),
         ("outcome.recorded", r#"{"tried":[7,""]}"#),
@@ -80,7 +80,7 @@ fn outcomes_add_up_and_the_latest_says_what_is_next() {
 }
 
 #[test]
-fn the_latest_results_stay_with_what_was_asked_within_their_bytes() {
+fn the_latest_results_are_kept_with_their_calls_within_a_byte_limit() {
     let mut events = Vec::new();
     for n in 0..15 {
         events.push((
@@ -93,7 +93,7 @@ fn the_latest_results_stay_with_what_was_asked_within_their_bytes() {
     }
     events.push(("user.tool_result", r#"{"tool_use_id":"nobody's","content":"y"}"#.to_owned()));
     let events: Vec<_> = events.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
-    let progress = folded(&events);
+    let progress = fold_events(&events);
     let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, &*one.input)).collect();
     let kept = RESULTS_BYTES_MAX / RESULT_CHARS_MAX + 1;
     assert_eq!(outputs.len(), kept, "{outputs:?}");
@@ -109,7 +109,7 @@ fn a_subagent_gives_no_instruction_and_keeps_no_plan() {
         format!(r#"{{"name":"TodoWrite","input":{input}{more}}}"#)
     };
     let aside = r#","session_thread_id":"a17f""#;
-    let progress = folded(&[
+    let progress = fold_events(&[
         ("user.message", r#"{"content":"mend it","session_thread_id":null}"#),
         ("user.message", r#"{"content":"find every test","session_thread_id":"a17f"}"#),
         ("agent.tool_use", &todos("mine", "")),
@@ -120,8 +120,8 @@ fn a_subagent_gives_no_instruction_and_keeps_no_plan() {
 }
 
 #[test]
-fn results_worth_telling_are_none_of_ours_no_plan_and_no_placeholder() {
-    let progress = folded(&[
+fn results_of_our_tools_plans_and_placeholders_are_not_reported() {
+    let progress = fold_events(&[
         ("agent.tool_use", r#"{"name":"get_user","call_id":"1","input":{}}"#),
         ("agent.tool_result", r#"{"call_id":"1","content":"Error: no such user"}"#),
         ("agent.tool_use", r#"{"name":"get_events","call_id":"2","server":"sessionlog"}"#),

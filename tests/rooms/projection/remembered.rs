@@ -8,10 +8,10 @@ use sessionlog::{
     projection::{RememberedResults, remembered::digest},
 };
 
-/// Bounds of what is kept.
+/// Maximum remembered results.
 const MEMORIES_MAX: usize = 1_000;
 
-fn folded(events: &[(&str, Value)]) -> RememberedResults {
+fn fold_results(events: &[(&str, Value)]) -> RememberedResults {
     let mut remembered = RememberedResults::default();
     for (position, (kind, body)) in (0..).zip(events) {
         remembered.fold(&event(position, kind, body.to_string()));
@@ -32,13 +32,13 @@ fn result(id: &str, more: Value) -> (&'static str, Value) {
 }
 
 fn answers(events: &[(&str, Value)]) -> bool {
-    let found = folded(events);
+    let found = fold_results(events);
     let memory = found.find(digest(Some("s"), "read", &json!({"q": 1})));
     memory.is_some_and(|memory| memory.answers)
 }
 
 #[test]
-fn an_answer_stands_for_the_same_call_until_its_server_may_have_changed() {
+fn a_remembered_result_is_reused_until_its_server_may_have_changed() {
     let read = || [call("1", "read", json!({"read_only": true})), result("1", json!({}))];
     let with = |more: Vec<(&'static str, Value)>| answers(&[read().to_vec(), more].concat());
     assert!(with(vec![]));
@@ -64,7 +64,7 @@ fn an_answer_stands_for_the_same_call_until_its_server_may_have_changed() {
 }
 
 #[test]
-fn only_what_a_tool_would_answer_again_stands_for_it() {
+fn only_a_repeatable_result_is_reused() {
     for (of_call, of_result, expected) in [
         (json!({}), json!({}), true),
         (json!({"read_only": false}), json!({}), false),
@@ -80,14 +80,14 @@ fn only_what_a_tool_would_answer_again_stands_for_it() {
 }
 
 #[test]
-fn the_oldest_answers_go_first_and_the_newest_stays() {
+fn the_oldest_remembered_results_are_dropped_first() {
     let mut events = Vec::new();
     for n in 0..1_200 {
         let id = n.to_string();
         events.push(call(&id, "read", json!({"input": {"q": n}})));
         events.push(result(&id, json!({})));
     }
-    let remembered = folded(&events);
+    let remembered = fold_results(&events);
     assert_eq!(remembered.len(), MEMORIES_MAX);
     let one = remembered.within(0)[0].0.tokens;
     for (tokens_max, kept) in
@@ -101,8 +101,8 @@ fn the_oldest_answers_go_first_and_the_newest_stays() {
 }
 
 #[test]
-fn an_answer_given_again_is_counted_and_not_remembered_twice() {
-    let remembered = folded(&[
+fn a_reused_result_is_counted_and_not_remembered_twice() {
+    let remembered = fold_results(&[
         call("1", "read", json!({})),
         result("1", json!({})),
         call("2", "read", json!({"cached": {"position": 1}})),

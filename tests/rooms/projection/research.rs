@@ -1,4 +1,4 @@
-//! Fold of events, good and hostile.
+//! Fold of events, valid and malformed.
 
 use crate::event;
 use sessionlog::{
@@ -66,7 +66,7 @@ fn steps_revisions_branches_and_gaps_fold_into_facts() {
 }
 
 #[test]
-fn a_step_after_the_last_one_takes_completion_back() {
+fn a_step_after_the_final_one_reopens_the_research() {
     let facts = facts(&[
         ("research.step", r#"{"number":1,"description":"a","final":true}"#),
         ("research.step", r#"{"number":2,"description":"b"}"#),
@@ -76,7 +76,7 @@ fn a_step_after_the_last_one_takes_completion_back() {
 }
 
 #[test]
-fn the_same_gap_said_again_is_one_gap_and_closes_under_either_name() {
+fn a_repeated_gap_is_counted_once_and_closes_under_either_name() {
     let open = ("research.gap_opened", r#"{"gap_id":"g1","description":"why?","step":1}"#);
     let again = ("research.gap_opened", r#"{"gap_id":"g2","description":" why? ","step":2}"#);
     for close in [r#"{"gap_id":"g2"}"#, r#"{"gap_id":"g1"}"#, r#"{"description":"why?"}"#] {
@@ -87,7 +87,7 @@ fn the_same_gap_said_again_is_one_gap_and_closes_under_either_name() {
 }
 
 #[test]
-fn hostile_bodies_fold_to_nothing_and_never_panic() {
+fn malformed_bodies_are_ignored_without_panic() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let bodies = [
         "",

@@ -1,4 +1,4 @@
-//! Reports of tokens by a harness.
+//! Token usage reported by a harness.
 
 use crate::event;
 use sessionlog::{
@@ -6,7 +6,7 @@ use sessionlog::{
     projection::{Facts, Level, ReportedUsage},
 };
 
-fn folded(events: &[(&str, &str)]) -> ReportedUsage {
+fn fold_events(events: &[(&str, &str)]) -> ReportedUsage {
     let mut facts = Facts::default();
     for (position, (kind, body)) in (0..).zip(events) {
         facts.fold(&event(position, kind, *body));
@@ -15,7 +15,7 @@ fn folded(events: &[(&str, &str)]) -> ReportedUsage {
 }
 
 #[test]
-fn a_report_is_read_under_the_names_of_each_api() {
+fn a_usage_report_is_parsed_with_the_field_names_of_each_api() {
     for (body, tokens) in [
         (r#"{"model_usage":{"input_tokens":10,"output_tokens":5}}"#, Some(15)),
         (
@@ -32,28 +32,30 @@ fn a_report_is_read_under_the_names_of_each_api() {
         (r#"{"model_usage":null}"#, None),
         ("not JSON", None),
     ] {
-        let usage = folded(&[(kinds::SPAN_MODEL_REQUEST_END, body)]);
+        let usage = fold_events(&[(kinds::SPAN_MODEL_REQUEST_END, body)]);
         assert_eq!(usage.latest.map(|report| report.tokens), tokens, "{body}");
     }
 }
 
 #[test]
-fn a_crossed_level_stands_with_the_least_usage_reported_since() {
+fn a_crossed_level_keeps_the_lowest_usage_reported_since() {
     let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
     let (high, low) = (report(90), report(10));
     let crossed = r#"{"level":"threshold","tokens":90,"limit":100}"#;
     let usage =
-        folded(&[(kinds::SPAN_MODEL_REQUEST_END, &high), (kinds::CONTEXT_THRESHOLD, crossed)]);
+        fold_events(&[(kinds::SPAN_MODEL_REQUEST_END, &high), (kinds::CONTEXT_THRESHOLD, crossed)]);
     assert_eq!(usage.recorded, Some((Level::Threshold, Position(1))));
     assert_eq!(usage.least_since, None);
-    let usage = folded(&[
+    let usage = fold_events(&[
         (kinds::SPAN_MODEL_REQUEST_END, &high),
         (kinds::CONTEXT_THRESHOLD, crossed),
         (kinds::SPAN_MODEL_REQUEST_END, &low),
         (kinds::SPAN_MODEL_REQUEST_END, &high),
     ]);
     assert_eq!((usage.least_since, usage.requests), (Some(10), 3));
-    let usage =
-        folded(&[(kinds::CONTEXT_THRESHOLD, r#"{"level":"elsewhere"}"#), ("user.message", &high)]);
+    let usage = fold_events(&[
+        (kinds::CONTEXT_THRESHOLD, r#"{"level":"elsewhere"}"#),
+        ("user.message", &high),
+    ]);
     assert_eq!(usage, ReportedUsage::default());
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::event;
 use sessionlog::projection::{CommandFact, Facts, WorkFacts};
 
-/// Calls with their results, at positions 0 and 1, 2 and 3 and so on.
+/// Folds calls with their results, at positions 0 and 1, 2 and 3 and so on.
 pub(super) fn folded(calls: &[(&str, Value, Value)]) -> WorkFacts {
     let mut facts = Facts::default();
     let mut fold = |position: usize, kind: &str, body: Value| {
@@ -36,7 +36,7 @@ pub(super) fn fails(command: &str, output: &str) -> (&'static str, Value, Value)
 }
 
 #[test]
-fn the_result_of_a_command_failed_when_its_output_says_so() {
+fn a_command_result_is_failed_if_its_output_reports_failure() {
     let output = "FAIL: test_tax (test_tax.Test.test_tax)\nAssertionError: 9 != 10\n\n\
                   Ran 1 test in 0.001s\n\nFAILED (failures=1)\n";
     let missing = json!({ "content": "", "is_error": true, "exit_code": 1 });
@@ -59,7 +59,7 @@ fn the_result_of_a_command_failed_when_its_output_says_so() {
     }
 }
 
-/// Each command that failed once, with its current state.
+/// Returns each command that failed once, with its current state.
 fn commands(work: &WorkFacts) -> Vec<String> {
     let tool_event = |fact: &CommandFact| {
         let state = if fact.failed { "fails" } else { "mended" };
@@ -70,7 +70,7 @@ fn commands(work: &WorkFacts) -> Vec<String> {
 }
 
 #[test]
-fn files_are_those_that_calls_changed() {
+fn only_files_changed_by_calls_are_listed() {
     let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@\n-a\n+b\n*** Add File: b.rs\n\
                  +c\n*** Update File: c.rs\n*** Move to: d.rs\n*** Delete File: e.rs\n\
                  *** End Patch";
@@ -118,7 +118,7 @@ fn files_are_those_that_calls_changed() {
 }
 
 #[test]
-fn a_command_fails_by_what_its_result_says() {
+fn a_command_is_failed_according_to_its_result() {
     let work = folded(&[
         fails("make", "Exit code 2\ncc: no such file: a.c"),
         run("shell: never mind", "all is well"),
@@ -157,7 +157,7 @@ fn a_command_fails_by_what_its_result_says() {
 }
 
 #[test]
-fn a_failure_is_mended_by_the_same_or_by_a_run_that_includes_it() {
+fn a_failure_is_mended_by_the_same_run_or_one_that_includes_it() {
     let work = folded(&[
         fails("make", "no"),
         fails("cd /a && make", "still no"),
@@ -188,7 +188,7 @@ fn a_failure_is_mended_by_the_same_or_by_a_run_that_includes_it() {
 }
 
 #[test]
-fn a_command_that_keeps_running_is_judged_when_it_ends() {
+fn a_background_command_is_judged_when_it_ends() {
     let starts = "Process running with session ID 73\nOutput:\nstill compiling";
     let poll = json!({ "session_id": 73, "chars": "" });
     let work = folded(&[
@@ -205,7 +205,7 @@ fn a_command_that_keeps_running_is_judged_when_it_ends() {
 }
 
 #[test]
-fn effects_are_calls_that_changed_something_else() {
+fn effects_are_calls_that_changed_something_other_than_files() {
     let book = json!({ "flights": [{ "no": "HAT1" }], "payment": { "amount": 375 } });
     let work = folded(&[
         ("book_reservation", book, json!(r#"{"reservation_id":"HATHAT","total":375}"#)),
@@ -231,7 +231,7 @@ fn effects_are_calls_that_changed_something_else() {
 }
 
 #[test]
-fn an_open_call_is_an_effect_and_a_server_says_what_only_reads() {
+fn a_tool_call_is_an_effect_unless_declared_or_named_read_only() {
     let mut facts = Facts::default();
     for (position, (name, read_only)) in [
         ("send_mail", None),
@@ -250,7 +250,7 @@ fn an_open_call_is_an_effect_and_a_server_says_what_only_reads() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_kept_and_what_fails_outlives_what_is_mended() {
+fn kept_outcomes_are_bounded_and_failures_are_kept_longer_than_mended_ones() {
     let mut calls = vec![fails("make first", "no"), fails("make second", "no")];
     calls.push(run("make first", "yes"));
     for n in 0..300 {

@@ -1,4 +1,4 @@
-//! Hostile queries against many passages: the work is bounded, counted in postings and never in
+//! Hostile queries against many passages: the work is bounded, measured in postings and not in
 //! time.
 
 use sessionlog::search::{Fault, HitOrder, Part, PartBuilder, Ranked, SearchQuery, rank};
@@ -7,13 +7,13 @@ use super::index::{NOW, all, query, session};
 use crate::event;
 
 const PASSAGES: u64 = 50_000;
-/// Terms that beginnings stand for at most.
+/// Maximum terms that prefixes expand to.
 const EXPANSIONS: u64 = 1_000;
-/// Words of a query at most.
+/// Maximum words of a query.
 const WORDS: u64 = 64;
 
-/// A part in which each passage has a word and a file of its own, and all have two words.
-fn many() -> Vec<u8> {
+/// Builds a part in which each passage has a unique word and file, and all share two words.
+fn build_many() -> Vec<u8> {
     let mut builder = PartBuilder::new();
     for position in 0..PASSAGES {
         let text = format!("w{position} harbour src/w{position}.rs pier");
@@ -25,13 +25,13 @@ fn many() -> Vec<u8> {
 
 #[test]
 fn a_hostile_query_costs_bounded_work_among_fifty_thousand_passages() {
-    let bytes = many();
+    let bytes = build_many();
     let parts = [Part::read(&bytes).unwrap()];
     assert_eq!(parts[0].len() as u64, PASSAGES);
     let ranked = |text: &str| -> Ranked { rank(&parts, &query(text), &all, HitOrder::Score, 10) };
     let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
 
-    // Beginnings: of each word a term that one passage has, read for its rarity and for its sum.
+    // Prefixes: for each word a term of one passage, read for its rarity and for its sum.
     let prefixes = |count: u64| (0..count).map(|n| format!("w{n}*")).collect::<Vec<_>>().join(" ");
     for text in ["w*".to_owned(), prefixes(9), prefixes(WORDS / 2)] {
         let found = ranked(&text);
@@ -54,7 +54,7 @@ fn a_hostile_query_costs_bounded_work_among_fifty_thousand_passages() {
         repeated("harbour\u{301} ", 4_000),
     ] {
         let found = ranked(text.trim());
-        // Each word once as a word, and once as what must be there.
+        // Each word once as a ranking word, and once as a required one.
         assert!(found.postings <= 2 * most, "{}: {}", &text[..40], found.postings);
         assert!(!found.limited);
     }
@@ -63,7 +63,7 @@ fn a_hostile_query_costs_bounded_work_among_fifty_thousand_passages() {
 }
 
 #[test]
-fn a_query_that_is_too_long_is_refused_when_it_is_parsed() {
+fn a_query_that_is_too_long_is_rejected_when_it_is_parsed() {
     let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
     let numbered = |count: usize, sign: &str| {
         (0..count).map(|n| format!("{sign}w{n}")).collect::<Vec<_>>().join(" ")

@@ -21,7 +21,7 @@ pub(super) fn session(number: u8) -> SessionRef<'static> {
     }
 }
 
-fn said(position: usize, text: &str) -> Event {
+fn message_event(position: usize, text: &str) -> Event {
     let body = serde_json::json!({ "content": text }).to_string();
     event(
         position as u64,
@@ -30,7 +30,7 @@ fn said(position: usize, text: &str) -> Event {
     )
 }
 
-/// A part of these texts, each the next event of its session.
+/// Builds a part of these texts, each the next event of its session.
 fn part_of(texts: &[(u8, &str)]) -> Vec<u8> {
     built(&numbered(texts))
 }
@@ -40,7 +40,7 @@ pub(super) fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
     let mut events = Vec::new();
     for (of, text) in texts {
         let position = &mut next[usize::from(*of)];
-        events.push((*of, said(*position, text)));
+        events.push((*of, message_event(*position, text)));
         *position += 1;
     }
     events
@@ -61,7 +61,7 @@ pub(super) fn query(text: &str) -> SearchQuery {
 }
 
 #[test]
-fn words_filters_and_signs_find_what_they_say() {
+fn words_filters_and_operators_match_the_right_events() {
     let bytes = part_of(&[
         (0, "the harbour ledger was copied by Thorne in src/log/scan.rs"),
         (0, "a museum of copper"),
@@ -105,7 +105,7 @@ fn words_filters_and_signs_find_what_they_say() {
 }
 
 #[test]
-fn a_query_that_does_not_parse_names_its_place() {
+fn a_query_that_does_not_parse_reports_the_error_offset() {
     for (text, place) in
         [("ledger \"harbour", 7), ("a ledger after:noon", 9), ("x origin:moon", 2), ("?!", 0)]
     {
@@ -122,7 +122,7 @@ fn a_query_that_does_not_parse_names_its_place() {
 }
 
 #[test]
-fn damaged_bytes_are_refused() {
+fn damaged_index_bytes_are_rejected() {
     let bytes = part_of(&[(0, "the harbour ledger"), (1, "a museum")]);
     assert_eq!(Part::read(b"").unwrap_err(), PartError::Foreign);
     for at in 16..bytes.len() {
@@ -146,7 +146,7 @@ pub(super) fn written(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Event)> {
 
 proptest! {
     #[test]
-    fn parts_that_are_merged_are_as_if_built_at_once(texts in texts(), cut in 0_usize..60) {
+    fn merged_parts_equal_a_part_built_at_once(texts in texts(), cut in 0_usize..60) {
         let events = written(&texts);
         let whole = built(&events);
         let (first, second) = events.split_at(cut.min(events.len()));
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn the_words_of_a_hit_are_those_of_a_plain_scan(texts in texts()) {
+    fn the_matched_words_of_a_hit_equal_those_of_a_plain_scan(texts in texts()) {
         let events = written(&texts);
         let bytes = built(&events);
         let parts = [Part::read(&bytes).unwrap()];
@@ -199,7 +199,7 @@ proptest! {
     }
 }
 
-/// BM25 of each event, the best being 1, computed from the texts alone.
+/// Computes BM25 of each event from the texts alone, scaled to a maximum of 1.
 fn scanned(events: &[(u8, Event)], query: &[&str]) -> Vec<(u8, Position, f64)> {
     let words: Vec<Vec<String>> = events
         .iter()

@@ -1,4 +1,4 @@
-//! Names in the passages of an index, counted: over its parts, under all names of a thing.
+//! Counts of entities in the passages of an index: over its parts, under all names of an entity.
 
 use sessionlog::{
     event::{Event, Timestamp},
@@ -8,10 +8,10 @@ use sessionlog::{
 use super::index::{all, session};
 use crate::event;
 
-/// A day in seconds.
+/// Seconds of a day.
 const DAY: i64 = 24 * 3_600;
 
-fn said(position: u64, seconds: i64, text: &str) -> Event {
+fn message_event(position: u64, seconds: i64, text: &str) -> Event {
     let body = serde_json::json!({ "content": text }).to_string();
     let created_at = Some(Timestamp(seconds * 1_000_000));
     Event { created_at, ..event(position, "agent.message", body) }
@@ -23,12 +23,15 @@ fn part(events: &[(u8, Event)]) -> Vec<u8> {
     builder.finish()
 }
 
-/// Two parts in which three sessions name one file, one of them in two pieces of an event.
+/// Builds two parts in which three sessions name one file, one of them in two pieces of an event.
 fn parts() -> [Vec<u8>; 2] {
     let long = format!("src/tax.rs {} src/tax.rs", "word ".repeat(900));
     [
-        part(&[(0, said(0, 100, "see /w/src/tax.rs")), (0, said(1, 50, &long))]),
-        part(&[(1, said(0, 20, "src/tax.rs")), (2, said(0, DAY + 10, "/w/src/tax.rs again"))]),
+        part(&[(0, message_event(0, 100, "see /w/src/tax.rs")), (0, message_event(1, 50, &long))]),
+        part(&[
+            (1, message_event(0, 20, "src/tax.rs")),
+            (2, message_event(0, DAY + 10, "/w/src/tax.rs again")),
+        ]),
     ]
 }
 
@@ -37,7 +40,7 @@ fn same(_: EntityKind, name: String) -> String {
 }
 
 #[test]
-fn a_name_is_counted_by_event_over_all_parts_and_under_all_names() {
+fn an_entity_is_counted_per_event_over_all_parts_and_aliases() {
     let bytes = parts();
     let parts = [Part::read(&bytes[0]).unwrap(), Part::read(&bytes[1]).unwrap()];
     assert!(parts[0].len() > 2, "the long event is in pieces");
@@ -57,7 +60,7 @@ fn a_name_is_counted_by_event_over_all_parts_and_under_all_names() {
 }
 
 #[test]
-fn an_event_in_pieces_is_one_of_its_day() {
+fn an_event_split_into_pieces_counts_once_for_its_day() {
     let bytes = parts();
     let parts = [Part::read(&bytes[0]).unwrap(), Part::read(&bytes[1]).unwrap()];
     let counted = by_day(&parts, &all, None);

@@ -1,5 +1,5 @@
-//! Computations over parts give way: none of them runs for long between two steps, so that it ends
-//! soon when a file that it reads is to go.
+//! Computations over parts yield: none of them runs long between two steps, so that it stops soon
+//! when a file that it reads is to be removed.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -18,8 +18,8 @@ use super::index::{all, built, numbered, query};
 
 const PASSAGES: usize = 20_000;
 
-/// Counts the checks of a computation for its end, and tests that it ends there.
-fn looks(of: &str, compute: impl Fn()) {
+/// Counts the cancellation checks of a computation, and tests that it stops at them.
+fn check_cancellation(of: &str, compute: impl Fn()) {
     let count = Rc::new(Cell::new(0));
     let counted = Rc::clone(&count);
     let look = move || {
@@ -32,7 +32,7 @@ fn looks(of: &str, compute: impl Fn()) {
 }
 
 #[test]
-fn every_computation_over_parts_of_an_index_gives_way_and_ends() {
+fn every_index_computation_yields_and_can_be_cancelled() {
     let texts: Vec<String> = (0..PASSAGES)
         .map(|n| format!("ledger {n} of src/file{n}.rs near harbour{}", n % 7))
         .collect();
@@ -42,15 +42,15 @@ fn every_computation_over_parts_of_an_index_gives_way_and_ends() {
     let part = Part::read(&bytes).unwrap();
     let parts = [part];
     let query = query("ledger harbour* -nothing");
-    looks("rank", || drop(rank(&parts, &query, &all, HitOrder::Score, 10)));
-    looks("merge", || drop(merge(&parts, &all)));
+    check_cancellation("rank", || drop(rank(&parts, &query, &all, HitOrder::Score, 10)));
+    check_cancellation("merge", || drop(merge(&parts, &all)));
     let same = |_: EntityKind, name: String| name;
     let kinds = [EntityKind::File];
-    looks("named", || drop(named(&parts, &kinds, &all, None, &same)));
-    looks("by_day", || drop(by_day(&parts, &all, None)));
+    check_cancellation("named", || drop(named(&parts, &kinds, &all, None, &same)));
+    check_cancellation("by_day", || drop(by_day(&parts, &all, None)));
     let wanted: Vec<_> =
         (0..PASSAGES).map(|n| (EntityKind::File, vec![format!("src/file{n}.rs")])).collect();
-    looks("naming", || drop(naming(&parts, &wanted, &all, 20)));
+    check_cancellation("naming", || drop(naming(&parts, &wanted, &all, 20)));
     let mut made = MeaningBuilder::new("model", 8);
     let session = SessionRef { hash: SessionHash([1; 32]), id: "s1" };
     made.cover(session, Range::new(Position(0), Position(PASSAGES as u64)));
@@ -59,6 +59,6 @@ fn every_computation_over_parts_of_an_index_gives_way_and_ends() {
     }
     let bytes = made.finish();
     let parts = [Meaning::read(&bytes).unwrap()];
-    looks("nearest", || drop(nearest(&parts, &[1.0; 8], &all)));
-    looks("merge_meaning", || drop(merge_meaning(&parts, &all)));
+    check_cancellation("nearest", || drop(nearest(&parts, &[1.0; 8], &all)));
+    check_cancellation("merge_meaning", || drop(merge_meaning(&parts, &all)));
 }

@@ -1,4 +1,4 @@
-//! Events cut into passages.
+//! Events split into passages.
 
 use crate::event;
 use sessionlog::search::{Field, passages};
@@ -13,7 +13,7 @@ fn passages_of(kind: &str, body: &str) -> Vec<(Field, String)> {
 }
 
 #[test]
-fn every_text_field_of_an_event_is_a_passage_and_no_identifier_is() {
+fn text_fields_of_an_event_are_passages_and_identifiers_are_not() {
     for (kind, body, expected) in [
         (
             "research.step",

@@ -1,4 +1,4 @@
-//! Search beside words: days however they are written, and the pieces of long events.
+//! Search by other criteria than words: dates in every notation, and the pieces of long events.
 
 use sessionlog::{
     event::{Event, Timestamp},
@@ -20,17 +20,17 @@ fn found(events: &[(u8, Event)], text: &str) -> Vec<Hit> {
     rank(&[Part::read(&bytes).unwrap()], &query(text), &all, HitOrder::Score, 100).hits
 }
 
-/// Positions that have words or dates of the query themselves, the best first.
-fn own(events: &[(u8, Event)], text: &str) -> Vec<u64> {
+/// Returns positions that match words or dates of the query themselves, the best first.
+fn own_hits(events: &[(u8, Event)], text: &str) -> Vec<u64> {
     let found = found(events, text).into_iter().filter(|hit| hit.why.words > 0.0);
     found.map(|hit| hit.position.0).collect()
 }
 
-/// Far from the days that are asked for.
+/// A time far from the dates of the queries.
 const LONG_AGO: &str = "2001-01-01T12:00:00Z";
 
 #[test]
-fn a_day_is_found_however_it_is_written() {
+fn a_date_is_found_in_every_notation() {
     let texts = [
         (LONG_AGO, "the lease begins on 2023-05-08"),
         (LONG_AGO, "the lease begins on May 8th, 2023"),
@@ -49,15 +49,15 @@ fn a_day_is_found_however_it_is_written() {
     ];
     let events: Vec<_> = (0..).zip(texts).map(|(n, (time, text))| at(n, time, text)).collect();
     for asked in ["8 May 2023", "on May 8, 2023", "2023-05-08", "the 8th of May 2023"] {
-        let mut first: Vec<u64> = own(&events, asked).into_iter().take(6).collect();
+        let mut first: Vec<u64> = own_hits(&events, asked).into_iter().take(6).collect();
         first.sort_unstable();
         assert_eq!(first, [0, 1, 2, 3, 4, 5], "{asked}");
     }
-    let mut may = own(&events, "in May");
+    let mut may = own_hits(&events, "in May");
     may.sort_unstable();
     assert_eq!(may, [0, 1, 2, 3, 4, 5, 6], "a month of any year, and no verb");
-    assert_eq!(own(&events, "2024"), [6]);
-    // The question is asked on 14 November 2023.
+    assert_eq!(own_hits(&events, "2024"), [6]);
+    // The current time is 14 November 2023.
     let events = [
         at(0, "2023-11-13T08:00:00Z", "harbour"),
         at(1, "2023-10-20T08:00:00Z", "harbour"),
@@ -74,12 +74,12 @@ fn a_day_is_found_however_it_is_written() {
         ("harbour before:2023-11 after:2023-10", vec![1]),
         ("harbour before:2002", vec![3]),
     ] {
-        assert_eq!(own(&events, asked), expected, "{asked}");
+        assert_eq!(own_hits(&events, asked), expected, "{asked}");
     }
 }
 
 #[test]
-fn each_piece_of_a_long_event_is_found_and_shown_alone() {
+fn each_piece_of_a_long_event_is_found_and_shown_separately() {
     let filler = |from: usize| {
         let words = (from..from + 511).map(|n| format!("filler{n}"));
         words.collect::<Vec<_>>().join(" ")
@@ -104,21 +104,25 @@ fn each_piece_of_a_long_event_is_found_and_shown_alone() {
     assert!(said.piece(3).is_empty());
     let whole: String = (0..3).map(|piece| said.piece(piece)).collect::<Vec<_>>().join(" ");
     assert_eq!(whole, said.text.trim(), "no word is in no piece or in two");
-    // What an event must have, it may have in different pieces; what it must not, in none.
-    assert_eq!(own(&events, "+harbour +saddle"), [0]);
-    assert_eq!(own(&events, "harbour -saddle"), [] as [u64; 0]);
-    assert_eq!(own(&events, "+harbour +walnut"), [] as [u64; 0]);
+    // Required words may be in different pieces; excluded words must be in none.
+    assert_eq!(own_hits(&events, "+harbour +saddle"), [0]);
+    assert_eq!(own_hits(&events, "harbour -saddle"), [] as [u64; 0]);
+    assert_eq!(own_hits(&events, "+harbour +walnut"), [] as [u64; 0]);
 }
 
 #[test]
-fn the_beginning_of_a_name_is_looked_up_as_a_whole() {
+fn a_prefix_of_a_name_is_matched_as_one_term() {
     let events = [
         at(0, LONG_AGO, "call flush_ledger_now here"),
         at(1, LONG_AGO, "flush the ledge"),
         at(2, LONG_AGO, "src/log/scan.rs"),
         at(3, LONG_AGO, "walnut"),
     ];
-    assert_eq!(own(&events, "flush_led*"), [0]);
-    assert_eq!(own(&events, "+src/lo*"), [2]);
-    assert_eq!(own(&events, "walnut flush -flush_led*"), [3, 1], "its first part is not asked for");
+    assert_eq!(own_hits(&events, "flush_led*"), [0]);
+    assert_eq!(own_hits(&events, "+src/lo*"), [2]);
+    assert_eq!(
+        own_hits(&events, "walnut flush -flush_led*"),
+        [3, 1],
+        "its first part is not asked for"
+    );
 }

@@ -1,4 +1,5 @@
-//! A ranking compared with a plain one, which reads the texts and no index and keeps every passage.
+//! A ranking compared with a plain one, which reads the texts without an index and keeps every
+//! passage.
 
 use proptest::prelude::*;
 use sessionlog::{
@@ -13,7 +14,7 @@ const QUERY: [&str; 3] = ["ledger", "walnut", "copper"];
 
 proptest! {
     #[test]
-    fn the_first_hits_are_the_first_of_all_hits(texts in texts(), cut in 0_usize..60) {
+    fn the_top_hits_equal_the_first_of_all_ranked_hits(texts in texts(), cut in 0_usize..60) {
         let events = written(&texts);
         let (first, second) = events.split_at(cut.min(events.len()));
         let halves = [built(first), built(second)];
@@ -30,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn every_part_of_a_score_is_that_of_a_plain_ranking(texts in texts(), cut in 0_usize..60) {
+    fn every_score_component_equals_that_of_a_plain_ranking(texts in texts(), cut in 0_usize..60) {
         let events = written(&texts);
         let (first, second) = events.split_at(cut.min(events.len()));
         let halves = [built(first), built(second)];
@@ -50,8 +51,8 @@ proptest! {
     }
 }
 
-/// BM25 of texts by how often each has each word of the query, without words in most of them.
-fn weighed(texts: &[(Vec<f64>, f64)], k1: f64, b: f64) -> Vec<f64> {
+/// Computes BM25 of texts from the frequency of each query word, without words in most of them.
+fn bm25_scores(texts: &[(Vec<f64>, f64)], k1: f64, b: f64) -> Vec<f64> {
     let all = texts.len() as f64;
     let mean = texts.iter().map(|(_, length)| length).sum::<f64>() / all;
     let worth = |word: usize| {
@@ -67,7 +68,7 @@ fn weighed(texts: &[(Vec<f64>, f64)], k1: f64, b: f64) -> Vec<f64> {
     texts.iter().map(score).collect()
 }
 
-/// Every event that has a word: its words, near, session and whole.
+/// Returns every matching event with its components: words, near, session and whole.
 fn plain(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Position, [f64; 4])> {
     let often =
         |words: &[usize], word: &str| words.iter().filter(|at| WORDS[**at] == word).count() as f64;
@@ -80,7 +81,7 @@ fn plain(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Position, [f64; 4])> {
         (asked.iter().map(|word| often(words, word)).collect(), words.len() as f64)
     };
     let passages: Vec<(Vec<f64>, f64)> = texts.iter().map(|(_, words)| counted(words)).collect();
-    let sums = weighed(&passages, 0.9, 0.4);
+    let sums = bm25_scores(&passages, 0.9, 0.4);
     let mut of_sessions: Vec<u8> = texts.iter().map(|(of, _)| *of).collect();
     of_sessions.sort_unstable();
     of_sessions.dedup();
@@ -89,7 +90,7 @@ fn plain(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Position, [f64; 4])> {
         counted(&words.flat_map(|(_, words)| words.clone()).collect::<Vec<_>>())
     };
     let sessions: Vec<(Vec<f64>, f64)> = of_sessions.iter().map(session_words).collect();
-    let session_sums = weighed(&sessions, 1.2, 0.75);
+    let session_sums = bm25_scores(&sessions, 1.2, 0.75);
     let most = |sums: &[f64]| sums.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let mut found = Vec::new();
     for (session, session_sum) in of_sessions.iter().zip(&session_sums) {
@@ -117,7 +118,7 @@ fn plain(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Position, [f64; 4])> {
 }
 
 #[test]
-fn a_part_says_from_where_on_nothing_is_said_of_its_events() {
+fn a_part_returns_the_position_from_which_its_events_are_settled() {
     let of = |kinds: &[&str]| -> Vec<(u8, Event)> {
         let kinds = kinds.iter().enumerate();
         kinds.map(|(at, kind)| (0, event(at as u64, kind, r#"{"content":"a ledger"}"#))).collect()
@@ -139,7 +140,7 @@ fn a_part_says_from_where_on_nothing_is_said_of_its_events() {
     ] {
         assert_eq!(settled(&of(&["user.message", kind, "user.message"])), [2], "{kind}");
     }
-    // Of two parts the later place counts, in whichever order they come.
+    // When two parts are merged the later position counts, in any order.
     let events =
         of(&["event.marked", "user.message", "user.message", "event.marked", "user.message"]);
     let (first, second) = events.split_at(2);

@@ -1,4 +1,4 @@
-//! Parts of the score of a passage: its words, those around it, its session, its speaker, and
+//! Components of the score of a passage: its words, its neighbours, its session, its speaker, and
 //! whether it has every word.
 
 use sessionlog::{
@@ -10,7 +10,7 @@ use sessionlog::{
 use super::index::{all, built, numbered, query};
 use crate::event;
 
-/// The hits in these parts, by session and position.
+/// Returns the hits in these parts, by session and position.
 fn hits(parts: &[Vec<u8>], text: &str) -> Vec<Hit> {
     let parts: Vec<Part<'_>> = parts.iter().map(|part| Part::read(part).unwrap()).collect();
     let mut hits = rank(&parts, &query(text), &all, HitOrder::Score, 100).hits;
@@ -24,13 +24,13 @@ fn shares(parts: &[Vec<u8>], text: &str, of: fn(&Why) -> f32) -> Vec<(u8, u64, f
 }
 
 #[test]
-fn half_of_the_words_beside_and_a_fifth_of_those_behind_count_across_parts() {
+fn neighbouring_passages_add_half_and_a_fifth_across_parts() {
     let mut texts: Vec<(u8, String)> = (0..10).map(|n| (0, format!("walnut {n}"))).collect();
-    // What stands beside a match and has no word itself is none.
+    // A neighbour of a match without a word of the query is not a hit.
     for at in [2, 3, 5, 9] {
         texts[at].1 = "the harbour".to_owned();
     }
-    // The first of another session is no neighbour of the last of this one.
+    // The first passage of another session is not a neighbour of the last one here.
     texts.push((1, "walnut".to_owned()));
     let texts: Vec<(u8, &str)> = texts.iter().map(|(of, text)| (*of, text.as_str())).collect();
     let events = numbered(&texts);
@@ -42,13 +42,13 @@ fn half_of_the_words_beside_and_a_fifth_of_those_behind_count_across_parts() {
         let words = shares(&parts, "harbour", |why| why.words);
         assert!(words.iter().all(|(.., share)| *share == 1.0), "{words:?}");
     }
-    // The passage between two that match has half of both.
+    // A passage between two matches gets half of both.
     let between = numbered(&[(0, "the harbour"), (0, "harbour"), (0, "a harbour")]);
     assert_eq!(shares(&[built(&between)], "harbour", |why| why.near)[1], (0, 1, 1.0));
 }
 
 #[test]
-fn the_best_session_adds_two_fifths_to_each_of_its_passages() {
+fn a_passage_gains_two_fifths_of_its_sessions_best_score() {
     let mut texts = vec![(0, "harbour pier"), (0, "harbour"), (1, "harbour")];
     texts.extend([(1, "walnut"); 4]);
     texts.extend([(2, "saddle"); 4]);
@@ -56,7 +56,7 @@ fn the_best_session_adds_two_fifths_to_each_of_its_passages() {
     let found = shares(&parts, "harbour pier", |why| why.session);
     assert!(found.iter().all(|(of, _, share)| (*of == 0) == (*share == 0.4)), "{found:?}");
     assert!(found.iter().any(|(of, _, share)| *of == 1 && *share > 0.0), "{found:?}");
-    // A session that is hidden is not the best of all, nor are words that are hidden counted.
+    // A hidden session is not the best one, and hidden words are not counted.
     let parts: Vec<Part<'_>> = parts.iter().map(|part| Part::read(part).unwrap()).collect();
     let keep = |of: SessionRef<'_>, range: Range| {
         if of.hash.0[0] == 0 { Vec::new() } else { vec![range] }
@@ -65,13 +65,13 @@ fn the_best_session_adds_two_fifths_to_each_of_its_passages() {
     assert_eq!((found[0].why.session, found[0].why.words), (0.4, 1.0));
 }
 
-fn by(position: u64, speaker: &str, text: &str) -> Event {
+fn message_by(position: u64, speaker: &str, text: &str) -> Event {
     let body = serde_json::json!({ "speaker": speaker, "content": text });
     event(position, "user.message", body.to_string())
 }
 
 #[test]
-fn a_speaker_who_is_named_and_a_passage_with_every_word_rank_higher() {
+fn a_named_speaker_or_a_match_of_every_word_ranks_higher() {
     let lines = [
         ("Ana Reyes", "the harbour pier"),
         ("Bo", "the harbour pier"),
@@ -83,7 +83,7 @@ fn a_speaker_who_is_named_and_a_passage_with_every_word_rank_higher() {
         ("Bo", "pepper"),
     ];
     let events: Vec<(u8, Event)> =
-        (0..).zip(lines).map(|(at, (who, text))| (0, by(at, who, text))).collect();
+        (0..).zip(lines).map(|(at, (who, text))| (0, message_by(at, who, text))).collect();
     let parts = [built(&events)];
     let who = |text| {
         let found = shares(&parts, text, |why| why.who).into_iter();

@@ -1,18 +1,18 @@
-//! Secrets in other forms than as they are: escaped, in a list of lines, hashed, in PowerShell; and
-//! texts that look alike and are none. Every secret here is made where it is used.
+//! Secrets in other forms than verbatim: escaped, in a list of lines, hashed, in PowerShell; and
+//! look-alikes. Every secret here is generated where it is used.
 
 use sessionlog::secrets::{Recogniser, Report};
 
 use super::recogniser::{drawn, found, hex};
 
-/// A text without its secrets.
-fn clean(text: &str) -> String {
+/// Removes the secrets of a text.
+fn remove_secrets(text: &str) -> String {
     let mut report = Report::default();
     Recogniser::default().json(text, &mut report).unwrap_or_else(|| text.to_owned())
 }
 
-/// The text with some of its characters escaped: in JSON once and twice, in an address, in HTML.
-fn escaped(text: &str) -> Vec<String> {
+/// Returns the text with some characters escaped: in JSON once and twice, in a URL, in HTML.
+fn escaped_forms(text: &str) -> Vec<String> {
     let with = |escape: &dyn Fn(char) -> String| {
         let each = |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { escape(c) };
         text.chars().map(each).collect::<String>()
@@ -33,7 +33,7 @@ fn escaped(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_secret_is_found_however_it_is_escaped() {
+fn a_secret_is_found_under_any_escaping() {
     let (random, digits) = (drawn(60), hex(64));
     for (text, secret) in [
         (format!("a ghp_{} b", &random[..36]), format!("ghp_{}", &random[..36])),
@@ -45,27 +45,27 @@ fn a_secret_is_found_however_it_is_escaped() {
         (format!("Authorization: Bearer {random} "), random.clone()),
         ("<private why=\"x\">aardvark</private> b".to_owned(), "aardvark".to_owned()),
     ] {
-        for text in escaped(&text) {
+        for text in escaped_forms(&text) {
             let plain: String = secret.chars().filter(char::is_ascii_alphanumeric).collect();
             for text in [text.clone(), serde_json::json!({"a": [{"b": text}], "c": 1}).to_string()]
             {
-                let left = clean(&text);
+                let left = remove_secrets(&text);
                 assert!(!left.contains(&plain[plain.len() - 8..]), "{text} became {left}");
                 assert!(left.contains("[redacted:") || left.contains("[private]"), "{left}");
-                assert_eq!(clean(&left), left, "once is enough: {text}");
+                assert_eq!(remove_secrets(&left), left, "once is enough: {text}");
             }
         }
     }
-    // What is around it stays, to the byte.
+    // The surrounding text is unchanged.
     let token = format!("ghp_{}", drawn(36));
     for (before, behind) in [("C:\\new\\n", "\\nnext"), ("a\\\\n", "\\\" %20b"), ("%0A", "%0Ax")] {
         let text = format!("{before}{token}{behind}");
-        assert_eq!(clean(&text), format!("{before}[redacted:github-token]{behind}"));
+        assert_eq!(remove_secrets(&text), format!("{before}[redacted:github-token]{behind}"));
     }
 }
 
 #[test]
-fn a_key_is_found_in_the_lines_of_a_list() {
+fn a_private_key_split_into_list_lines_is_found() {
     let body: Vec<String> = (0..6).map(|at| drawn(64 + at)).collect();
     for (first, last) in [("+", "+"), ("-", "-"), ("", ""), (" ", " "), ("7: ", "  12→")] {
         let mut lines = vec![format!("{first}-----BEGIN RSA {} KEY-----", "PRIVATE")];
@@ -74,27 +74,27 @@ fn a_key_is_found_in_the_lines_of_a_list() {
         lines.push(format!("{last}the end"));
         for lines in [&lines[..], &lines[..4], &lines[3..]] {
             let text = serde_json::json!({ "hunks": [{ "lines": lines, "n": 1 }] }).to_string();
-            let left = clean(&text);
+            let left = remove_secrets(&text);
             assert!(body.iter().all(|line| !left.contains(line)), "{first}: {left}");
-            assert_eq!(clean(&left), left, "once is enough");
+            assert_eq!(remove_secrets(&left), left, "once is enough");
         }
-        assert!(clean(&serde_json::json!(lines).to_string()).contains("the end"));
+        assert!(remove_secrets(&serde_json::json!(lines).to_string()).contains("the end"));
     }
-    // In a text that is no JSON, too.
+    // In a text that is not JSON as well.
     let text = format!(
         "Answer: [\"-----BEGIN {} KEY-----\", \"{}\",\"{}\"] 1",
         "PRIVATE", body[0], body[1]
     );
-    assert_eq!(clean(&text), "Answer: [\"[redacted:private-key]\"] 1");
+    assert_eq!(remove_secrets(&text), "Answer: [\"[redacted:private-key]\"] 1");
     let spans = r#"["a <private why='x'>", "aardvark", "b</private> c", "d"]"#;
-    assert_eq!(clean(spans), r#"["a [private]", "[private]", "[private] c", "d"]"#);
-    // Strings of members, and of other lists, are no lines of one text.
+    assert_eq!(remove_secrets(spans), r#"["a [private]", "[private]", "[private] c", "d"]"#);
+    // Strings of members, and of other lists, are not lines of one text.
     let apart = format!(r#"{{"a":"-----BEGIN {} KEY-----","b":["{}"]}}"#, "PRIVATE", body[0]);
-    assert_eq!(clean(&apart), apart);
+    assert_eq!(remove_secrets(&apart), apart);
 }
 
 #[test]
-fn hashed_passwords_and_those_of_powershell_are_found_and_their_look_alikes_left() {
+fn hashed_and_powershell_passwords_are_removed_and_look_alikes_kept() {
     let (b64, random) = (drawn(86), drawn(12));
     let hashes = [
         format!("$apr1${}${}", &b64[..8], &b64[..22]),
@@ -113,7 +113,11 @@ fn hashed_passwords_and_those_of_powershell_are_found_and_their_look_alikes_left
             format!("root:{hash}:19000:0:99999:7:::"),
             format!("htpasswd has \"{hash}\"\n"),
         ] {
-            assert_eq!(clean(&text), text.replace(hash, "[redacted:password-hash]"), "{text}");
+            assert_eq!(
+                remove_secrets(&text),
+                text.replace(hash, "[redacted:password-hash]"),
+                "{text}"
+            );
         }
     }
     for (before, secret, behind, rule) in [
@@ -134,7 +138,7 @@ fn hashed_passwords_and_those_of_powershell_are_found_and_their_look_alikes_left
         ("Connect-Thing -ApiKey '", "correct-horse", "' -Verbose", "command-password"),
     ] {
         let text = format!("{before}{secret}{behind}");
-        assert_eq!(clean(&text), format!("{before}[redacted:{rule}]{behind}"), "{text}");
+        assert_eq!(remove_secrets(&text), format!("{before}[redacted:{rule}]{behind}"), "{text}");
     }
     for text in [
         "echo $6 $1 $5$6 \"$2\" $1$2",
@@ -163,8 +167,8 @@ fn hashed_passwords_and_those_of_powershell_are_found_and_their_look_alikes_left
 }
 
 #[test]
-fn many_escapes_and_tags_take_time_in_proportion_to_their_number() {
-    // Looked at from each of its beginnings a text of this size would take minutes.
+fn many_escapes_and_tags_take_linear_time() {
+    // Scanned from each of its starts a text of this size would take minutes.
     let size = 1 << 20;
     for part in ["\\", "\\n", "%25", "&amp;", "<private a=\"", "<private a='", "</private", "\\u00"]
     {

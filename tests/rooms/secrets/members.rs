@@ -1,9 +1,9 @@
-//! Members whose names say that their values are secrets, and those that say nothing.
+//! Members whose names mark their values as secrets, and other members.
 
 use sessionlog::secrets::{Recogniser, Report};
 
-/// True if a value is taken out for the name of its member.
-fn is_taken(name: &str, value: impl Into<serde_json::Value>) -> bool {
+/// Returns true if a value is removed because of its member's name.
+fn is_removed(name: &str, value: impl Into<serde_json::Value>) -> bool {
     let mut report = Report::default();
     let text = serde_json::json!({ name: value.into() }).to_string();
     let _ = Recogniser::default().json(&text, &mut report);
@@ -44,7 +44,7 @@ fn members_named_like_secrets_have_their_values_removed() {
         ("jwt", "abc123def4"),
         ("connectionString", "Server=a;Pwd=b"),
     ] {
-        assert!(is_taken(name, value), "{name}: {value}");
+        assert!(is_removed(name, value), "{name}: {value}");
     }
 }
 
@@ -85,13 +85,15 @@ fn members_with_other_names_or_other_values_are_kept() {
         ("author", "hunter2"),
         ("", "hunter2"),
     ] {
-        assert!(!is_taken(name, value), "{name}: {value}");
+        assert!(!is_removed(name, value), "{name}: {value}");
     }
-    assert!(!is_taken("tokens", vec!["node-0012"]) && is_taken("tokens", vec!["x8Kq0pL2mN4vB6"]));
+    assert!(
+        !is_removed("tokens", vec!["node-0012"]) && is_removed("tokens", vec!["x8Kq0pL2mN4vB6"])
+    );
 }
 
 #[test]
-fn a_placeholder_in_the_place_of_a_secret_is_kept() {
+fn a_placeholder_instead_of_a_secret_is_kept() {
     for text in [
         "<your key>",
         "${TOKEN}",
@@ -112,9 +114,9 @@ fn a_placeholder_in_the_place_of_a_secret_is_kept() {
         "[hidden]",
         "aaaaaaaa",
     ] {
-        assert!(!is_taken("api_key", text), "{text}");
+        assert!(!is_removed("api_key", text), "{text}");
     }
     for text in ["hunter2", "correct horse", "Tr0ub4dor&3", "a.8fk2.q0z9x1m3"] {
-        assert!(is_taken("api_key", text), "{text}");
+        assert!(is_removed("api_key", text), "{text}");
     }
 }

@@ -1,8 +1,8 @@
-//! The rules against what they must find and what they must leave. Every secret here was made up.
+//! The rules against texts that they must and must not change. Every secret here is invented.
 
 use sessionlog::secrets::{RULES, Recogniser, Report};
 
-/// Random letters and digits, so that no file of this project looks like a leak.
+/// Returns random letters and digits, so that no file of this project looks like a leak.
 pub(super) fn drawn(count: usize) -> String {
     let alphabet = b"q7Zk2Lm9Xw4Rt8Vb3Nc6Hj5Gf1DsPaYe0U";
     (0..count).map(|n| alphabet[(n * 11 + n / 7) % alphabet.len()] as char).collect()
@@ -19,8 +19,8 @@ pub(super) fn found(text: &str) -> Vec<String> {
     report.rules().map(|(rule, _)| rule.to_owned()).collect()
 }
 
-/// A text of each rule, and the part that must be removed.
-fn examples() -> Vec<(&'static str, String, String)> {
+/// Returns a text of each rule, and the part that must be removed.
+fn rule_examples() -> Vec<(&'static str, String, String)> {
     let own = |rule, before: &str, secret: String, behind: &str| {
         (rule, format!("{before}{secret}{behind}"), secret)
     };
@@ -84,7 +84,7 @@ fn examples() -> Vec<(&'static str, String, String)> {
 #[test]
 fn every_rule_removes_exactly_its_secret() {
     let recogniser = Recogniser::default();
-    for (rule, text, secret) in examples() {
+    for (rule, text, secret) in rule_examples() {
         let mut report = Report::default();
         let clean = recogniser.text(&text, &mut report).unwrap_or_else(|| panic!("kept: {text}"));
         let expected = text.replace(&secret, &format!("[redacted:{rule}]"));
@@ -92,7 +92,7 @@ fn every_rule_removes_exactly_its_secret() {
         assert_eq!(report.to_json(), format!("{{\"{rule}\":1}}"));
         assert_eq!(recogniser.text(&clean, &mut report), None, "once is enough: {clean}");
     }
-    let shown: Vec<_> = examples().into_iter().map(|(rule, ..)| rule).collect();
+    let shown: Vec<_> = rule_examples().into_iter().map(|(rule, ..)| rule).collect();
     for rule in RULES.iter().filter(|rule| rule.name != "secret-member") {
         assert!(shown.contains(&rule.name), "{} has no example", rule.name);
     }
@@ -165,7 +165,7 @@ fn text_without_a_secret_is_unchanged() {
 }
 
 #[test]
-fn json_keeps_every_other_byte_and_a_member_named_like_a_secret_loses_its_value() {
+fn only_the_value_of_a_secret_member_is_removed_from_json() {
     let recogniser = Recogniser::default();
     let token = format!("ghp_{}", drawn(36));
     for (text, expected) in [
@@ -249,7 +249,7 @@ fn a_member_named_like_a_secret_removes_no_other_value() {
 }
 
 #[test]
-fn rules_are_left_out_added_and_overruled_by_name() {
+fn rules_are_disabled_added_and_replaced_by_name() {
     let text = "postgres://a:hunter2@db EMP-12345 xoxb-123456789012-abcdefabcdef";
     for (setting, lines, expected) in [
         ("on", "", "postgres://a:[redacted:url-password]@db EMP-12345 [redacted:slack-token]"),
@@ -281,7 +281,7 @@ fn rules_are_left_out_added_and_overruled_by_name() {
 }
 
 #[test]
-fn a_private_span_is_removed_whatever_the_rules_are_and_wherever_it_is_written() {
+fn a_private_span_is_removed_under_any_rules_and_in_any_field() {
     for setting in ["on", "off", "-jwt"] {
         let recogniser = Recogniser::parse(setting, "allow .").expect("read");
         for (text, expected, count) in [
@@ -309,8 +309,8 @@ fn a_private_span_is_removed_whatever_the_rules_are_and_wherever_it_is_written()
 }
 
 #[test]
-fn a_long_text_without_secrets_is_read_in_one_pass() {
-    // The patterns are bounded everywhere: a slow one takes forever here.
+fn a_long_text_without_secrets_is_scanned_once() {
+    // The patterns are bounded everywhere: an unbounded one would not finish here.
     let recogniser = Recogniser::default();
     for unit in [
         "password ",
@@ -336,9 +336,9 @@ fn a_long_text_without_secrets_is_read_in_one_pass() {
 }
 
 #[test]
-fn a_private_key_is_sought_no_further_than_where_the_next_begins() {
-    // A pattern that searches for its end from each beginning through all that follows is
-    // quadratic. A match must not extend over the next beginning.
+fn the_search_for_a_private_keys_end_stops_at_the_next_key() {
+    // A pattern that scans all following text for its end from each start is quadratic. A match
+    // must not extend over the next start.
     let begin = "-----BEGIN PRIVATE KEY-----";
     let unit = format!("{begin}\n{}\n", drawn(32));
     for (count, end) in [(2, ""), (50, ""), (50, "-----END PRIVATE KEY-----")] {
@@ -367,15 +367,14 @@ fn the_document_lists_every_rule() {
     }
 }
 
-/// Lines of shells, files and prose: what the rules were tuned on, and what they were not.
+/// Lines of shells, files and prose: the training and the validation sets of the rules.
 const LABELLED: [(&str, &str); 3] = [
     ("tuned", include_str!("../../../tests/fixtures/secrets/tuned.tsv")),
     ("held out", include_str!("../../../tests/fixtures/secrets/held.tsv")),
     ("fresh", include_str!("../../../tests/fixtures/secrets/fresh.tsv")),
 ];
 
-/// A line of the list with its placeholders expanded: `⏎` is a line end, `«20»` that many random
-/// characters.
+/// Expands the placeholders of a line: `⏎` is a line end, `«20»` that many random characters.
 fn meant(text: &str) -> String {
     let count = |part: &str| part.split_once('»').and_then(|(n, _)| n.parse::<usize>().ok());
     let drawn_for = |part: &str| match count(part) {
@@ -385,8 +384,8 @@ fn meant(text: &str) -> String {
     text.replace('⏎', "\n").split('«').map(drawn_for).collect()
 }
 
-/// The text as the hook would record it: as a member of JSON, and as it is.
-fn recorded(recogniser: &Recogniser, text: &str) -> [String; 2] {
+/// Returns the text as the hook would record it: as a JSON member, and verbatim.
+fn recorded_forms(recogniser: &Recogniser, text: &str) -> [String; 2] {
     let report = &mut Report::default();
     let event = serde_json::json!({ "command": text }).to_string();
     let clean = recogniser.json(&event, report).unwrap_or(event);
@@ -395,20 +394,20 @@ fn recorded(recogniser: &Recogniser, text: &str) -> [String; 2] {
     [member, recogniser.text(text, report).unwrap_or_else(|| text.to_owned())]
 }
 
-/// A text with a secret in the place of each mark.
-fn restored(clean: &str, secret: &str) -> String {
+/// Inserts a secret at each mark of a text.
+fn insert_secret(clean: &str, secret: &str) -> String {
     let mut parts = clean.split("[redacted:");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |all, part| all + secret + part.split_once(']').map_or("", |(_, rest)| rest))
 }
 
-/// The lines of a list that are wrongly left, with all there are, and those wrongly changed.
+/// Returns the lines of a list that are wrongly kept, with their total, and those wrongly changed.
 fn wrong(recogniser: &Recogniser, list: &str) -> [(Vec<String>, usize); 2] {
     let [mut missed, mut alarms] = [(Vec::new(), 0), (Vec::new(), 0)];
     for line in list.lines() {
         let mut columns = line.splitn(3, '\t').map(meant);
         let [label, secret, text] = [(); 3].map(|()| columns.next().expect("three columns"));
-        let clean = recorded(recogniser, &text);
+        let clean = recorded_forms(recogniser, &text);
         let again = recogniser.text(&clean[1], &mut Report::default());
         assert_eq!(again, None, "once is enough: {clean:?}");
         let (wrong, is_right) = match &*label {
@@ -416,7 +415,7 @@ fn wrong(recogniser: &Recogniser, list: &str) -> [(Vec<String>, usize); 2] {
                 &mut missed,
                 clean
                     .iter()
-                    .all(|clean| !clean.contains(&secret) && restored(clean, &secret) == text),
+                    .all(|clean| !clean.contains(&secret) && insert_secret(clean, &secret) == text),
             ),
             "plain" => (&mut alarms, clean.iter().all(|clean| *clean == text)),
             other => panic!("{other}: a label is secret or plain"),
@@ -429,8 +428,8 @@ fn wrong(recogniser: &Recogniser, list: &str) -> [(Vec<String>, usize); 2] {
     [missed, alarms]
 }
 
-/// The lists below a floor: 95 % of the secrets found, 2 % of the others false alarms.
-fn below_floor(recogniser: &Recogniser) -> Vec<&'static str> {
+/// Returns the lists below the minimum: 95 % of the secrets found, 2 % false alarms.
+fn lists_below_minimum(recogniser: &Recogniser) -> Vec<&'static str> {
     let mut below = Vec::new();
     for (name, list) in LABELLED {
         let [(missed, secrets), (alarms, plain)] = wrong(recogniser, list);
@@ -445,16 +444,16 @@ fn below_floor(recogniser: &Recogniser) -> Vec<&'static str> {
 }
 
 #[test]
-fn labelled_lines_are_recognised_and_look_alikes_left() {
-    assert_eq!(below_floor(&Recogniser::default()), Vec::<&str>::new());
+fn labelled_secrets_are_removed_and_look_alikes_kept() {
+    assert_eq!(lists_below_minimum(&Recogniser::default()), Vec::<&str>::new());
 }
 
 #[test]
 fn recall_falls_below_the_minimum_when_a_rule_is_removed() {
     for setting in ["-assignment", "-command-password"] {
         let recogniser = Recogniser::parse(setting, "").expect("read");
-        assert_eq!(below_floor(&recogniser), LABELLED.map(|(name, _)| name), "{setting}");
+        assert_eq!(lists_below_minimum(&recogniser), LABELLED.map(|(name, _)| name), "{setting}");
     }
     let greedy = Recogniser::parse("on", "greedy -p \\S+").expect("read");
-    assert_eq!(below_floor(&greedy), LABELLED.map(|(name, _)| name));
+    assert_eq!(lists_below_minimum(&greedy), LABELLED.map(|(name, _)| name));
 }

@@ -1,5 +1,5 @@
 //! The stored form of `file.checked`, which is that of `api::handoff::Look`. It must not follow a
-//! name that changes there: events of this form are in logs.
+//! renamed field there: stored events have this form.
 
 use sessionlog::{
     api::handoff::{Look, LookStatus},
@@ -7,7 +7,7 @@ use sessionlog::{
 };
 
 #[test]
-fn a_look_is_written_in_the_form_that_logs_have_and_read_back_from_it() {
+fn a_file_check_event_round_trips_in_the_stored_form() {
     let status =
         |status: LookStatus| Look { path: "a.rs".to_owned(), status, hash: None, hash_now: None };
     let hashes = (Some("blake3:5d8f".to_owned()), Some("blake3:77aa".to_owned()));

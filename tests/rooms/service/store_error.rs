@@ -1,4 +1,4 @@
-//! A store's errors as errors of the service.
+//! Conversion of a store's errors to errors of the service.
 
 use sessionlog::{
     event::{Position, Range, SessionId},
@@ -7,7 +7,7 @@ use sessionlog::{
 };
 
 #[test]
-fn a_damaged_session_names_what_is_whole_and_what_is_missing() {
+fn a_damaged_session_error_names_its_intact_and_missing_ranges() {
     let gap = |from, to| Gap {
         range: Range::new(Position(from), Position(to)),
         reason: "checksum".to_owned(),

@@ -1,4 +1,4 @@
-//! Lifetimes of sessions, and the time that is measured by.
+//! Lifetimes of sessions, and the count of time that they are measured by.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 3_600)
 }
 
-fn jump(clock: &ManualClock, by: i64) {
+fn jump_clock(clock: &ManualClock, by: i64) {
     clock.set(clock.now().plus_micros(by));
 }
 
-/// Hours counted of some steps: `+n` hours pass, `~n` hours pass unseen by the monotonic clock
-/// (the wall clock was set, or the machine slept), `|` a stop and a start.
+/// Returns the hours counted over some steps: `+n` hours pass, `~n` hours pass unseen by the
+/// monotonic clock (the wall clock was set, or the machine slept), `|` a stop and a start.
 fn counted(steps: &str) -> i64 {
     let clock = ManualClock::default();
     let began = clock.now().0;
@@ -29,7 +29,7 @@ fn counted(steps: &str) -> i64 {
     for step in steps.split_whitespace() {
         match step.split_at(1) {
             ("+", number) => clock.advance(hours(number.parse().expect("hours"))),
-            ("~", number) => jump(&clock, number.parse::<i64>().expect("hours") * HOUR),
+            ("~", number) => jump_clock(&clock, number.parse::<i64>().expect("hours") * HOUR),
             _ => count = Count::resume(&clock, count.state(&clock), &[]),
         }
         let _ = count.now(&clock);
@@ -38,7 +38,7 @@ fn counted(steps: &str) -> i64 {
 }
 
 #[test]
-fn only_running_time_is_counted_while_a_store_runs() {
+fn a_running_store_counts_only_its_running_time() {
     for (steps, expected) in [
         ("", 0),
         ("+5", 5),
@@ -57,12 +57,12 @@ fn only_running_time_is_counted_while_a_store_runs() {
 }
 
 #[test]
-fn at_most_a_day_switched_off_is_counted_and_a_swinging_clock_once() {
+fn at_most_a_day_of_downtime_is_counted_and_clock_swings_once() {
     let off = |by: i64| {
         let clock = ManualClock::default();
         let count = Count::begin(&clock);
         let told = count.state(&clock);
-        jump(&clock, by);
+        jump_clock(&clock, by);
         let after = Count::resume(&clock, told, &[]).now(&clock);
         after.0 - told.counted.0
     };
@@ -83,7 +83,7 @@ fn at_most_a_day_switched_off_is_counted_and_a_swinging_clock_once() {
     let began = told.counted;
     for _ in 0..100 {
         for by in [8 * HOUR, -8 * HOUR] {
-            jump(&clock, by);
+            jump_clock(&clock, by);
             told = Count::resume(&clock, told, &[]).state(&clock);
         }
     }
@@ -91,34 +91,34 @@ fn at_most_a_day_switched_off_is_counted_and_a_swinging_clock_once() {
 }
 
 #[test]
-fn counting_resumes_when_a_clock_that_was_years_ahead_is_right() {
+fn counting_resumes_after_a_clock_years_ahead_is_corrected() {
     let clock = ManualClock::default();
     let count = Count::begin(&clock);
-    jump(&clock, YEARS);
+    jump_clock(&clock, YEARS);
     let told = count.state(&clock);
-    jump(&clock, -YEARS);
+    jump_clock(&clock, -YEARS);
     let count = Count::resume(&clock, told, &[]);
     clock.advance(hours(3));
     let told = count.state(&clock);
-    jump(&clock, 5 * HOUR);
+    jump_clock(&clock, 5 * HOUR);
     let counted = Count::resume(&clock, told, &[]).now(&clock);
     assert_eq!(counted.0 - ManualClock::default().now().0, 8 * HOUR);
 }
 
 #[test]
-fn events_of_the_last_lived_day_are_found_within_it_however_clocks_jump() {
+fn events_of_the_last_counted_day_are_found_despite_clock_jumps() {
     const DAY: i64 = 24 * HOUR;
     let clock = ManualClock::default();
     let mut count = Count::begin(&clock);
     let (mut written, mut before) = (Vec::new(), Vec::new());
-    // Hours that pass, hours that the wall clock jumps, and whether a stop comes with it.
+    // Elapsed hours, hours that the wall clock jumps, and true for a stop.
     let steps = [(5, 0), (1, 87_600), (20, 0), (3, -3), (1, 100), (2, 8), (2, -8), (30, 0)];
     for (n, (pass, by)) in steps.iter().cycle().take(40).enumerate() {
         clock.advance(hours(*pass));
         let counted = count.now(&clock).0;
         written.push((counted, clock.now().0));
         before.push((counted, clock.now().0));
-        jump(&clock, by * HOUR);
+        jump_clock(&clock, by * HOUR);
         if n % 3 == 1 {
             count = Count::resume(&clock, count.state(&clock), &before);
         }

@@ -9,8 +9,8 @@ use sessionlog::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Outcome of a call or of a write: `held`, `lost`, or the token.
-fn told<T>(result: StoreResult<T>, token: impl FnOnce(T) -> u64) -> String {
+/// Returns the outcome of a call or of a write: `held`, `lost`, or the token.
+fn outcome_text<T>(result: StoreResult<T>, token: impl FnOnce(T) -> u64) -> String {
     match result {
         Ok(fine) => token(fine).to_string(),
         Err(StoreError::LeaseHeld { seconds, .. }) => format!("held {seconds}"),
@@ -20,7 +20,7 @@ fn told<T>(result: StoreResult<T>, token: impl FnOnce(T) -> u64) -> String {
 }
 
 #[test]
-fn a_lease_admits_one_writer_until_it_expires() {
+fn a_lease_admits_one_writer_until_it_expires_or_is_released() {
     let session = SessionId::new("s").unwrap();
     let at = |seconds: i64| Timestamp(seconds * 1_000_000);
     let key = Some([9; 16]);
@@ -41,7 +41,7 @@ fn a_lease_admits_one_writer_until_it_expires() {
         (given_back, 0, Some(7), "lost"),
     ] {
         let found = work.admit(&session, fence.map(Fence), at(second));
-        assert_eq!(told(found, |()| 0), wanted, "{work:?} at {second} with {fence:?}");
+        assert_eq!(outcome_text(found, |()| 0), wanted, "{work:?} at {second} with {fence:?}");
     }
     let keyed = |steal, key| LeaseCall::Take { steal, ttl: MINUTE, key };
     let take = |steal| keyed(steal, None);
@@ -67,7 +67,7 @@ fn a_lease_admits_one_writer_until_it_expires() {
         (leased, 0, release(6), "lost"),
     ] {
         let found = work.call(&session, call, at(second));
-        assert_eq!(told(found, |(lease, _)| lease.fence.0), wanted, "{call:?} at {second}");
+        assert_eq!(outcome_text(found, |(lease, _)| lease.fence.0), wanted, "{call:?} at {second}");
     }
     let (lease, changes) = leased.call(&session, renew(7), at(30)).unwrap();
     assert_eq!((lease.until, changes), (Some(at(90)), true));

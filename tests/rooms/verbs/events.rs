@@ -1,4 +1,4 @@
-//! The query of events: names and values.
+//! The query parameters of events: names and values.
 
 use sessionlog::{
     event::Timestamp,
@@ -26,7 +26,7 @@ fn names_are_the_same_with_and_without_percent_encoding() {
 }
 
 #[test]
-fn wrong_values_are_refused_by_name() {
+fn invalid_values_are_rejected_with_errors_naming_them() {
     for (query, name) in [
         ("limit=x", "limit"),
         ("limit=-1", "limit"),

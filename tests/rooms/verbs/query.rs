@@ -1,4 +1,4 @@
-//! A query as pairs, written and read.
+//! A query string as pairs, written and parsed.
 
 use serde::{Deserialize, Serialize};
 use sessionlog::verbs::{read_query, write_query};
@@ -18,7 +18,7 @@ fn pairs(query: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_written_query_is_read_back() {
+fn a_query_string_round_trips() {
     let types = vec!["a".to_owned(), "b c".to_owned()];
     let asked = Asked { limit: Some(3), page: Some("p".into()), all: true, types };
     for query in [Asked::default(), asked] {
@@ -29,7 +29,7 @@ fn a_written_query_is_read_back() {
 }
 
 #[test]
-fn a_wrong_value_is_refused_by_name() {
+fn an_invalid_value_is_rejected_with_an_error_naming_it() {
     for (query, name) in [
         ("limit=x", "limit"),
         ("limit=-1", "limit"),

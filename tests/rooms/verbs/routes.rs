@@ -1,4 +1,4 @@
-//! Routes as they are registered.
+//! Registration of routes.
 
 use sessionlog::{
     access::Grant,

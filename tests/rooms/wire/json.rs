@@ -1,4 +1,4 @@
-//! Events through the wire and back: what is cut, refused and kept.
+//! JSON events parsed and written: removed, rejected and kept members.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn code(text: &str) -> (Code, Option<String>) {
     (error.code, error.hint.field)
 }
 
-fn kept(new: NewEvent) -> Event {
+fn store_event(new: NewEvent) -> Event {
     Event {
         position: Position(7),
         id: new.id.unwrap_or_else(|| EventId::new("e \"1\"").expect("an id")),
@@ -27,7 +27,7 @@ fn kept(new: NewEvent) -> Event {
 }
 
 #[test]
-fn reserved_members_are_cut_out_and_the_rest_stays_as_it_came() {
+fn reserved_members_are_removed_and_the_rest_is_kept_verbatim() {
     for (text, body) in [
         (r#"{"type":"a.b"}"#, "{}"),
         (r#" { "type" : "a.b" } "#, "{}"),
@@ -50,7 +50,7 @@ fn reserved_members_are_cut_out_and_the_rest_stays_as_it_came() {
 }
 
 #[test]
-fn reserved_members_of_the_wrong_type_are_refused_by_name() {
+fn reserved_members_of_a_wrong_type_are_rejected_with_an_error_naming_them() {
     for (text, name) in [
         (r#"{"x":1}"#, "type"),
         (r#"{"type":7}"#, "type"),
@@ -81,7 +81,7 @@ fn reserved_members_of_the_wrong_type_are_refused_by_name() {
 }
 
 #[test]
-fn a_request_names_the_event_that_is_wrong() {
+fn an_invalid_request_error_names_its_invalid_event() {
     let refused = |text: &str| {
         let error = events(text, Origin::Harness, true).expect_err(text);
         (error.code, error.hint.field.unwrap_or_default())
@@ -110,13 +110,13 @@ fn a_request_names_the_event_that_is_wrong() {
 }
 
 #[test]
-fn an_event_of_the_largest_size_comes_back_in() {
+fn an_exported_event_of_maximum_size_is_accepted_again() {
     let body = |bytes: usize| format!(r#"{{"x":"{}"}}"#, "y".repeat(bytes - 8));
     let typed = |body: &str| body.replacen('{', r#"{"type":"a.b","id":"e","#, 1);
     let largest = body(limits::EVENT_BYTES_MAX);
     let first = event(&typed(&largest), Origin::Harness).expect("it fits");
     assert_eq!(first.body, largest);
-    let again = event(&event_text(&kept(first)), Origin::Harness).expect("it fits again");
+    let again = event(&event_text(&store_event(first)), Origin::Harness).expect("it fits again");
     assert_eq!(again.body, largest);
     let larger = event(&typed(&body(limits::EVENT_BYTES_MAX + 1)), Origin::Harness);
     assert_eq!(larger.map_err(|error| error.code), Err(Code::BodyTooLarge));
@@ -141,7 +141,7 @@ fn json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn an_event_survives_the_wire(
+    fn an_event_round_trips_through_json(
         members in prop::collection::btree_map("[a-z\\\\\"é]{1,4}", json(), 0..5),
         pretty in any::<bool>(),
         created in prop::option::of(0i64..2_000_000_000_000_000),
@@ -167,13 +167,13 @@ proptest! {
         let first = event(&text, Origin::Model).expect("taken");
         let stored: Value = serde_json::from_slice(&first.body).expect("the body is JSON");
         prop_assert_eq!(&stored, &Value::Object(body));
-        let wire = event_text(&kept(first.clone()));
+        let wire = event_text(&store_event(first.clone()));
         let again = event(&wire, Origin::Model).expect("taken again");
         prop_assert_eq!(&again.body, &first.body, "body bytes survive");
         prop_assert_eq!(again.created_at, first.created_at);
         prop_assert_eq!(again.position, Some(Position(7)));
         let mut line = Vec::new();
-        write_event_line(&mut line, &kept(first));
+        write_event_line(&mut line, &store_event(first));
         prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
         prop_assert_eq!(
             serde_json::from_slice::<Value>(&line).expect("JSON"),
@@ -182,14 +182,14 @@ proptest! {
     }
 
     #[test]
-    fn a_number_survives_the_tree_that_tools_make_of_their_arguments(number in any::<f64>()) {
+    fn numbers_round_trip_through_parsed_tool_arguments(number in any::<f64>()) {
         let text = Value::from(number).to_string();
         let tree: Value = serde_json::from_str(&text).expect("JSON");
         prop_assert_eq!(tree.to_string(), text);
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn arbitrary_bytes_do_not_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(text) = utf8(&bytes) {
             let _ = (check(text), event(text, Origin::User), events(text, Origin::User, true));
         }

@@ -7,7 +7,7 @@ use sessionlog::{
 };
 
 #[test]
-fn a_line_is_a_batch_with_its_session_and_what_it_is_called() {
+fn a_json_line_is_a_batch_with_session_reference_and_key() {
     let text = r#" {"ref":"a\u00e9","events":[{"type":"a.b","n":1},{"type":"a.b"}],
             "session":"s","if_position":7,"idempotency_key":"k","fencing_token":3}"#;
     let line = append_line(text, Origin::Harness);
@@ -23,7 +23,7 @@ fn a_line_is_a_batch_with_its_session_and_what_it_is_called() {
 }
 
 #[test]
-fn an_error_in_a_line_is_named_and_does_not_hide_its_session() {
+fn a_line_error_still_names_its_session() {
     for (rest, code, name) in [
         (r#""events":[{"type":"a.b","id":1}]"#, Code::InvalidRequest, "events[0].id"),
         (r#""events":[1]"#, Code::InvalidRequest, "events[0]"),

@@ -1,4 +1,4 @@
-//! Events as protobuf: checked like JSON, written as their message.
+//! Events as protobuf: checked like JSON, encoded like their message.
 
 use proptest::prelude::*;
 use prost::{Message as _, bytes::Bytes};
@@ -40,7 +40,7 @@ fn a_protobuf_event_is_checked_like_json() {
 }
 
 #[test]
-fn many_empty_events_are_refused_before_they_grow() {
+fn many_empty_events_are_rejected_before_allocation() {
     let body: Vec<u8> = [0x0a, 0x00].repeat(limits::BATCH_EVENTS_MAX + 1);
     assert_eq!(
         events(body.into(), Origin::Harness).map_err(|error| error.code),
@@ -74,7 +74,7 @@ fn message(event: &Event) -> pb::Event {
 
 proptest! {
     #[test]
-    fn an_answer_is_written_as_its_message_would_be(
+    fn a_response_encodes_like_its_protobuf_message(
         fields in prop::collection::vec(
             (".{1,40}", any::<u64>(), any::<Option<i64>>(), any::<i64>()), 0..5),
         zero in any::<bool>(),
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn arbitrary_bytes_do_not_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         let _ = events(bytes.into(), Origin::Harness);
     }
 }

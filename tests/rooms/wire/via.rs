@@ -1,4 +1,4 @@
-//! The headers by which a front end says whose call it is.
+//! The headers in which a front end names the caller.
 
 use sessionlog::{
     event::SessionId,
@@ -7,7 +7,7 @@ use sessionlog::{
 };
 
 #[test]
-fn the_headers_that_a_front_end_writes_are_read_back() {
+fn front_end_headers_round_trip() {
     let id = |text: &str| Some(SessionId::new(text).expect("an id"));
     let remembered = |session, fresh| Some(Remembered { session, fresh });
     for via in [
@@ -29,7 +29,7 @@ fn the_headers_that_a_front_end_writes_are_read_back() {
 }
 
 #[test]
-fn a_header_that_is_no_session_is_refused_by_name() {
+fn an_invalid_session_header_is_rejected_with_an_error_naming_it() {
     for (name, text) in [(SESSION, "../x"), (REMEMBERED, "--"), (CONNECTION, &"c".repeat(129))] {
         let error = read(|asked| (asked == name).then(|| text.to_owned()));
         assert_eq!(error.expect_err(name).hint.field.as_deref(), Some(name));

@@ -1,4 +1,4 @@
-//! Time that moves by hand and randomness from a seed. It must not read the machine's.
+//! A manual clock and randomness from a seed. It must not read those of the machine.
 
 use std::{
     sync::atomic::{AtomicI64, AtomicU64, Ordering},
@@ -13,7 +13,7 @@ use sessionlog::{
 /// Start of a manual clock: 2026-01-01T00:00:00Z.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// A clock that moves only when a test moves it.
+/// A clock that advances only when a test advances it.
 #[derive(Debug)]
 pub struct ManualClock {
     wall_micros: AtomicI64,
@@ -27,7 +27,7 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
-    /// Lets time pass, on both clocks.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
@@ -51,7 +51,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Randomness that a seed repeats.
+/// Reproducible randomness from a seed.
 #[derive(Debug)]
 pub struct SeededEntropy {
     state: AtomicU64,
@@ -61,19 +61,19 @@ pub struct SeededEntropy {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl SeededEntropy {
-    /// The same seed gives the same bytes.
+    /// Creates a generator; the same seed gives the same bytes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: AtomicU64::new(seed) }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&self) -> u64 {
         mix(self.state.fetch_add(STEP, Ordering::SeqCst).wrapping_add(STEP))
     }
 }
 
-/// The output function of SplitMix64.
+/// Computes the output function of SplitMix64.
 fn mix(mut state: u64) -> u64 {
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -93,7 +93,7 @@ impl Entropy for SeededEntropy {
     }
 }
 
-/// Decides what the disk does.
+/// Random decisions of the disk.
 #[derive(Debug)]
 pub(super) struct Dice(SeededEntropy);
 
@@ -102,12 +102,12 @@ impl Dice {
         Self(SeededEntropy::new(seed ^ STEP.rotate_left(17)))
     }
 
-    /// A number below `bound`; 0 when `bound` is 0.
+    /// Returns a number below `bound`; 0 when `bound` is 0.
     pub(super) fn below(&self, bound: u64) -> u64 {
         self.0.next().checked_rem(bound).unwrap_or(0)
     }
 
-    /// True with that likelihood.
+    /// Returns true with a probability of `percent`.
     pub(super) fn chance(&self, percent: u64) -> bool {
         self.below(100) < percent
     }

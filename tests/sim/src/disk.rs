@@ -1,5 +1,5 @@
-//! The simulated disk's state: names, durable names, files, planned faults, trace. Every call goes
-//! through `run`, which counts it and decides its fate. It must only be accessed under its lock.
+//! The state of the simulated disk: names, durable names, files, planned faults, trace. Every call
+//! goes through `run`, which counts it and applies faults. It must only be accessed under its lock.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +12,14 @@ use sessionlog::env::{DirEntry, LOCK_FILE};
 
 use super::{Call, Fault, Op, clock::Dice, image::Image};
 
-/// Locks a part of the simulation, though a thread panicked while it held it. These locks are the
-/// standard library's: the scheduler of tests/shuttle.rs switches threads between calls of the
+/// Locks a part of the simulation, even after a thread panicked while holding it. These locks are
+/// the standard library's: the scheduler of tests/shuttle.rs switches threads between calls of the
 /// disk, not inside them.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When a fault strikes.
+/// Trigger of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Call(u64),
@@ -50,7 +50,7 @@ impl Planned {
     }
 }
 
-/// Target of a name. Files are numbered; a number is never used again.
+/// Target of a name. Files are numbered; a number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -59,7 +59,7 @@ enum Node {
 
 type Names = BTreeMap<Arc<str>, Node>;
 
-/// A change of names that no `sync_dir` made durable yet.
+/// A change of names that is not durable until `sync_dir`.
 #[derive(Clone, Debug)]
 enum Change {
     Insert(Arc<str>, Node),
@@ -95,7 +95,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// The error that a process gets after its simulated end.
+/// Returns the error that a process gets after its simulated end.
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the simulated process is gone")
 }
@@ -108,12 +108,12 @@ pub(super) struct Disk {
     /// Names that the device has.
     durable: Names,
     pending: Vec<Change>,
-    /// Counts crashes; a handle of an earlier life answers errors.
+    /// Number of crashes; a handle of an earlier life returns errors.
     life: u64,
     locked: bool,
     trace: Vec<Call>,
     planned: Vec<Planned>,
-    /// Planned faults that struck.
+    /// Number of planned faults that were triggered.
     strikes: u64,
     power_losses: u64,
     capacity: u64,
@@ -178,8 +178,8 @@ impl Disk {
 
     // -- calls ---------------------------------------------------------------------------------
 
-    /// Counts a call and answers which fault strikes it.
-    fn enter(&mut self, life: u64, call: Call) -> io::Result<Option<Fault>> {
+    /// Counts a call and returns the fault that applies to it.
+    fn count_call(&mut self, life: u64, call: Call) -> io::Result<Option<Fault>> {
         if life != self.life {
             return Err(gone());
         }
@@ -195,14 +195,14 @@ impl Disk {
         Ok(fault)
     }
 
-    /// A call that happens whole or not at all.
+    /// Runs a call that takes effect completely or not at all.
     pub(super) fn run<T>(
         &mut self,
         life: u64,
         call: Call,
         act: impl FnOnce(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
-        match self.enter(life, call)? {
+        match self.count_call(life, call)? {
             None => act(self),
             Some(fault @ (Fault::Kill | Fault::PowerLoss)) => {
                 if self.dice.chance(50) {
@@ -223,7 +223,7 @@ impl Disk {
         bytes: &[u8],
     ) -> io::Result<()> {
         let byte_offset = call.byte_offset;
-        let fault = self.enter(life, call)?;
+        let fault = self.count_call(life, call)?;
         let room = match self.capacity {
             u64::MAX => u64::MAX >> 1,
             capacity => capacity.saturating_sub(self.used()),
@@ -249,15 +249,15 @@ impl Disk {
         }
     }
 
-    /// Syncs one file, or with `None` everything; only a range when the call has one.
+    /// Syncs one file, or with `None` every file; only a range if the call has one.
     pub(super) fn sync(&mut self, life: u64, file: Option<usize>, call: Call) -> io::Result<()> {
         let part = call.byte_offset..call.byte_offset + call.bytes;
         let part = Some(part).filter(|part| !part.is_empty());
-        let fault = self.enter(life, call)?;
+        let fault = self.count_call(life, call)?;
         let succeeds = match fault {
             None => true,
             Some(Fault::Io | Fault::Spoil) => false,
-            // The crash may come after the device finished; else it decides what was kept.
+            // The crash may come after the device finished; otherwise random sectors were kept.
             Some(_) => self.dice.chance(50),
         };
         let wanted = self.files.iter_mut().enumerate();

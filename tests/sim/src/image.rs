@@ -1,11 +1,11 @@
-//! One simulated file: the bytes a process sees, the bytes the device has, and the 512-byte sectors
-//! on which they may differ. It must not know names, handles or faults.
+//! One simulated file: the bytes that a process sees, the bytes on the device, and the 512-byte
+//! sectors in which they may differ. It must not know names, handles or faults.
 
 use std::collections::BTreeSet;
 
 use super::clock::Dice;
 
-/// Bytes a disk writes whole or not at all.
+/// Bytes that a disk writes atomically.
 const SECTOR: usize = 512;
 
 /// A file.
@@ -13,13 +13,13 @@ const SECTOR: usize = 512;
 pub(super) struct Image {
     /// The page cache: what reads see.
     cached: Vec<u8>,
-    /// The device. It may be shorter: a new size is durable with the next sync.
+    /// Content of the device. It may be shorter: a new size is durable with the next sync.
     durable: Vec<u8>,
     /// Sectors written since the last sync.
     dirty: BTreeSet<usize>,
     /// Sectors the device cannot read, until they are written again.
     unreadable: BTreeSet<usize>,
-    /// A failed sync left clean sectors that are not what the device has.
+    /// True if a failed sync left clean sectors that differ from the device.
     strayed: bool,
 }
 
@@ -65,8 +65,9 @@ impl Image {
         self.dirty.extend(write(&mut self.cached, index(byte_offset), bytes));
     }
 
-    /// The kernel writes dirty pages back when it likes: what a sector holds now is on the device,
-    /// and a later write to it may still be lost. A new size waits for a sync.
+    /// Writes dirty pages back at a random moment, as the kernel does: the current content of a
+    /// sector is on the device, and a later write to it may still be lost. A new size waits for a
+    /// sync.
     pub(super) fn write_back(&mut self, dice: &Dice) {
         let sized = self.durable.len() / SECTOR;
         let chosen: Vec<usize> =
@@ -77,7 +78,7 @@ impl Image {
         }
     }
 
-    /// `None` when the device cannot read a sector of them.
+    /// Reads bytes; `None` when the device cannot read a sector of them.
     pub(super) fn read(&self, byte_offset: u64, buffer: &mut [u8]) -> Option<usize> {
         let start = index(byte_offset);
         let found = self.cached.get(start..).unwrap_or_default();
@@ -90,8 +91,8 @@ impl Image {
         Some(bytes)
     }
 
-    /// Makes size and dirty sectors durable, or only the sectors of a range. What an earlier failed
-    /// sync lost stays lost: it is clean.
+    /// Makes size and dirty sectors durable, or only the sectors of a range. Sectors that an
+    /// earlier failed sync lost stay lost: they are clean.
     pub(super) fn sync(&mut self, part: Option<std::ops::Range<u64>>) {
         self.durable.resize(self.cached.len(), 0);
         let sectors = match part {
@@ -106,8 +107,8 @@ impl Image {
         }
     }
 
-    /// A failed sync: every page counts as clean, and reached the device or did not. With `spoil`
-    /// none did, and one of the sectors that it tried to write is destroyed.
+    /// Fails a sync: every page becomes clean, and reached the device or did not. With `spoil` none
+    /// did, and one of the sectors that it tried to write is destroyed.
     pub(super) fn fail_sync(&mut self, dice: &Dice, spoil: bool) {
         self.strayed = true;
         let tried = std::mem::take(&mut self.dirty);
@@ -127,7 +128,7 @@ impl Image {
         }
     }
 
-    /// Forgets clean pages: reads see the device's bytes there.
+    /// Drops clean pages: reads see the device's bytes there.
     pub(super) fn evict(&mut self) {
         if !std::mem::take(&mut self.strayed) {
             return;
@@ -140,7 +141,7 @@ impl Image {
         self.cached = seen;
     }
 
-    /// Every dirty sector and the new size reached the device or did not.
+    /// Keeps or loses each dirty sector and the new size, at random.
     pub(super) fn power_loss(&mut self, dice: &Dice) {
         let kept_percent = match dice.below(4) {
             0 => 100,
@@ -209,7 +210,7 @@ impl Image {
     }
 }
 
-/// A byte offset as an index; a simulated file never outgrows memory.
+/// Converts a byte offset to an index; a simulated file fits in memory.
 fn index(byte_offset: u64) -> usize {
     usize::try_from(byte_offset).unwrap_or(usize::MAX)
 }

@@ -1,6 +1,6 @@
 //! The simulated disk: the faults that tests run the engine on. One seed decides every outcome, so
-//! a failing seed is a bug report. It must not be kinder than a real disk. Beside it is the
-//! model that tests compare an engine with.
+//! a failing seed is a bug report. It must not be kinder than a real disk. Next to it is the model
+//! that tests compare an engine with.
 //!
 //! Faults that it simulates:
 //! - At a power loss every 512-byte sector written and not synced is old or new, each on its own; a
@@ -70,16 +70,16 @@ pub enum Op {
     Evict,
 }
 
-/// One call as the trace keeps it.
+/// One call in the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The operation.
     pub op: Op,
-    /// To which file or directory.
+    /// The file or directory it concerns.
     pub path: Arc<str>,
-    /// The offset in the file; 0 when it has none.
+    /// The byte offset in the file; 0 if it has none.
     pub byte_offset: u64,
-    /// The number of bytes; 0 when it has none.
+    /// The number of bytes; 0 if it has none.
     pub bytes: u64,
 }
 
@@ -101,8 +101,8 @@ pub enum Fault {
     Short,
     /// EACCES, on calls that open a file.
     Denied,
-    /// EIO on a sync, and one of the sectors it tried to write is zeros now, including what was
-    /// durable in it. No engine can repair that before its next write: a test lets it make one.
+    /// EIO on a sync, and one of the sectors it tried to write is zeroed, including its durable
+    /// bytes. No engine can repair that before its next write: a test lets it make one.
     Spoil,
     /// The process is killed within the call.
     Kill,
@@ -133,7 +133,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// An empty disk.
+    /// Creates a machine with an empty disk.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl Sim {
         }
     }
 
-    /// The same machine, started with a master key that its seed decides.
+    /// Creates a machine with a master key derived from its seed.
     #[must_use]
     pub fn encrypted(seed: u64) -> Self {
         let sim = Self::new(seed);
@@ -162,8 +162,8 @@ impl Sim {
         lock(&self.disk)
     }
 
-    /// The machine as a process sees it, until the next crash: then every call through this
-    /// environment and the files it opened fails.
+    /// Returns the environment of a process on this machine, until the next crash: then every call
+    /// through it and the files it opened fails.
     #[must_use]
     pub fn env(&self) -> Env {
         Env {
@@ -174,122 +174,123 @@ impl Sim {
         }
     }
 
-    /// The clock of the machine.
+    /// Returns the clock of the machine.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }
 
-    /// The power fails: only durable bytes and a random part of the others survive.
+    /// Cuts the power: only durable bytes and a random part of the others survive.
     pub fn power_loss(&self) {
         self.disk().power_loss();
     }
 
-    /// The process is killed: the page cache survives, the lock is free.
+    /// Kills the process: the page cache survives, the lock is released.
     pub fn kill(&self) {
         self.disk().kill();
     }
 
-    /// Lets call number `call` fail (the first ever is 0; [`Self::calls`] is the next one), and
-    /// every later one when `persistent`.
+    /// Fails call number `call` (the first ever is 0; [`Self::calls`] is the next one), and every
+    /// later one if `persistent`.
     pub fn fail_call(&self, call: u64, fault: Fault, persistent: bool) {
         self.disk().plan(Planned { when: When::Call(call), fault, persistent });
     }
 
-    /// Lets the next call of that kind fail, and every later one when `persistent`.
+    /// Fails the next call of that kind, and every later one if `persistent`.
     pub fn fail_next(&self, op: Op, fault: Fault, persistent: bool) {
         self.disk().plan(Planned { when: When::Next(op), fault, persistent });
     }
 
-    /// Makes every call that writes below `path` fail (creates, opens for writing, writes, syncs),
-    /// until it is healed: a bad area of the device, under a file or under all of a session's.
+    /// Fails every call that writes below `path` (creates, opens for writing, writes, syncs), until
+    /// it is healed: a damaged area of the device, under a file or under all of a session's.
     pub fn fail_writing(&self, path: &str, fault: Fault) {
         self.disk().plan(Planned { when: When::Writing(path.into()), fault, persistent: true });
     }
 
-    /// The number of crashes: a process that saw another number is dead.
+    /// Returns the number of crashes: a process that saw another number is dead.
     #[must_use]
     pub fn lives(&self) -> u64 {
         self.disk().life()
     }
 
-    /// Forgets every fault that was planned.
+    /// Removes every planned fault.
     pub fn heal(&self) {
         self.disk().heal();
     }
 
-    /// True if a planned fault struck since the start.
+    /// Returns true if a planned fault was triggered since the start.
     #[must_use]
     pub fn struck(&self) -> bool {
         self.strikes() > 0
     }
 
-    /// Number of planned faults that struck.
+    /// Returns the number of planned faults that were triggered.
     #[must_use]
     pub fn strikes(&self) -> u64 {
         self.disk().strikes()
     }
 
-    /// Number of crashes that were power losses.
+    /// Returns the number of crashes that were power losses.
     #[must_use]
     pub fn power_losses(&self) -> u64 {
         self.disk().power_losses()
     }
 
-    /// The capacity of the disk in bytes; `None` is unlimited.
+    /// Sets the capacity of the disk in bytes; `None` is unlimited.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().set_capacity(bytes);
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.disk().used()
     }
 
-    /// Number of calls made.
+    /// Returns the number of calls made.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.disk().trace().len() as u64
     }
 
-    /// The last call made.
+    /// Returns the last call made.
     #[must_use]
     pub fn last_call(&self) -> Option<Call> {
         self.disk().trace().last().cloned()
     }
 
-    /// Every call made, in order.
+    /// Returns every call made, in order.
     #[must_use]
     pub fn trace(&self) -> Vec<Call> {
         self.disk().trace().to_vec()
     }
 
-    /// Paths of the files a process sees, sorted.
+    /// Returns the paths of the files that a process sees, sorted.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
         self.disk().files()
     }
 
-    /// Bytes of a file on the device; `None` when its name is not durable.
+    /// Returns the bytes of a file on the device; `None` when its name is not durable.
     #[must_use]
     pub fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
         self.disk().read_durable(path)
     }
 
-    /// Bytes that a process would read of a file; `None` when it sees none of that name.
+    /// Returns the bytes that a process would read of a file; `None` when it sees none of that
+    /// name.
     #[must_use]
     pub fn read_cached(&self, path: &str) -> Option<Vec<u8>> {
         self.disk().read_cached(path)
     }
 
-    /// Writes bytes to the device without the process: a file is created, with its directories,
+    /// Writes bytes to the device, bypassing the process: a file is created, with its directories,
     /// when absent. Cached copies of the sectors are dropped, unless they are dirty.
     pub fn write_durable(&self, path: &str, byte_offset: u64, bytes: &[u8]) {
         self.disk().rot(path, |image| image.write_durable(byte_offset, bytes));
     }
 
-    /// Flips one bit of a byte on the device; nothing happens beyond its end.
+    /// Flips one bit of a byte on the device; does nothing beyond its end.
     pub fn flip(&self, path: &str, byte_offset: u64, bit: u8) {
         self.disk().rot(path, |image| {
             if let Some(byte) = image.durable_byte(byte_offset) {
@@ -303,7 +304,7 @@ impl Sim {
         self.disk().rot(path, |image| image.zero_sector(sector));
     }
 
-    /// Swaps two 512-byte sectors of a file on the device, when it has both whole.
+    /// Swaps two 512-byte sectors of a file on the device, if it has both completely.
     pub fn swap_sectors(&self, path: &str, one: u64, other: u64) {
         self.disk().rot(path, |image| image.swap_sectors(one, other));
     }
@@ -318,12 +319,12 @@ impl Sim {
         self.disk().rot(path, |image| image.restore_sector(sector));
     }
 
-    /// Cuts a file on the device.
+    /// Truncates a file on the device.
     pub fn truncate_durable(&self, path: &str, bytes: u64) {
         self.disk().rot(path, |image| image.truncate(bytes));
     }
 
-    /// Removes a file without the process.
+    /// Removes a file, bypassing the process.
     pub fn remove_durable(&self, path: &str) {
         self.disk().remove_durable(path);
     }

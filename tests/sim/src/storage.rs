@@ -12,7 +12,7 @@ use super::{
     disk::{Disk, lock},
 };
 
-/// The data directory as one life of a process sees it.
+/// The data directory as seen by one life of a process.
 #[derive(Clone)]
 pub(super) struct SimStorage {
     disk: Arc<Mutex<Disk>>,
@@ -112,7 +112,7 @@ impl Drop for SimLock {
 struct SimFile {
     storage: SimStorage,
     path: Arc<str>,
-    /// Number of the file; it outlives its name, as an open file does.
+    /// Number of the file; it stays valid after the name is removed, like an open file.
     file: usize,
     writable: bool,
 }
@@ -148,14 +148,14 @@ impl File for SimFile {
         self.storage.disk().sync(self.storage.life, Some(self.file), call)
     }
 
-    /// Two calls, so that a fault may come between them and each of the two may fail.
+    /// Makes two calls, so that a fault may come between them and each of the two may fail.
     fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(byte_offset, bytes)?;
         let call = self.call(Op::Sync, byte_offset, bytes.len());
         self.storage.disk().sync(self.storage.life, Some(self.file), call)
     }
 
-    /// Nothing: the simulated kernel writes back when it likes.
+    /// Does nothing: the simulated kernel writes back at random.
     fn hurry(&self, _byte_offset: u64, _bytes: u64) {}
 
     fn len(&self) -> io::Result<u64> {

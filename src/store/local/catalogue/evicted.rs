@@ -1,5 +1,5 @@
-//! The packed entries of the sessions of a scope that rest, by name and by workspace. It must not
-//! know which sessions are in use.
+//! The packed entries of a scope's evicted sessions, by name and by workspace. It must not hold or
+//! look up loaded sessions.
 
 use std::{
     borrow::Borrow,
@@ -10,15 +10,15 @@ use std::{
 
 use crate::{event::SessionId, log::Packed};
 
-/// Evicted sessions, by name and by workspace. Both orders share the bytes of an entry.
+/// Evicted sessions, by name and by workspace. Both indexes share the bytes of an entry.
 #[derive(Default)]
 pub(super) struct Evicted {
     by_name: BTreeSet<PackedByName>,
-    /// Those that have a workspace, by that.
+    /// Sessions with a workspace, by workspace.
     by_workspace: BTreeMap<Box<str>, BTreeSet<PackedByName>>,
 }
 
-/// A packed entry, found by its session's id.
+/// Packed entry, ordered by its session's id.
 #[derive(Clone)]
 struct PackedByName(Packed);
 
@@ -49,7 +49,8 @@ impl Ord for PackedByName {
 }
 
 impl Evicted {
-    /// All sessions of a scope, read at once; of two of the same name the later counts.
+    /// Builds the index of all sessions of a scope; of two with the same name the later one is
+    /// kept.
     pub(super) fn from_entries(entries: Vec<Packed>) -> Self {
         let by_name: BTreeSet<PackedByName> = entries.into_iter().map(PackedByName).collect();
         let mut of_workspaces: BTreeMap<Box<str>, Vec<PackedByName>> = BTreeMap::new();
@@ -64,7 +65,7 @@ impl Evicted {
         Self { by_name, by_workspace: sets.collect() }
     }
 
-    /// Enters a session, in place of one of its name.
+    /// Inserts a session; replaces one of the same name.
     pub(super) fn insert(&mut self, packed: Packed) {
         self.take(packed.session());
         if let Some(workspace) = packed.listed().workspace {
@@ -77,7 +78,7 @@ impl Evicted {
         self.by_name.insert(PackedByName(packed));
     }
 
-    /// Takes a session out.
+    /// Removes and returns a session.
     pub(super) fn take(&mut self, session: &str) -> Option<Packed> {
         let PackedByName(packed) = self.by_name.take(session)?;
         if let Some(workspace) = packed.listed().workspace
@@ -95,12 +96,12 @@ impl Evicted {
         self.by_name.get(session).map(|named| &named.0)
     }
 
-    /// All sessions, by name.
+    /// Returns all sessions in order of name.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Packed> {
         self.by_name.iter().map(|named| &named.0)
     }
 
-    /// The sessions behind one, by name: all, or those of a workspace.
+    /// Returns the sessions after a name, in order of name: all, or those of a workspace.
     pub(super) fn behind<'a>(
         &'a self,
         after: Option<&SessionId>,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_over_a_workspace_meets_its_sessions_and_no_others() {
+    fn a_walk_over_a_workspace_returns_exactly_its_sessions() {
         let others = (0..1_000).map(|n| packed(&format!("s{n:04}"), Some("/other")));
         let own = ["s0500b", "s0900b"].map(|name| packed(name, Some("/w")));
         let without = [packed("s0000b", None)];
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_taken_out_or_comes_back_elsewhere_leaves_its_workspace() {
+    fn a_removed_or_moved_session_is_not_in_its_former_workspace() {
         let mut evicted = Evicted::default();
         evicted.insert(packed("a", Some("/w")));
         evicted.insert(packed("b", Some("/w")));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_entries_of_one_session_the_later_counts() {
+    fn the_later_of_two_entries_of_a_session_is_kept() {
         let entries = vec![packed("a", Some("/w")), packed("a", Some("/x"))];
         let read = Evicted::from_entries(entries);
         assert_eq!((names(&read, None, Some("/w")), read.len()), (vec![], 1));

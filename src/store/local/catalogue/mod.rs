@@ -1,6 +1,6 @@
-//! Every session of the store by name, in memory, so that listing opens none. A session that is not
-//! used is evicted: of it only its packed entry stays. It must not hold anything that `settled/`
-//! and the journal do not say.
+//! Every session of the store by name, in memory, so that a listing opens none. An unused session
+//! is evicted: only its packed entry stays. It must not hold state that cannot be rebuilt from
+//! `settled/` and the journal.
 
 pub(super) mod backlog;
 mod evicted;
@@ -32,35 +32,35 @@ use crate::{
     store::{SessionInfo, lifetime::Count},
 };
 
-/// The sessions of a store.
+/// Loaded and evicted sessions of a store, by scope.
 #[derive(Default)]
 pub(super) struct Catalogue {
     scopes: BTreeMap<Scope, ScopeSessions>,
 }
 
-/// Progress of a walk over the sessions in use: all of this scope from `at` on are done.
+/// Progress of a walk over the loaded sessions: those of this scope from index `at` on are done.
 pub(super) struct WalkPlace {
     scope: Scope,
     at: usize,
 }
 
-/// Sessions by what frames and segments call them.
+/// Sessions by hash, which frames and segments contain.
 pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
 
-/// The sessions of a scope. Maps with an order, be it that of insertion: what goes over them goes
-/// in the same order in each run.
+/// Sessions of a scope. The maps are ordered, if only by insertion, so that walks over them are
+/// deterministic.
 #[derive(Default)]
 struct ScopeSessions {
-    /// Found by a hash: every append looks for one, and each name that is compared on the way is
-    /// somewhere else in memory.
+    /// Loaded sessions, in a hash map: every append looks one up, and each comparison of names in a
+    /// tree would miss the CPU cache.
     loaded: IndexMap<SessionId, Arc<Session>>,
     evicted: Evicted,
-    /// Sessions created with an `Idempotency-Key` that still counts, and when.
+    /// Sessions created with an `Idempotency-Key` that is still valid, and the time of creation.
     created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
 }
 
 impl Catalogue {
-    /// Enters a session that is in use. Returns the hash of another one that had its name.
+    /// Inserts a loaded session. Returns the hash of another session that had its name.
     pub(super) fn insert(&mut self, session: Arc<Session>) -> Option<SessionHash> {
         let (key, at) = {
             let entry = &session.state().entry;
@@ -75,8 +75,8 @@ impl Catalogue {
         before.map(|before| before.hash).filter(|before| *before != hash)
     }
 
-    /// Forgets a session whose creation failed, or of which nothing is left. Another one that has
-    /// its name by now stays.
+    /// Removes a session whose creation failed, or of which nothing remains. Another session with
+    /// the same name stays.
     pub(super) fn remove(&mut self, session: &Session) {
         let Some(sessions) = self.scopes.get_mut(&session.key.scope) else { return };
         let named = sessions.loaded.get(&session.key.session);
@@ -87,12 +87,12 @@ impl Catalogue {
         sessions.created.retain(|_, (_, name)| *name != session.key.session);
     }
 
-    /// The session, when it is in use.
+    /// Returns the session if it is loaded.
     pub(super) fn in_use(&self, key: &SessionKey) -> Option<Arc<Session>> {
         self.scopes.get(&key.scope)?.loaded.get(&key.session).map(Arc::clone)
     }
 
-    /// The session; an evicted one is in use from now on.
+    /// Returns the session; loads it if it is evicted.
     pub(super) fn get(&mut self, key: &SessionKey) -> Option<Arc<Session>> {
         let sessions = self.scopes.get_mut(&key.scope)?;
         if let Some(loaded) = sessions.loaded.get(&key.session) {
@@ -104,15 +104,15 @@ impl Catalogue {
         Some(session)
     }
 
-    /// The session that this `Idempotency-Key` created.
+    /// Returns the session that this `Idempotency-Key` created.
     pub(super) fn created_by(&mut self, scope: &Scope, key: &str) -> Option<Arc<Session>> {
         let (_, name) = self.scopes.get(scope)?.created.get(key)?;
         let key = SessionKey { scope: scope.clone(), session: name.clone() };
         self.get(&key)
     }
 
-    /// Evicts up to `count` unused sessions before `before`, and forgets keys of creations before
-    /// `live`. Returns where it stopped; `None` at the end.
+    /// Examines up to `count` loaded sessions from `before` on, evicts unused ones, and forgets
+    /// keys of creations older than `live`. Returns where it stopped; `None` at the end.
     pub(super) fn evict(
         &mut self,
         before: Option<&WalkPlace>,
@@ -131,11 +131,11 @@ impl Catalogue {
             };
             let begin = end.saturating_sub(left);
             left -= end - begin;
-            // Backwards: what takes the place of one that goes was looked at, or came since.
+            // Backwards: a removal fills the gap with the last session, already visited or new.
             for at in (begin..end).rev() {
                 let Some((_, session)) = sessions.loaded.get_index(at) else { continue };
-                // No other thread holds it, and none can find it while the catalogue is locked:
-                // forks in use know where they found it.
+                // No other thread holds it, and none can find it while the catalogue is locked; the
+                // weak count covers loaded forks that cache their parent.
                 let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
                 if let Some(packed) = unused.then(|| session.packed()).flatten() {
                     sessions.loaded.swap_remove_index(at);
@@ -150,8 +150,8 @@ impl Catalogue {
         None
     }
 
-    /// Looks at `looks` of the evicted sessions behind `after` for up to `count` that `wanted`
-    /// takes. Returns them, and where it stopped; `None` at the end.
+    /// Examines up to `looks` evicted sessions after `after` for up to `count` that `wanted`
+    /// accepts. Returns them, and where it stopped; `None` at the end.
     pub(super) fn find_evicted(
         &self,
         after: Option<&SessionKey>,
@@ -180,8 +180,8 @@ impl Catalogue {
         (found, None)
     }
 
-    /// Hands out up to `count` of the evicted sessions of a scope behind `after`, or of a workspace
-    /// of it, by name. Returns the name where it stopped; `None` at the end.
+    /// Passes up to `count` evicted sessions of a scope or workspace after `after`, in order of
+    /// name. Returns the name where it stopped; `None` at the end.
     pub(super) fn evicted_of(
         &self,
         (scope, workspace): (&Scope, Option<&str>),
@@ -200,13 +200,13 @@ impl Catalogue {
         None
     }
 
-    /// The sessions of a scope that are in use.
+    /// Returns the loaded sessions of a scope.
     pub(super) fn loaded_of(&self, scope: &Scope) -> Vec<Arc<Session>> {
         let loaded = self.scopes.get(scope).map(|sessions| sessions.loaded.values());
         loaded.into_iter().flatten().map(Arc::clone).collect()
     }
 
-    /// The record of a session that is to be listed; an evicted one stays so.
+    /// Returns the info of a session for a listing, without loading it.
     pub(super) fn listed(&self, scope: &Scope, id: &SessionId) -> Option<SessionInfo> {
         let sessions = self.scopes.get(scope)?;
         if let Some(session) = sessions.loaded.get(id) {
@@ -218,7 +218,7 @@ impl Catalogue {
         entry.stage.is_alive().then(|| entry.info(&key))
     }
 
-    /// The entry of a session and which one of its name it is; an evicted one stays so.
+    /// Returns the entry and the hash of a session, without loading it.
     pub(super) fn entry(&self, key: &SessionKey) -> Option<(Entry, SessionHash)> {
         let sessions = self.scopes.get(&key.scope)?;
         if let Some(session) = sessions.loaded.get(&key.session) {
@@ -231,17 +231,17 @@ impl Catalogue {
         Some((entry, hash))
     }
 
-    /// Every scope with a session.
+    /// Returns every scope with a session.
     pub(super) fn scopes(&self) -> Vec<Scope> {
         self.scopes.keys().cloned().collect()
     }
 
-    /// Every session in use.
+    /// Returns every loaded session.
     pub(super) fn all_loaded(&self) -> Vec<Arc<Session>> {
         self.scopes.values().flat_map(|sessions| sessions.loaded.values()).map(Arc::clone).collect()
     }
 
-    /// Hands out the encoded entry of every session that is flushed.
+    /// Passes the encoded entry of every flushed session to `take`.
     pub(super) fn each_settled(&self, take: &mut dyn FnMut(&[u8])) {
         for (scope, sessions) in &self.scopes {
             for packed in sessions.evicted.iter() {
@@ -254,7 +254,7 @@ impl Catalogue {
         }
     }
 
-    /// The sessions of these hashes, or all of them; they are in use from now on.
+    /// Returns and loads the sessions with these hashes, or all sessions.
     pub(super) fn by_hash(&mut self, wanted: Option<&BTreeSet<SessionHash>>) -> ByHash {
         let mut keys = Vec::new();
         let anything = wanted.is_none_or(|wanted| !wanted.is_empty());
@@ -280,7 +280,7 @@ impl Catalogue {
         self.scopes.values().map(count).sum()
     }
 
-    /// The names of the sessions of a scope.
+    /// Returns the names of the sessions of a scope.
     pub(super) fn of_scope(&self, scope: &Scope) -> Vec<SessionId> {
         let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
         let evicted = sessions.evicted.iter();
@@ -291,8 +291,7 @@ impl Catalogue {
     }
 }
 
-/// The flushed sessions of a store while they are read: a catalogue of them takes the least room
-/// when it is made at once.
+/// Builder of the catalogue from the settled entries: built in one step it takes the least memory.
 #[derive(Default)]
 pub(super) struct Flushing {
     scopes: BTreeMap<Scope, (ScopeSessions, Vec<Packed>)>,
@@ -300,8 +299,8 @@ pub(super) struct Flushing {
 }
 
 impl Flushing {
-    /// Takes an entry, with its encoding; of two of the same session the later counts. Keys of
-    /// creations before `live` are left out. `None` when its ids are no ids.
+    /// Adds an entry, with its encoding; of two of the same session the later one is kept. Keys of
+    /// creations before `live` are left out. Returns `None` if its ids are invalid.
     pub(super) fn take(
         &mut self,
         entry: Entry,
@@ -339,7 +338,7 @@ impl Flushing {
 }
 
 impl ScopeSessions {
-    /// Notes the session that was created with a key; of two the younger.
+    /// Records the session that was created with a key; of two, the newer one.
     fn remember(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
         let Some(key) = key.and_then(|key| BatchKey::of_stored(&key).ok()) else { return };
         let known = self.created.get(key.as_str());
@@ -353,8 +352,8 @@ fn unpacked(scope: &Scope, packed: &Packed) -> Entry {
     packed.entry(scope.tenant.as_str(), scope.user.as_str())
 }
 
-/// Batches and creations before this time are forgotten by their keys: a day was lived through
-/// since. A clock that jumps forgets none.
+/// Returns the time before which keys of batches and creations are forgotten: a day ago, measured
+/// by the store's count of time, so that a clock that jumps forgets none.
 pub(super) fn keys_live_from(count: &Count, clock: &dyn Clock) -> Timestamp {
     count.earliest(clock, limits::BATCH_KEY_MICROS)
 }

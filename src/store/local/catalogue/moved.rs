@@ -1,5 +1,5 @@
-//! Handing out the sessions that changed, for a caller that follows them: all of them at first,
-//! then those that did. It must not load an evicted session.
+//! Change feed of sessions: passes all sessions to a follower first, then those that changed. It
+//! must not load an evicted session.
 
 use std::cell::RefCell;
 
@@ -13,11 +13,11 @@ use crate::{
     store::{Moved, Moves, Since, Survival, derived::Walked},
 };
 
-/// Evicted sessions that are read while the catalogue is locked once.
+/// Evicted sessions read per lock of the catalogue.
 const SLICE: usize = 256;
 
 impl Sessions {
-    /// Sessions that changed since, or all of them.
+    /// Returns the sessions that changed since `since`, or the next part of a walk over all.
     pub(crate) fn moved(&self, mut since: Since, limit: usize) -> Moves {
         let epoch = self.moving.epoch();
         if epoch == 0 || since.epoch != epoch {
@@ -77,7 +77,7 @@ fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
     }
 }
 
-/// State of a session's deletion.
+/// Returns whether a session is alive, expired, deleted or erased.
 pub(crate) fn survival(entry: &Entry) -> Survival {
     match entry.stage.end().map(|end| end.how) {
         None => Survival::Alive,

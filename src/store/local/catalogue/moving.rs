@@ -1,6 +1,6 @@
-//! Changes of sessions since the last hand-out: a counter and the set of sessions that changed,
-//! after a walk over all of them. Counting starts with the first request and is void when too many
-//! changed: then all are handed out again. It must not know the catalogue, nor hold up an append.
+//! Queue of changed sessions for the change feed, which follows a walk over all sessions. Counting
+//! starts with the first request and is invalidated when too many sessions changed: then a new walk
+//! returns all of them. It must not access the catalogue, nor block an append.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,14 +12,14 @@ use crate::env::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Sessions that may wait to be handed out, beside twice those that did when the walk ended.
+/// Maximum number of queued changes; after a walk, twice the loaded sessions if that is more.
 const WAITING_MAX: usize = 65_536;
 
-/// The sessions that changed.
+/// Changes of sessions, for their followers.
 pub(crate) struct Moving {
     /// Number of the current count; 0 while nothing is counted.
     epoch: AtomicU64,
-    /// All sessions are being handed out: none is evicted, where the walk would pass it by.
+    /// True during a walk over all sessions: none is evicted then, since the walk could miss it.
     walking: AtomicBool,
     queue: Mutex<ChangeQueue>,
     watch: watch::Sender<u64>,
@@ -27,12 +27,12 @@ pub(crate) struct Moving {
 
 #[derive(Default)]
 struct ChangeQueue {
-    /// Counts that were begun.
+    /// Number of counts started.
     epochs: u64,
-    /// Changes counted.
+    /// Number of changes counted.
     number: u64,
     waiting_max: usize,
-    /// The sessions, each with the number of its change.
+    /// Changed sessions, each with the number of its change.
     waiting: VecDeque<(u64, Arc<Session>)>,
 }
 
@@ -46,23 +46,23 @@ impl Moving {
         }
     }
 
-    /// Number of the current count; 0 while nothing is counted.
+    /// Returns the number of the current count; 0 while nothing is counted.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// True while all sessions are being handed out.
+    /// Returns true during a walk over all sessions.
     pub(crate) fn is_walking(&self) -> bool {
         self.walking.load(Ordering::Acquire)
     }
 
-    /// Changes when a session does that was handed out.
+    /// Returns a receiver that changes whenever a change is queued.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.watch.subscribe()
     }
 
-    /// Notes that a session changed. Its state is unlocked: what is read of it behind this note has
-    /// the change.
+    /// Queues a session that changed. The caller has unlocked its state: a read after this call
+    /// sees the change.
     pub(super) fn note(&self, session: &Arc<Session>) {
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == 0 || session.noted.load(Ordering::Acquire) == epoch {
@@ -87,7 +87,7 @@ impl Moving {
         self.watch.send_replace(number);
     }
 
-    /// Begins to count, and a walk with it.
+    /// Starts a count and a walk; returns the number of the count.
     pub(super) fn begin(&self) -> u64 {
         let mut queue = self.queue.lock();
         queue.epochs += 1;
@@ -101,21 +101,21 @@ impl Moving {
         epoch
     }
 
-    /// Ends the walk with the sessions in use, which it did not meet.
+    /// Ends the walk: queues the loaded sessions, which it did not visit.
     pub(super) fn end_walk(&self, loaded: &[Arc<Session>]) {
         self.queue.lock().waiting_max = WAITING_MAX.max(2 * loaded.len());
         loaded.iter().for_each(|session| self.note(session));
         self.walking.store(false, Ordering::Release);
     }
 
-    /// Up to `limit` of the sessions behind a number, and whether there are more. Those up to it
-    /// are done with.
+    /// Returns up to `limit` of the changes after a number, and whether more are queued. Removes
+    /// those up to that number.
     pub(super) fn take(&self, behind: u64, limit: usize) -> (Vec<(u64, Arc<Session>)>, bool) {
         let mut queue = self.queue.lock();
         let done = queue.waiting.partition_point(|(number, _)| *number <= behind);
         let done: Vec<_> = queue.waiting.drain(..done).collect();
         let taken: Vec<_> = queue.waiting.iter().take(limit).cloned().collect();
-        // A change from now on counts anew: what is read of them may lack it.
+        // A change from now on is queued again: the caller's read may miss it.
         taken.iter().for_each(|(_, session)| session.noted.store(0, Ordering::Release));
         let more = queue.waiting.len() > taken.len();
         drop(queue);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_waits_once_until_it_is_handed_out_and_again_when_it_changes_then() {
+    fn a_changed_session_is_queued_once_until_it_is_taken_and_changes_again() {
         let moving = Moving::new();
         let [a, b] = ["a", "b"].map(session);
         moving.note(&a);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_changes_end_the_count_and_the_next_one_begins_anew() {
+    fn too_many_changes_invalidate_the_count_until_a_new_one_starts() {
         let moving = Moving::new();
         let epoch = moving.begin();
         moving.end_walk(&[]);

@@ -1,5 +1,5 @@
-//! State of the space reserved for deletions: present or not, released to them or not, and what was
-//! missing last. It must not make or remove a file; `removal` does.
+//! State of the disk space reserved for deletions: its files, whether deletions may use it, the
+//! resource missing last. It must not make or remove a file; `removal` does.
 
 use std::io;
 
@@ -15,13 +15,13 @@ use crate::env::{
 /// State of the reserved space.
 pub(crate) struct Reserve {
     turn: Mutex<()>,
-    /// All of its files are there.
+    /// True if all of its files exist.
     kept: AtomicBool,
-    /// It was given to deletions, and there was no room for another since.
+    /// True if its space was released to deletions and could not be reserved again since.
     given: AtomicBool,
-    /// The last write that needed room found none.
+    /// True if the last write that needed space found none.
     cramped: AtomicBool,
-    /// It was an inode that was missing then.
+    /// True if an inode was missing then.
     inodes: AtomicBool,
 }
 
@@ -38,43 +38,43 @@ impl Default for Reserve {
 }
 
 impl Reserve {
-    /// Held while its files are made or removed.
+    /// Locks the reserve while its files are created or removed.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
 
-    /// True if all of its files are present.
+    /// Returns true if all of its files exist.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept.load(Ordering::Acquire)
     }
 
-    /// Notes that all of its files are there; returns whether it was given until now.
+    /// Records that all of its files exist; returns whether it was released to deletions before.
     pub(crate) fn keep(&self) -> bool {
         self.kept.store(true, Ordering::Release);
         self.given.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes that a file of it was removed.
+    /// Records that one of its files was removed.
     pub(crate) fn lose_a_file(&self) {
         self.kept.store(false, Ordering::Release);
     }
 
-    /// Notes that deletions have it; returns whether they had it before.
+    /// Records that it is released to deletions; returns whether it was already.
     pub(crate) fn give(&self) -> bool {
         self.given.swap(true, Ordering::AcqRel)
     }
 
-    /// True if only deletions may be written.
+    /// Returns true if only deletions may be written.
     pub(crate) fn is_given(&self) -> bool {
         self.given.load(Ordering::Acquire)
     }
 
-    /// True if the last write that needed space found none.
+    /// Returns true if the last write that needed space found none.
     pub(crate) fn is_cramped(&self) -> bool {
         self.cramped.load(Ordering::Acquire)
     }
 
-    /// Notes how a write ended that may need room.
+    /// Records the result of a write that may need space.
     pub(crate) fn note(&self, error: Option<&io::Error>) {
         let short = error.and_then(short_of);
         if error.is_none() || short.is_some() {
@@ -83,7 +83,7 @@ impl Reserve {
         }
     }
 
-    /// The resource that was missing when a write last failed for want of space.
+    /// Returns the resource that was missing when a write last failed for want of space.
     pub(crate) fn missing(&self) -> Short {
         if self.inodes.load(Ordering::Acquire) { Short::Inodes } else { Short::Space }
     }

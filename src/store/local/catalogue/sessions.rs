@@ -1,6 +1,6 @@
 //! The sessions of the store in memory, the journal that their frames are written to, and the
-//! sessions with work that waits. A round of the journal becomes visible here. It must not read or
-//! write a segment.
+//! sessions with pending work. Makes rounds of the journal visible. It must not read or write a
+//! segment.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -34,35 +34,35 @@ use crate::{
     store::{StoreError, StoreResult, rules::Effect},
 };
 
-/// Most sessions whose files are synced one by one; those of more are synced by one `syncfs`.
+/// Maximum number of sessions whose files are synced one by one; for more, one `syncfs` is used.
 pub(crate) const FEW_SESSIONS_MAX: usize = 32;
 
-/// The sessions of the store.
+/// Sessions of the store, the journal and pending work.
 pub(crate) struct Sessions {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) journal: Journal<Arc<Session>>,
     names: RwLock<Catalogue>,
     pub(super) slots: Mutex<Slots>,
-    /// Sessions that forks need; locked last, for a moment.
+    /// Sessions that forks need; locked last and briefly.
     forks: Mutex<Forks>,
-    /// Sessions whose files and names are in memory, the one opened first in front.
+    /// Sessions whose files and names are in memory, the one opened first at the front.
     in_use: Mutex<VecDeque<Arc<Session>>>,
     pub(crate) backlog: Backlog,
     pub(crate) reserve: Reserve,
-    /// Sessions that changed, for those who follow them.
+    /// Changes of sessions, for their followers.
     pub(crate) moving: Moving,
-    /// Wakes the flusher.
+    /// Wakes the flush thread.
     pub(crate) flusher: Signal,
-    /// Journal bytes written when the last flush began.
+    /// Journal bytes written when the last flush started.
     flushed_written: AtomicU64,
 }
 
 impl Sink<Arc<Session>> for Sessions {
-    /// Makes the frames of a round visible, or void; then answers the callers that wait.
+    /// Makes the frames of a round visible, or void; then notifies the waiting callers.
     fn ended(&self, round: &mut Vec<QueuedFrame<Arc<Session>>>, result: Result<(), RoundFailure>) {
         match result {
             Ok(()) => {
-                // A client that went away does not wait any more: the frame stands all the same.
+                // The client may have gone away; the frame is stored regardless.
                 self.publish(round)
                     .into_iter()
                     .for_each(|done| drop(done.send(Ok(ShowStep::Seen))));
@@ -90,7 +90,7 @@ impl Sink<Arc<Session>> for Sessions {
 }
 
 impl Sessions {
-    /// Sessions as a start found them.
+    /// Creates the sessions that a start found.
     pub(crate) fn new(
         context: Arc<EngineContext>,
         journal: Journal<Arc<Session>>,
@@ -127,13 +127,13 @@ impl Sessions {
         loaded.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
     }
 
-    /// The entry of a session, deleted or not, and its number among those of its name.
+    /// Returns the entry and the hash of a session, deleted or not.
     pub(crate) fn entry(&self, key: &SessionKey) -> Option<(Entry, SessionHash)> {
         self.catalogue().entry(key)
     }
 
-    /// Makes the frames of a round visible, those of one session together. Returns the callers that
-    /// wait.
+    /// Makes the frames of a round visible, adjacent ones of a session together. Returns the
+    /// waiting callers.
     pub(crate) fn publish(
         &self,
         round: &mut Vec<QueuedFrame<Arc<Session>>>,
@@ -164,8 +164,8 @@ impl Sessions {
         waiting
     }
 
-    /// A replay reads the effect of a frame from its records: on the simulated disk it must be the
-    /// effect that the request decided on.
+    /// Asserts, on the simulated disk, that the effect which a replay reads from a frame's records
+    /// is the effect that the request decided on.
     #[cfg(feature = "tests")]
     pub(crate) fn check_effect(&self, frame: &crate::log::Frame, effect: Option<&Effect>) {
         let Some(effect) = effect.filter(|_| !self.context.options.background) else { return };
@@ -174,56 +174,56 @@ impl Sessions {
         assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
     }
 
-    /// Journal bytes written since the last flush.
+    /// Returns the number of journal bytes written since the last flush.
     pub(crate) fn pressure(&self) -> u64 {
         self.journal.written().saturating_sub(self.flushed_written.load(Ordering::Relaxed))
     }
 
-    /// Notes that the first `written` bytes of the journal are flushed.
+    /// Records that the first `written` bytes of the journal are flushed.
     pub(crate) fn note_flushed(&self, written: u64) {
         self.flushed_written.store(written, Ordering::Relaxed);
     }
 
-    /// True if the journal must be flushed while others write: more than an eighth of its space is
-    /// in use by few sessions, or half of it by many. The cost of flushing is by the session, so a
-    /// large flush pays for many; the rest of the space is for appends made meanwhile.
+    /// Returns true if the journal must be flushed under load: more than an eighth of its space is
+    /// unflushed for few sessions, or half for many. A flush costs time per session, so many share
+    /// a large one; the rest of the space is for concurrent appends.
     pub(crate) fn is_pressed(&self) -> bool {
         let (pressure, room) = (self.pressure(), self.context.options.journal_retained_bytes);
         let few = || self.backlog.count_dirty() <= FEW_SESSIONS_MAX;
         pressure > room / 2 || pressure > room / 8 && few()
     }
 
-    /// The missing resource while appends are refused: deletions were given the reserve, or too
-    /// much waits to be flushed.
+    /// Returns the missing resource while appends are refused: the reserve is released to
+    /// deletions, or too many bytes are unflushed.
     pub(crate) fn missing(&self) -> Option<Short> {
         let waits = || self.pressure() > self.context.options.journal_retained_bytes;
         let cramped = self.reserve.is_cramped() && waits();
         (self.reserve.is_given() || cramped).then(|| self.reserve.missing())
     }
 
-    /// Takes back a session that never came into being, and wakes the callers that waited for it.
+    /// Removes a session whose creation failed, and wakes the callers that wait for it.
     pub(crate) fn forget(&self, session: &Session) {
         self.catalogue_mut().remove(session);
         self.release_parent(session);
         self.journal.wake_waiters();
     }
 
-    /// Notes a fork: its parent stays until it is released.
+    /// Records a fork: its parent stays until it is released.
     pub(crate) fn hold_parent(&self, parent: &Session, child: &Session) {
         self.forks.lock().add(parent.hash, child.hash, &child.key.session);
     }
 
-    /// The forks of a session that may still be read.
+    /// Returns the forks of a session that may still be read.
     pub(crate) fn forks_of(&self, parent: SessionHash) -> Vec<SessionId> {
         self.forks.lock().children(parent).cloned().collect()
     }
 
-    /// True if forks of the session may still be read.
+    /// Returns true if forks of the session may still be read.
     pub(crate) fn is_needed(&self, session: SessionHash) -> bool {
         self.forks.lock().needs(session)
     }
 
-    /// [`Self::is_needed`] for a session that is only known by its entry.
+    /// Calls [`Self::is_needed`] for a session known only by its entry.
     pub(crate) fn entry_is_needed(&self, entry: &Entry) -> bool {
         if self.forks.lock().is_empty() {
             return false;
@@ -231,11 +231,11 @@ impl Sessions {
         hash_of(entry).is_some_and(|hash| self.is_needed(hash))
     }
 
-    /// Refuses to take away what a session wrote, all of it or the event at a position, while a
-    /// fork is held that reads it, directly or through other forks.
+    /// Rejects the removal of a session's events, or of the event at a position, while a held fork
+    /// reads them, directly or through other forks.
     ///
     /// # Errors
-    /// [`StoreError::SessionHeld`] with the fork.
+    /// [`StoreError::SessionHeld`] with the held fork.
     pub(crate) fn check_readers(
         &self,
         writer: &Session,
@@ -259,7 +259,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The session that another one was forked from, unless it is gone.
+    /// Returns the session that another one was forked from, unless it is gone.
     pub(crate) fn parent_of(&self, session: &Session) -> Option<Arc<Session>> {
         let origin = session.origin.as_ref()?;
         let mut found = origin.found.lock();
@@ -274,8 +274,8 @@ impl Sessions {
         })
     }
 
-    /// Forgets that a session needs its parent, and lets go the parents above that were only kept
-    /// for it. The caller flushes, and has begun to let it go.
+    /// Releases a session's parent, and the ancestors that were kept only for it. The caller
+    /// flushes, and has dropped the session's own frames.
     pub(crate) fn leave_parent(&self, child: &Session) {
         let mut next = self.release(child);
         while let Some(parent) = next.filter(|parent| self.drop_frames(parent)) {
@@ -283,8 +283,8 @@ impl Sessions {
         }
     }
 
-    /// Forgets a fork that never came into being. Its parent may have been deleted meanwhile: the
-    /// next flush lets it go.
+    /// Releases the parent of a fork whose creation failed. If the parent was deleted meanwhile,
+    /// the next flush removes it.
     pub(crate) fn release_parent(&self, child: &Session) {
         let Some(parent) = self.release(child) else { return };
         let idle = {
@@ -296,8 +296,8 @@ impl Sessions {
         }
     }
 
-    /// Releases a session's parent, unless forks of its own need both; returns the parent when it
-    /// was the last that needed it.
+    /// Releases a session's parent, unless the session's own forks need both; returns the parent if
+    /// the session was the last that needed it.
     pub(crate) fn release(&self, child: &Session) -> Option<Arc<Session>> {
         let origin = child.origin.as_ref()?;
         let last = {
@@ -307,8 +307,8 @@ impl Sessions {
         if last { self.parent_of(child) } else { None }
     }
 
-    /// Drops the frames of a deleted session that wait: they are not read again, so no segment
-    /// needs them, and its settled entry says all. Returns whether it is one.
+    /// Drops the unflushed frames of a discarded session and releases its parent: its settled entry
+    /// suffices, since the frames are not read again. Returns false for any other session.
     pub(crate) fn forget_frames(&self, session: &Arc<Session>) -> bool {
         let dropped = self.drop_frames(session);
         if dropped {
@@ -317,8 +317,8 @@ impl Sessions {
         dropped
     }
 
-    /// [`Self::forget_frames`] of one session. Forks of it need what it wrote, unless it was
-    /// erased.
+    /// Drops the unflushed frames of a discarded session, unless forks need them and it is not
+    /// erased. Returns whether it did.
     pub(crate) fn drop_frames(&self, session: &Arc<Session>) -> bool {
         let mut state = session.state();
         let needed = || !state.entry.stage.is_erased() && self.is_needed(session.hash);
@@ -330,7 +330,7 @@ impl Sessions {
         state.unwritable = None;
         state.listed = false;
         if state.entry.stage.is_erasing() {
-            // The caller that erased it may have gone away before it took the next step.
+            // The caller that erased it may have gone away before the next step.
             self.note_erasing(session);
         }
         drop(state);
@@ -338,36 +338,36 @@ impl Sessions {
         true
     }
 
-    /// Has a deleted session's entry flushed, and its files unlinked once it is.
+    /// Schedules the flush of a deleted session's entry, and the unlinking of its files after that.
     pub(crate) fn reclaim(&self, session: &Arc<Session>) {
         let generation = self.slots.lock().generation();
         self.backlog.add_deleted(session, generation);
         self.backlog.touch(session);
     }
 
-    /// Has files of a session unlinked once both settled files name what replaced them.
+    /// Schedules the unlinking of files of a session once both settled files name the new ones.
     pub(crate) fn retire(&self, session: &Arc<Session>, paths: impl Iterator<Item = String>) {
-        // Behind the change: a settled file of a later generation does not name what was replaced.
-        // And not under the session's lock: who has the slots may be reading them from the disk.
+        // After the change of the entry: a later generation does not name the replaced files. Not
+        // under the session's lock: the holder of the slots may be reading them from the disk.
         let generation = self.slots.lock().generation();
         self.backlog.retire(paths, generation);
         self.backlog.touch(session);
     }
 
-    /// Notes a session of which something may be left.
+    /// Adds an erased session of which bytes may remain to those to be finished.
     pub(crate) fn note_erasing(&self, session: &Arc<Session>) {
         self.backlog.add_erasing(Erasing { session: Arc::clone(session), taken: false });
     }
 
-    /// Notes that the files and names of a session are in memory now.
+    /// Records that the files and names of a session are in memory.
     pub(crate) fn note_opened(&self, session: &Arc<Session>) {
         self.in_use.lock().push_back(Arc::clone(session));
     }
 
-    /// Calls `keep` with each session whose files are in memory, the one opened first in front, and
-    /// with their number. One for which it returns false was closed by it.
+    /// Calls `keep` with each session whose files are in memory, in the order of opening, and with
+    /// the number of them. Sessions for which it returns false were closed by it and are removed.
     pub(crate) fn retain_opened(&self, keep: &mut dyn FnMut(&Session, usize) -> bool) {
-        // A thread that opens a session holds its lock when it takes this one.
+        // A thread that opens a session holds the session's lock when it takes this one.
         let mut open = std::mem::take(&mut *self.in_use.lock());
         let count = open.len();
         open.retain(|session| keep(session, count));

@@ -1,5 +1,5 @@
-//! The settled files as the other parts of the engine use them: each method takes their lock, does
-//! one thing, and lets it go. It must not decide what is flushed.
+//! The settled files as the other parts of the engine use them: each method locks them for one
+//! operation. It must not decide what is flushed.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Sessions {
-    /// Builds the delta of a settled file up to `place`, without its entries.
+    /// Builds the delta of a settled file up to the journal location `place`, without entries.
     pub(crate) fn delta(&self, clean: bool, place: JournalPlace, count: CountState) -> Delta {
         Delta {
             clean,
@@ -26,8 +26,8 @@ impl Sessions {
         }
     }
 
-    /// Writes the older settled file: everything before this place of the journal is flushed, and
-    /// files before the older place are free. What is `clean` needs no replay.
+    /// Writes the older settled file: everything before `place` is flushed, and journal files
+    /// before the older file's place become free. A `clean` store needs no replay.
     pub(crate) fn flush_to(&self, clean: bool, place: JournalPlace) -> io::Result<()> {
         let count = self.context.count_state();
         let delta = self.delta(clean, place, count);
@@ -38,8 +38,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Writes the older settled file with what is known of sessions but for their frames: the
-    /// journal's place stays.
+    /// Writes the older settled file with the changed entries; the flushed location of the journal
+    /// stays.
     pub(crate) fn write_settled(&self) -> io::Result<()> {
         let mut slots = self.slots.lock();
         let (place, count) = (slots.latest(), self.context.count_state());
@@ -57,38 +57,38 @@ impl Sessions {
         }
     }
 
-    /// Has both settled files written from a new base by the next two flushes.
+    /// Schedules a rewrite of both settled files from a new base, by the next two flushes.
     pub(crate) fn spoil_settled(&self) {
         self.slots.lock().rewrite_both();
     }
 
-    /// Reads both settled files back from the device; returns what is wrong with them.
+    /// Reads both settled files back from the device; returns their faults.
     pub(crate) fn check_settled(&self) -> Vec<String> {
         self.slots.lock().check(&self.context.env)
     }
 
-    /// True if both settled files name everything flushed so far.
+    /// Returns true if both settled files name everything flushed so far.
     pub(crate) fn is_even(&self) -> bool {
         self.slots.lock().are_even()
     }
 
-    /// The place of the journal that the younger settled file names.
+    /// Returns the location in the journal that the newer settled file names.
     pub(crate) fn settled_place(&self) -> JournalPlace {
         self.slots.lock().latest()
     }
 
-    /// Everything before this place of the journal is flushed in both files.
+    /// Returns the location in the journal before which everything is flushed in both files.
     pub(crate) fn recyclable(&self) -> JournalPlace {
         self.slots.lock().recyclable()
     }
 
-    /// The generation that both settled files have, or a later one.
+    /// Returns the generation that both settled files have, or a later one.
     pub(crate) fn settled_generation(&self) -> u64 {
         self.slots.lock().settled_generation()
     }
 
-    /// True if both settled files know the session's state, and no start reads the journal before
-    /// `behind`.
+    /// Returns true if both settled files have the session's state, and no start reads the journal
+    /// before `behind`.
     pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
         self.slots.lock().both_have(session, behind)
     }

@@ -1,6 +1,6 @@
 //! The two files of `settled/`, written in turn: each flush appends a delta to the older one, so
-//! that the younger stays whole if this write fails. The journal is recycled only past
-//! the older one's place. It must not look into segments.
+//! that the newer stays whole if this write fails. Journal files are recycled only before the older
+//! one's location. It must not read segments.
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -23,30 +23,30 @@ use crate::{
     store::lifetime::CountState,
 };
 
-/// A base is written anew when its deltas are larger than it, but not below this many bytes.
+/// Minimum bytes of a settled file at which a base is rewritten because its deltas outgrew it.
 const BASE_BYTES_MIN: u64 = 1 << 20;
-/// A base is written in parts of about this many bytes.
+/// Approximate bytes of one write of a base.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Hands out the encoded entry of every session that is flushed.
+/// Function that passes on the encoded entry of every flushed session.
 pub(crate) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));
 
-/// One settled file.
+/// State of one settled file.
 struct SettledFile {
     salt: u64,
     generation: u64,
     place: JournalPlace,
     /// Byte offset of the next delta.
     end: u64,
-    /// Bytes of its base.
+    /// Byte offset of the end of its base.
     base: u64,
-    /// Its end is not whole, or a write to it failed: only a new base makes it good.
+    /// True if its end is not whole or a write to it failed: only a new base recovers it.
     stale: bool,
-    /// Sessions whose entry here is not the last flushed one.
+    /// Sessions whose entry in this file is not the last flushed one.
     touched: BTreeMap<SessionHash, Arc<Session>>,
 }
 
-/// Both settled files.
+/// State of both settled files.
 pub(crate) struct Slots {
     store: [u8; 16],
     /// Cipher of the entries, if they are encrypted.
@@ -59,17 +59,17 @@ pub(crate) struct SettledState {
     pub(crate) clean: bool,
     pub(crate) start: u64,
     pub(crate) place: JournalPlace,
-    /// The count of time as the last flush kept it.
+    /// Count of time stored by the last flush.
     pub(crate) told: CountState,
-    /// Counts of time, and what the wall clock said at each, the oldest first.
+    /// Counts of time with the wall clock at each, oldest first.
     pub(crate) times: Vec<(i64, i64)>,
 }
 
-/// Takes what the settled files say as a whole, an entry with its encoding, and whether the older
-/// file may lack it.
+/// Consumer of the store's state, an entry with its encoding, and whether the older file may lack
+/// the entry.
 type TakeEntry<'a> = &'a mut dyn FnMut(&SettledState, Entry, &[u8], bool);
 
-/// A settled file that could be read.
+/// Settled file that could be read.
 struct Readable {
     file: Box<dyn File>,
     cipher: Option<Arc<Cipher>>,
@@ -78,13 +78,12 @@ struct Readable {
 }
 
 impl Slots {
-    /// Reads both files and chooses the younger whole generation. `take` gets what it says and its
-    /// entries, in the order they were written, with their encoding, and whether the older file may
-    /// lack this one.
+    /// Reads both files and chooses the newer whole generation. `take` gets the store's state and
+    /// each entry, in the order written, with its encoding and whether the older file may lack it.
     ///
-    /// Each delta goes to the older file and holds what was flushed since that one was written
-    /// before: so the older lacks nothing that the last delta of the younger has not. One that is
-    /// not of the generation before lost what it had, though what is left of it is whole.
+    /// Each delta goes to the older file and holds all changes since that file's last write: so the
+    /// older lacks only entries of the newer one's last delta. An older file that is not of the
+    /// previous generation lost chunks, though the rest of it is whole.
     pub(crate) fn open(
         env: &Env,
         store: [u8; 16],
@@ -101,7 +100,7 @@ impl Slots {
         let Some((last, young)) = read else {
             return Err(damaged("no whole generation in settled/".to_owned()));
         };
-        // A last generation that is the younger's base names everything: the older is written anew.
+        // If the newer file ends with its base, that has every entry: the older file is rewritten.
         let based = young.settled.last_at < young.settled.base_end;
         let old = old.and_then(|old| old.settled.last);
         let found = SettledState {
@@ -128,39 +127,39 @@ impl Slots {
         Ok((Self { store, cipher, slots }, found))
     }
 
-    /// Notes that the older file may not have the last settled entry of these sessions.
+    /// Marks sessions whose last settled entry the older file may lack.
     pub(crate) fn mark_differing(&mut self, sessions: impl Iterator<Item = Arc<Session>>) {
         let [first, second] = &mut self.slots;
         let older = if second.generation < first.generation { second } else { first };
         older.touched.extend(sessions.map(|session| (session.hash, session)));
     }
 
-    /// A session's settled entry changed.
+    /// Marks a session whose settled entry changed, in both files.
     pub(crate) fn touch(&mut self, session: &Arc<Session>) {
         for slot in &mut self.slots {
             slot.touched.insert(session.hash, Arc::clone(session));
         }
     }
 
-    /// A session is flushed no more: another one has its name.
+    /// Unmarks a session that is not flushed any more because another one has its name.
     pub(crate) fn forget(&mut self, session: SessionHash) {
         self.slots.iter_mut().for_each(|slot| drop(slot.touched.remove(&session)));
     }
 
-    /// Everything before this place of the journal is flushed in both files.
+    /// Returns the location in the journal before which everything is flushed in both files.
     pub(crate) fn recyclable(&self) -> JournalPlace {
         let [a, b] = [self.slots[0].place, self.slots[1].place];
         let first = earlier(a, b) == a;
         if first != planted(Defect::RecyclePastOlder) { a } else { b }
     }
 
-    /// Lets both files be written from a new base, one in each of the next two flushes.
+    /// Schedules a rewrite of both files from a new base, one in each of the next two flushes.
     pub(crate) fn rewrite_both(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.stale = true);
     }
 
-    /// Reads both files back from the device; one that is not what was written is written anew by
-    /// the flushes that follow. Returns what was found.
+    /// Reads both files back from the device; a damaged one is rewritten by the following flushes.
+    /// Returns the faults.
     pub(crate) fn check(&mut self, env: &Env) -> Vec<String> {
         let mut found = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.stale) {
@@ -177,19 +176,19 @@ impl Slots {
         found
     }
 
-    /// The place that the younger file names.
+    /// Returns the location in the journal that the newer file names.
     pub(crate) fn latest(&self) -> JournalPlace {
         let [a, b] = &self.slots;
         if a.generation > b.generation { a.place } else { b.place }
     }
 
-    /// The last generation written.
+    /// Returns the last generation written.
     pub(crate) fn generation(&self) -> u64 {
         self.slots.iter().map(|slot| slot.generation).max().unwrap_or(0)
     }
 
-    /// The generation that both files have, or a later one: what was touched before it was written
-    /// is in either.
+    /// Returns the generation that both files have reached: entries that changed before it are in
+    /// both.
     pub(crate) fn settled_generation(&self) -> u64 {
         let generations = self.slots.iter().map(|slot| slot.generation);
         let either =
@@ -197,20 +196,21 @@ impl Slots {
         either.unwrap_or(0)
     }
 
-    /// True if both files know the session's state, and no start reads the journal before `behind`.
+    /// Returns true if both files have the session's state, and no start reads the journal before
+    /// `behind`.
     pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
         self.slots.iter().all(|slot| {
             !slot.stale && !slot.touched.contains_key(&session) && slot.place.lsn >= behind
         })
     }
 
-    /// True if both files name everything flushed so far.
+    /// Returns true if both files name everything flushed so far.
     pub(crate) fn are_even(&self) -> bool {
         self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)
     }
 
     /// Writes the older file: a delta of the sessions touched since it was written, or a new base
-    /// of `all` when its deltas outgrew it.
+    /// of `all` if its deltas outgrew the base.
     pub(crate) fn write(
         &mut self,
         env: &Env,
@@ -245,7 +245,7 @@ fn place_of(delta: &Delta) -> JournalPlace {
     JournalPlace { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
 }
 
-/// `None` when the file is not there or no settled file of this store can be read in it.
+/// Reads a settled file; returns `None` if it is missing or not a readable file of this store.
 fn read_slot(
     env: &Env,
     store: [u8; 16],
@@ -259,10 +259,10 @@ fn read_slot(
         Err(error) => return Err(open_error(format!("opening {path}"))(error)),
     };
     let length = file.len().map_err(open_error(format!("reading {path}")))?;
-    // The page cache of a process that died may hold what the device never got.
+    // The page cache may hold writes of a dead process that did not reach the device.
     file.sync().and_then(|()| file.evict()).map_err(open_error(format!("reading {path}")))?;
     let cipher = cipher.clone();
-    // What the device does not give is no whole chunk: the generations before it count.
+    // An unreadable chunk is not whole: the generations before it are valid.
     let read = |from, to| Ok(read_around(&*file, from, to)?.bytes);
     match Settled::read(store, cipher.as_deref(), &read) {
         Ok(settled) => Ok(Some(Readable { file, cipher, settled, length })),
@@ -311,8 +311,8 @@ impl SettledFile {
         let file = env.storage.open(&settled_path(slot))?;
         assert!(self.end >= SETTLED_AT, "a delta follows the header and the base");
         let written = file.write_at(self.end, &bytes);
-        // Where there was no room nothing counts that was written, and the next writes over it: a
-        // new base would need more.
+        // On a full disk the partial write is ignored and the next write overwrites it: a new base
+        // would need more space.
         let full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
         self.stale = !written.as_ref().is_err_and(full);
         written?;
@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_places_the_one_in_the_earlier_file_comes_first() {
+    fn a_location_in_an_earlier_journal_file_comes_first() {
         let place = |order, byte_offset, lsn| JournalPlace { order, byte_offset, lsn: Lsn(lsn) };
         for (first, second) in [
             (place(1, 8192, 7), place(2, 8192, 7)),

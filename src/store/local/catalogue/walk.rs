@@ -1,5 +1,5 @@
-//! Walks over the sessions of a scope, a slice of them at a time:
-//! between slices the catalogue is free and other tasks run. It must not load an evicted session.
+//! Walks over the sessions of a scope in slices; between slices the catalogue is unlocked and other
+//! tasks run. It must not load an evicted session.
 
 use std::sync::Arc;
 
@@ -10,33 +10,33 @@ use crate::{
     store::{Filling, Listed, Listing, Place},
 };
 
-/// Sessions of which little is read before the catalogue is free again.
+/// Sessions per slice if only a few fields of each are read.
 const SLICE: usize = 1_000;
-/// Sessions whose whole record is read before.
+/// Sessions per slice if the whole entry of each is read.
 const SLICE_WHOLE: usize = 200;
-/// Places of sessions that a listing holds at once.
+/// Sort keys that a listing holds at once.
 const PLACES_MAX: usize = limits::LISTED_LOOKS_MAX + 1;
 
-/// A walk over the sessions of a scope, or over those in use and the evicted ones of a workspace.
-/// One that is loaded meanwhile may come twice; each comes.
+/// Walk over the sessions of a scope, or over the loaded ones and the evicted ones of a workspace.
+/// It visits each session at least once; one that is loaded meanwhile possibly twice.
 struct Walk<'a> {
     sessions: &'a Sessions,
     scope: &'a Scope,
     workspace: Option<&'a str>,
-    /// Those in use when it began: held, so that none of them is evicted before it is looked at.
+    /// Sessions loaded at the start; held, so that none is evicted before it is visited.
     held: Vec<Arc<Session>>,
     place: At,
 }
 
-/// Place of a walk.
+/// Position of a walk.
 enum At {
-    /// Behind this evicted session.
+    /// After this evicted session.
     Evicted(Option<SessionId>),
-    /// Among those in use.
+    /// Among the loaded sessions.
     Loaded(std::vec::IntoIter<Arc<Session>>),
 }
 
-/// A session on the way.
+/// Session that a walk visits.
 enum Met<'a> {
     Evicted(&'a Packed),
     Loaded(&'a Session),
@@ -48,7 +48,7 @@ impl<'a> Walk<'a> {
         Self { sessions, scope, workspace, held, place: At::Evicted(None) }
     }
 
-    /// Hands out the next slice. Returns whether there may be another.
+    /// Passes the next slice to `take`. Returns whether another may follow.
     fn slice(&mut self, count: usize, take: &mut dyn FnMut(Met<'_>)) -> bool {
         match &mut self.place {
             At::Evicted(after) => {
@@ -75,8 +75,8 @@ impl<'a> Walk<'a> {
 }
 
 impl Sessions {
-    /// Hands out the entry of every session of a scope, deleted or not; of one that is loaded
-    /// meanwhile maybe twice.
+    /// Passes the entry of every session of a scope, deleted or not; possibly twice if it is loaded
+    /// meanwhile.
     pub(crate) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
         let mut walk = Walk::new(self, scope, None);
         let entry = &mut |met: Met<'_>| match met {
@@ -91,14 +91,13 @@ impl Sessions {
         while walk.slice(SLICE_WHOLE, entry) {}
     }
 
-    /// A page of a scope's sessions: one walk finds the places of those that may be on it, then
-    /// their records are looked at in order.
-    /// A listing that selects from all sessions takes a walk for each [`PLACES_MAX`] of them, so
-    /// that their places need bounded memory.
+    /// Returns a page of a scope's sessions: a walk finds the sort keys of the candidates, then
+    /// their infos are read in order. A listing that selects from all sessions takes a walk for
+    /// each [`PLACES_MAX`] of them, which bounds the memory of the sort keys.
     pub(crate) async fn list(&self, scope: &Scope, listing: &Listing) -> Listed {
         let (mut filling, mut after) = (Filling::new(listing), None);
         loop {
-            let places = self.places(scope, listing, after.as_ref()).await;
+            let (places, is_cut) = self.places(scope, listing, after.as_ref()).await;
             for slice in places.chunks(SLICE_WHOLE) {
                 let more = add_to_page(&self.catalogue(), scope, slice, &mut filling);
                 if !more {
@@ -106,20 +105,26 @@ impl Sessions {
                 }
                 tokio::task::yield_now().await;
             }
-            if places.len() < PLACES_MAX {
+            if !is_cut {
                 return filling.page();
             }
             after = places.into_iter().next_back();
         }
     }
 
-    /// The first places of a page after a place, and the one behind them; at most [`PLACES_MAX`].
-    async fn places(&self, scope: &Scope, listing: &Listing, after: Option<&Place>) -> Vec<Place> {
+    /// Returns the first sort keys of a page after `after`, and the one after them, at most
+    /// [`PLACES_MAX`]; true if there are more.
+    async fn places(
+        &self,
+        scope: &Scope,
+        listing: &Listing,
+        after: Option<&Place>,
+    ) -> (Vec<Place>, bool) {
         let most = listing.looks_max().saturating_add(1).min(PLACES_MAX);
         let order =
             |a: &Place, b: &Place| listing.looking_order((a.0, a.1.as_str()), (b.0, b.1.as_str()));
         let mut places: Vec<Place> = Vec::new();
-        // Behind this one none is wanted any more.
+        // Sort keys after this one are not needed.
         let mut last: Option<Place> = None;
         let mut walk = Walk::new(self, scope, listing.workspace.as_deref());
         loop {
@@ -141,13 +146,13 @@ impl Sessions {
         }
         places.sort_unstable_by(order);
         places.dedup();
-        places
+        (places, last.is_some())
     }
 }
 
 impl Met<'_> {
-    /// Its place, if it belongs on a page that begins behind `after` and ends at `last` at the
-    /// latest.
+    /// Returns its sort key, if it belongs on a page that begins after `after` and ends at `last`
+    /// at the latest.
     fn place(
         &self,
         listing: &Listing,
@@ -180,7 +185,7 @@ impl Met<'_> {
     }
 }
 
-/// Looks at the sessions of these places. Returns whether the page wants more of them.
+/// Adds the sessions of these sort keys to the page. Returns whether the page needs more.
 fn add_to_page(
     catalogue: &Catalogue,
     scope: &Scope,
@@ -188,7 +193,7 @@ fn add_to_page(
     filling: &mut Filling<'_>,
 ) -> bool {
     places.iter().all(|place| {
-        // Another one may have its name by now.
+        // Another session may have its name now.
         let info = catalogue.listed(scope, &place.1).filter(|info| info.created_at == place.0);
         filling.look(place.clone(), info)
     })

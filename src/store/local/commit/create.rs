@@ -1,5 +1,6 @@
-//! Creating a session: a name is entered, a fork holds its parent, a key is made, and the first
-//! frame is planned like any other. It must not decide what a creation may be; `store::rules` does.
+//! Creation of a session: inserts its name in the catalogue, holds the parent of a fork, takes a
+//! key, and plans the first frame like any other. It must not validate a creation; `store::rules`
+//! does.
 
 use std::sync::Arc;
 
@@ -23,11 +24,11 @@ use crate::{
     },
 };
 
-/// Outcome of the lookup of a session to be created.
+/// Result of inserting a session to be created.
 enum Entered {
     Fresh(Arc<Session>, Box<Create>),
     Repeated(Arc<Session>),
-    /// Its creation is in flight.
+    /// Another creation of that name or key is in flight.
     Wait,
 }
 
@@ -41,11 +42,11 @@ impl CommitPath {
         loop {
             self.wait_for_space()?;
             let rounds = self.sessions.journal.rounds();
-            let (parent, lineage) = match self.origin(scope, &new) {
+            let (parent, lineage) = match self.fork_origin(scope, &new) {
                 Ok((parent, lineage)) => (parent, Ok(lineage)),
                 Err(error) => (None, Err(error)),
             };
-            let (session, create) = match self.enter(scope, &new, lineage)? {
+            let (session, create) = match self.insert_or_find(scope, &new, lineage)? {
                 Entered::Fresh(session, create) => (session, create),
                 Entered::Repeated(session) => return self.created_before(&session, &new),
                 Entered::Wait => {
@@ -76,7 +77,7 @@ impl CommitPath {
             };
             match planned {
                 Ok(Planned::Queued(queued)) => {
-                    let appended = self.committed(queued).await?;
+                    let appended = self.wait_committed(queued).await?;
                     let info = session.info(&session.state());
                     return Ok((info, appended));
                 }
@@ -89,8 +90,8 @@ impl CommitPath {
         }
     }
 
-    /// Parent and lineage of a new session that is a fork.
-    fn origin(
+    /// Returns the parent and lineage of a new session that is a fork.
+    fn fork_origin(
         &self,
         scope: &Scope,
         new: &NewSession,
@@ -100,19 +101,19 @@ impl CommitPath {
         Ok((Some(parent), Some(lineage)))
     }
 
-    /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
-    /// the parent either comes later and finds the fork, or came before and is found here.
+    /// Records a fork before any of its records is durable, so that its parent stays: a later
+    /// deletion of the parent finds the fork, an earlier one is found here.
     fn hold_parent(&self, parent: &Session, child: &Session) -> StoreResult<()> {
         self.sessions.hold_parent(parent, child);
         let written = parent.visible()?.entry.updated_at;
         let mut state = child.state();
-        // Time does not go back from what it continues from.
+        // The fork's times must not precede its parent's.
         state.entry.updated_at = state.entry.updated_at.max(written);
         Ok(())
     }
 
-    /// Enters a session that is about to be created, or answers how it is known already.
-    fn enter(
+    /// Inserts a session to be created in the catalogue, or finds an earlier creation of it.
+    fn insert_or_find(
         &self,
         scope: &Scope,
         new: &NewSession,
@@ -148,7 +149,7 @@ impl CommitPath {
         Ok(Entered::Fresh(session, Box::new(create)))
     }
 
-    /// The first answer again, for the same `Idempotency-Key` and the same content.
+    /// Repeats the first answer if the `Idempotency-Key` and the content are the same.
     fn created_before(
         &self,
         session: &Arc<Session>,

@@ -1,7 +1,7 @@
-//! From a request to its answer: the request is prepared, then under the lock of its session what
-//! is known is looked up, the rules decide, the draft is encrypted and queued; the caller leads the
-//! journal or waits for it, and plans again when the answer depended on frames in flight. It must
-//! not decide (`store::rules` does), and must not write; the journal does.
+//! The commit path of a request: it is prepared; under the lock of its session the state is looked
+//! up, the rules decide, and the draft is encrypted and queued; then the caller leads the journal
+//! or waits for it, and plans again if the answer depends on frames in flight. It must not decide
+//! (`store::rules` does) nor write files (the journal does).
 
 mod create;
 
@@ -34,36 +34,36 @@ use crate::{
     },
 };
 
-/// Entry of all requests that write.
+/// Commit path of all requests that write.
 pub(super) struct CommitPath {
     pub(super) context: Arc<EngineContext>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     pub(super) removal: Arc<Removal>,
-    /// Held by the one writer that flushes because writers are faster than flushing.
+    /// Held by the one writer that flushes while the journal is full.
     pub(super) relief: Mutex<()>,
-    /// Held while a fork is put on hold, and while bytes are taken away that forks may read: a hold
-    /// that was acknowledged is seen by every later erasure and redaction.
+    /// Held while a fork is put on hold, and while an erasure or redaction removes bytes that forks
+    /// may read, so that it sees every acknowledged hold.
     pub(super) holds: tokio::sync::Mutex<()>,
 }
 
-/// Progress of a request.
+/// Result of planning a request.
 pub(super) enum Planned {
-    /// It is answered, on durable bytes.
+    /// The answer, based on durable bytes.
     Answered(Appended),
-    /// Its frame is queued.
+    /// The frame of the request is queued.
     Queued(Queued),
     /// The answer depends on frames in flight: wait for the journal's progress, then plan again.
     Wait,
 }
 
-/// A queued frame.
+/// Queued frame of a request.
 pub(super) struct Queued {
     /// True if the caller must lead the journal.
     pub(super) lead: bool,
     /// Completes when the frame is durable and visible, or void.
     pub(super) done: oneshot::Receiver<StoreResult<ShowStep>>,
-    /// The answer, should it become durable.
+    /// Answer of the request once the frame is durable.
     pub(super) answer: Appended,
 }
 
@@ -88,8 +88,8 @@ impl CommitPath {
         self.request(ask, Batch::default())
     }
 
-    /// Looks for the ids that a caller gave among the events that a fork reads of its ancestors:
-    /// what is stored there stays.
+    /// Looks up the event ids given by the caller among the inherited events of a fork, which do
+    /// not change.
     pub(super) fn find_inherited(
         &self,
         session: &Arc<Session>,
@@ -127,7 +127,7 @@ impl CommitPath {
         self.plan_in(session, state, request)
     }
 
-    /// [`Self::plan`] for a caller that holds the lock of the session.
+    /// Plans like [`Self::plan`]; the caller holds the lock of the session.
     pub(super) fn plan_in(
         &self,
         session: &Arc<Session>,
@@ -140,7 +140,7 @@ impl CommitPath {
         let named = (&session.key.session, session.hash);
         let (entry, ahead) = state.end(epoch);
         let decided = decide(named, entry, ahead, request, looked, &|| self.context.counted());
-        // What the device did not give is read again for the next request.
+        // Unreadable bytes are read again for the next request.
         match decided.inspect_err(|_| state.close_unread())? {
             Decision::Nothing => Ok(Planned::Answered(Appended::nothing(state.receipt()))),
             Decision::Wait => Ok(Planned::Wait),
@@ -193,7 +193,7 @@ impl CommitPath {
         }
     }
 
-    /// Encrypts the frame of a request and queues it behind what is in flight.
+    /// Encrypts the frame of a request and queues it after the frames in flight.
     fn queue(
         &self,
         session: &Arc<Session>,
@@ -217,7 +217,7 @@ impl CommitPath {
         let mut next = draft.next(request);
         let (done, wait) = oneshot::channel();
         let owner = Arc::clone(session);
-        // Before the queue is locked: other requests do not wait for this one's cipher.
+        // Before the queue is locked, so that other requests do not wait for the encryption.
         let stored = self
             .context
             .keys
@@ -261,7 +261,7 @@ impl CommitPath {
         }
     }
 
-    /// Answers a batch whose key is known from what was stored then.
+    /// Answers a batch with a known key from the stored events.
     fn repeat_batch(
         &self,
         session: &Arc<Session>,
@@ -272,9 +272,8 @@ impl CommitPath {
         Ok(Appended::repeated(&events, session.state().receipt()))
     }
 
-    /// Answers a batch whose event ids are all known, if their content is the same. Adjacent events
-    /// are read at once, for a block is opened once for all it holds; but no more at a time than a
-    /// batch may hold.
+    /// Answers a batch whose event ids are all known, if the content is the same. Adjacent events
+    /// are read together, so that each block is decompressed once, up to the size limit of a batch.
     fn repeat_events(
         &self,
         session: &Arc<Session>,
@@ -290,7 +289,7 @@ impl CommitPath {
         Ok(Appended::repeated(&repeated.finish()?, session.state().receipt()))
     }
 
-    /// Events as they are stored: as many as fit into the bytes, and at least one.
+    /// Reads stored events: as many as fit into `bytes_max`, and at least one.
     fn stored(
         &self,
         session: &Arc<Session>,
@@ -307,15 +306,15 @@ impl CommitPath {
         let events = self.segments.slice(session, &read)?.events;
         let is_all = events.len() as u64 == range.len();
         if events.is_empty() || bytes_max == usize::MAX && !is_all {
-            // What was given up is no answer to who sent it.
+            // Lost events cannot answer the repeated request.
             return Err(session.damaged(&session.state()));
         }
         Ok(events)
     }
 }
 
-/// True if a position is in a segment that was given up in part: it can neither be proven nor
-/// written anew.
+/// Returns true if a position is in a segment with an accepted loss, which can be neither verified
+/// nor rewritten.
 fn is_unprovable(state: &SessionState, position: Position) -> bool {
     let entry = &state.entry;
     let holds = |one: &&SegmentEntry| one.base <= position.0 && position.0 < one.end;
@@ -326,7 +325,7 @@ fn is_unprovable(state: &SessionState, position: Position) -> bool {
 }
 
 impl CommitPath {
-    /// Drives a request to its answer.
+    /// Commits a request and returns its answer.
     pub(super) async fn drive(
         &self,
         session: &Arc<Session>,
@@ -335,7 +334,7 @@ impl CommitPath {
         self.drive_by(|| self.plan(session, request)).await
     }
 
-    /// Plans, leads or waits, and plans again when the answer depended on frames in flight.
+    /// Plans, leads or waits, and plans again if the answer depended on frames in flight.
     pub(super) async fn drive_by(
         &self,
         mut plan: impl FnMut() -> StoreResult<Planned>,
@@ -345,13 +344,13 @@ impl CommitPath {
             self.wait_for_space()?;
             match plan()? {
                 Planned::Answered(answer) => return Ok(answer),
-                Planned::Queued(queued) => return self.committed(queued).await,
+                Planned::Queued(queued) => return self.wait_committed(queued).await,
                 Planned::Wait => self.sessions.journal.round_after(rounds).await,
             }
         }
     }
 
-    /// Discards a session, on a full disk, too: then what it frees is free when this returns.
+    /// Discards a session, also on a full disk: then its space is freed before this returns.
     pub(super) async fn discard(
         &self,
         session: &Arc<Session>,
@@ -365,7 +364,7 @@ impl CommitPath {
         Ok(())
     }
 
-    /// Drives a request that frees bytes; where there is no room the reserve is given to it.
+    /// Commits a request that frees space; on a full disk, releases the reserve to it.
     pub(super) async fn drive_with_reserve(
         &self,
         session: &Arc<Session>,
@@ -381,10 +380,10 @@ impl CommitPath {
         driven.map(drop)
     }
 
-    /// A writer that is faster than segments are written waits here; memory stays bounded.
+    /// Blocks the writer by a flush while too many journal bytes are unflushed; bounds memory.
     fn wait_for_space(&self) -> StoreResult<()> {
         let pressed = || self.sessions.pressure() > self.context.options.journal_retained_bytes;
-        // Deletions, which alone are taken then, wait for nothing that needs room.
+        // With the reserve released only deletions are accepted, and they must not wait for space.
         if !pressed() || self.sessions.reserve.is_given() {
             return Ok(());
         }
@@ -395,7 +394,7 @@ impl CommitPath {
         settled.map_err(|error| write_error("settling the journal", &error))
     }
 
-    async fn committed(&self, queued: Queued) -> StoreResult<Appended> {
+    async fn wait_committed(&self, queued: Queued) -> StoreResult<Appended> {
         if queued.lead {
             blocking(|| self.sessions.journal.lead(1, &*self.sessions));
         }
@@ -406,9 +405,9 @@ impl CommitPath {
         Ok(queued.answer)
     }
 
-    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
-    /// that a harness has from before is good, and none of those given after the copy comes again.
-    /// Expired, archived and damaged sessions are included: they may be written to again one day.
+    /// Ends every lease of a store restored from a backup: earlier fencing tokens become invalid,
+    /// and tokens granted after the backup are not granted again. Includes expired, archived and
+    /// damaged sessions, since they may be written to again.
     pub(crate) async fn void_leases(&self) -> StoreResult<()> {
         let mut leased = Vec::new();
         let scopes = self.sessions.catalogue().scopes();

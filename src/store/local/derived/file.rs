@@ -1,4 +1,4 @@
-//! One derived file on the disk: made, read, taken away. It must not know which there are.
+//! Creating, reading and removing one derived file. It must not list the files.
 
 use std::io;
 
@@ -15,26 +15,26 @@ use crate::{
     store::{DerivedFile, DerivedName, HeldEvents},
 };
 
-/// Bytes that are read or written at once.
+/// Bytes read or written at once.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Path of a derived file.
+/// Returns the path of a derived file.
 pub(super) fn path_of(name: DerivedName) -> String {
     format!("{DERIVED}/{name}")
 }
 
-/// Path of one that is being made.
+/// Returns the path of a derived file that is being created.
 pub(super) fn unfinished_path(name: DerivedName) -> String {
     format!("{DERIVED}/{name}.new")
 }
 
-/// Makes a derived file, durably. After an error any part of it may be there, under either path.
+/// Creates a derived file, durably. After an error, parts of it may exist under either path.
 pub(super) fn write(context: &EngineContext, file: &DerivedFile, bytes: &[u8]) -> io::Result<()> {
     let (env, store) = (&context.env, context.store.id);
     let (nonce, secret) = (|| context.keys.nonce(), || env.secret());
     let own = context.keys.own();
     let seals = own.map(|own| -> Seals<'_> { (Encryptor { cipher: own, nonce: &nonce }, &secret) });
-    let stored = encode_derived((store, file.name.0), &about_of(file), bytes, seals);
+    let stored = encode_derived((store, file.name.0), &description_of(file), bytes, seals);
     let made = env.storage.create(&unfinished_path(file.name))?;
     made.write_at(0, &stored)?;
     made.sync()?;
@@ -42,7 +42,7 @@ pub(super) fn write(context: &EngineContext, file: &DerivedFile, bytes: &[u8]) -
     env.storage.sync_dir(DERIVED)
 }
 
-fn about_of(file: &DerivedFile) -> DerivedDescription {
+fn description_of(file: &DerivedFile) -> DerivedDescription {
     let held = |held: &HeldEvents| HeldRecord {
         tenant: held.key.scope.tenant.to_string(),
         user: held.key.scope.user.to_string(),
@@ -55,7 +55,7 @@ fn about_of(file: &DerivedFile) -> DerivedDescription {
     DerivedDescription { label: file.label.to_vec(), holds: file.holds.iter().map(held).collect() }
 }
 
-fn held_of(record: HeldRecord) -> Option<HeldEvents> {
+fn held_events_of(record: HeldRecord) -> Option<HeldEvents> {
     let tenant = TenantId::new(&record.tenant).ok()?;
     let user = UserId::new(&record.user).ok()?;
     let session = SessionId::new(&record.session).ok()?;
@@ -74,7 +74,7 @@ fn head(context: &EngineContext, name: DerivedName, file: &dyn File) -> Result<D
         .map_err(|fault| LogError::Fault { byte_offset: 0, fault })
 }
 
-/// Reads the description of a derived file from its head.
+/// Reads the header and description of a derived file.
 pub(super) fn describe(
     context: &EngineContext,
     name: DerivedName,
@@ -84,26 +84,26 @@ pub(super) fn describe(
     let wrong = |fault| LogError::Fault { byte_offset: DERIVED_AT, fault };
     let DerivedDescription { label, holds } =
         head.about(&read(&*file, DERIVED_AT, head.body_at())?).map_err(wrong)?;
-    let holds: Option<Vec<HeldEvents>> = holds.into_iter().map(held_of).collect();
+    let holds: Option<Vec<HeldEvents>> = holds.into_iter().map(held_events_of).collect();
     let holds = holds.ok_or_else(|| wrong(Fault::Payload))?;
     Ok(DerivedFile { name, label: label.into(), holds: holds.into(), bytes: head.bytes() })
 }
 
-/// The body of a derived file.
+/// Body of a derived file in memory.
 pub(super) struct DerivedBody {
     pub(super) bytes: Box<dyn Mapped>,
-    /// The byte of them that it begins at.
+    /// Offset of the body in these bytes.
     pub(super) at: usize,
-    /// [`written_at`] as it was before it was read.
+    /// [`written_at`] before the file was read.
     pub(super) written_at: Option<(i64, i64)>,
 }
 
-/// When a file was written to last, where that is known: another value after each write.
+/// Returns the time of the last write to a file, if known: it differs after each write.
 pub(super) fn written_at(context: &EngineContext, name: DerivedName) -> Option<(i64, i64)> {
     context.env.storage.written_at(&path_of(name)).ok().flatten()
 }
 
-/// Reads all of a derived file and checks it; in plaintext it is mapped then.
+/// Reads and verifies a derived file; one in plaintext is memory-mapped.
 pub(super) fn open(context: &EngineContext, name: DerivedName) -> Result<DerivedBody, LogError> {
     let written_at = written_at(context, name);
     let file = context.env.storage.open_read(&path_of(name))?;
@@ -115,14 +115,14 @@ pub(super) fn open(context: &EngineContext, name: DerivedName) -> Result<Derived
     Ok(DerivedBody { bytes: file.map(end)?, at, written_at })
 }
 
-/// Reads all of a derived file from the device, and checks it.
+/// Reads a derived file from the device, not the cache, and verifies it.
 pub(super) fn check(context: &EngineContext, name: DerivedName) -> Result<(), LogError> {
     let file = context.env.storage.open_read(&path_of(name))?;
     file.evict()?;
     read_all(context, name, &*file).map(drop)
 }
 
-/// The body in memory where it is encrypted, and where in the file it begins and ends.
+/// Decrypted body, if the file is encrypted, and the byte offsets of its start and end in the file.
 type Whole = (Option<Zeroizing<Vec<u8>>>, u64, u64);
 
 fn read_all(
@@ -155,8 +155,8 @@ fn read_all(
     Ok((None, at, end))
 }
 
-/// Takes the bytes of a file away, durably: those of its key, or all of it where it has none. One
-/// that is not there is success.
+/// Overwrites a file with zeros, durably, and unlinks it: the key of an encrypted one, else all
+/// bytes. A missing file is success.
 pub(super) fn take_away(context: &EngineContext, path: &str) -> io::Result<()> {
     let storage = &context.env.storage;
     let file = match storage.open(path) {
@@ -166,7 +166,7 @@ pub(super) fn take_away(context: &EngineContext, path: &str) -> io::Result<()> {
         file => file?,
     };
     let end = file.len()?;
-    // The header goes first: what a crash leaves is whole, or no file.
+    // The header is overwritten first: after a crash the file is whole or invalid.
     let (front, rest) = match context.keys.own() {
         Some(_) => (DERIVED_KEY, end),
         None => (0..DERIVED_AT, DERIVED_AT),
@@ -189,7 +189,7 @@ fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
     file.sync()
 }
 
-/// The directory may have been deleted, and all of its names with it.
+/// Ignores a missing directory, which has no names to sync.
 fn synced(synced: io::Result<()>) -> io::Result<()> {
     synced.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),

@@ -1,6 +1,6 @@
-//! The derived files of a store: which there are, what each was made from, who uses one. They may
-//! be lost: what cannot be read is taken away. It must not look inside their bytes, nor touch the
-//! disk while there is none of them, nor wait under a lock for those who use one.
+//! The derived files of a store: their names, the events each was computed from, and their users.
+//! They may be lost: an unreadable one is removed. It must not interpret their bytes, access the
+//! disk in a store without them, or wait for a user of one under a lock.
 
 mod file;
 mod opened;
@@ -25,35 +25,35 @@ use crate::{
     },
 };
 
-/// Bytes of files that are open as copies, at most: of what is over, the one used longest ago is
+/// Maximum bytes of files open as copies in memory: above it, the least recently used one is
 /// closed.
 const COPIES_BYTES_MAX: u64 = 256 << 20;
 
-/// The derived files of a store.
+/// Derived files of a store.
 pub(super) struct DerivedFiles {
     context: Arc<EngineContext>,
     sessions: Arc<Sessions>,
-    /// Held while the names are read from the disk.
+    /// Held while the directory is read.
     reading: Mutex<()>,
     files: Mutex<Files>,
     closing: Arc<Closing>,
 }
 
 struct Files {
-    /// The directory is there, and what is in it was not read yet.
+    /// True if the directory exists and was not read yet.
     unread: bool,
-    /// The name of the directory is durable.
+    /// True if the name of the directory is durable.
     made: bool,
     kept: BTreeMap<DerivedName, DerivedEntry>,
-    /// Files that are being made: what goes meanwhile hides them as those that are there.
+    /// Files being created: a removal of their events hides them like finished ones.
     making: BTreeMap<DerivedName, Used>,
-    /// Files whose bytes are to be taken away.
+    /// Hidden files whose bytes are to be removed.
     doomed: Vec<Arc<Doomed>>,
-    /// Counts the uses of open files.
+    /// Counter of uses of open files.
     uses: u64,
 }
 
-/// A derived file that is there.
+/// Derived file that can be opened.
 struct DerivedEntry {
     file: DerivedFile,
     usage: Arc<DerivedUsage>,
@@ -61,22 +61,22 @@ struct DerivedEntry {
     used: u64,
 }
 
-/// Events a file was made from, and its users.
+/// Events a file was computed from, and its users.
 type Used = (Arc<[HeldEvents]>, Arc<DerivedUsage>);
 
-/// A file that is hidden.
+/// Hidden file to be removed.
 struct Doomed {
     name: DerivedName,
-    /// Paths of files with bytes of it.
+    /// Paths of files that may have bytes of it.
     paths: Vec<String>,
-    /// Events it was made from, where known.
+    /// Events it was computed from, if known.
     holds: Option<Arc<[HeldEvents]>>,
     usage: Option<Arc<DerivedUsage>>,
-    /// True once its bytes are gone; locked while they are removed.
+    /// True once its bytes are removed; locked during the removal.
     gone: Mutex<bool>,
 }
 
-/// Predicate on the events that a file was made from.
+/// Predicate on the events that a file was computed from.
 type Meant<'a> = &'a dyn Fn(&[HeldEvents]) -> bool;
 
 impl DerivedEntry {
@@ -84,7 +84,7 @@ impl DerivedEntry {
         Self { file, usage, open: None, used: 0 }
     }
 
-    /// The same, hidden.
+    /// Returns the file as a hidden one.
     fn doomed(&self) -> Arc<Doomed> {
         let of = (Arc::clone(&self.file.holds), Arc::clone(&self.usage));
         Doomed::new(self.file.name, vec![file::path_of(self.file.name)], Some(&of))
@@ -97,7 +97,7 @@ impl Doomed {
         Arc::new(Self { name, paths, holds, usage, gone: Mutex::new(rank::DERIVED_FILES, false) })
     }
 
-    /// True if the predicate matches, or may match.
+    /// Returns true if the predicate matches, or may match.
     fn is_meant(&self, meant: Meant<'_>) -> bool {
         self.holds.as_ref().is_none_or(|holds| meant(holds))
     }
@@ -108,7 +108,7 @@ impl Doomed {
 }
 
 impl DerivedFiles {
-    /// The derived files of a store; whether its directory of them is `there`.
+    /// Creates the derived files of a store; their directory exists if `there` is true.
     pub(super) fn new(context: &Arc<EngineContext>, sessions: &Arc<Sessions>, there: bool) -> Self {
         let (kept, making, doomed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let files = Files { unread: there, made: false, kept, making, doomed, uses: 0 };
@@ -121,15 +121,15 @@ impl DerivedFiles {
         }
     }
 
-    /// The files that are there.
+    /// Returns the files that can be opened.
     pub(super) fn list(&self) -> StoreResult<Vec<DerivedFile>> {
         self.read_names().map_err(|error| write_error("reading derived/", &error))?;
         Ok(self.files.lock().kept.values().map(|kept| kept.file.clone()).collect())
     }
 
-    /// Reads what the directory has, once: while the store opens, before an event may take a
-    /// position that a file was made from. What was made from something that went, or cannot be
-    /// read, is hidden: a crash cut the step that takes it away, or it was put back.
+    /// Reads the directory once, while the store opens, before a new event can take a position that
+    /// a file was computed from. Unreadable files and those of removed events are hidden: a crash
+    /// interrupted their removal, or they were copied back.
     pub(super) fn read_names(&self) -> io::Result<()> {
         if !self.files.lock().unread {
             return Ok(());
@@ -174,8 +174,8 @@ impl DerivedFiles {
         Ok(())
     }
 
-    /// The session that wrote events, unless it is gone.
-    fn writer(&self, held: &HeldEvents) -> Option<Entry> {
+    /// Returns the entry of the session that wrote these events, unless it is gone.
+    fn writer_entry(&self, held: &HeldEvents) -> Option<Entry> {
         let (entry, hash) = self.sessions.entry(&held.key)?;
         let needed = || self.sessions.is_needed(hash);
         let stage = entry.stage;
@@ -183,20 +183,20 @@ impl DerivedFiles {
         (hash == held.hash && held.range.to.0 <= entry.tail && !gone).then_some(entry)
     }
 
-    /// True if these events are present and nothing of their session was removed since they were
-    /// read.
+    /// Returns true if these events are present and none of their session was removed since they
+    /// were read.
     fn is_current(&self, holds: &[HeldEvents]) -> bool {
         self.outdated(holds).is_none()
     }
 
     fn outdated<'h>(&self, holds: &'h [HeldEvents]) -> Option<&'h HeldEvents> {
         let is_current = |held: &HeldEvents| {
-            self.writer(held).is_some_and(|entry| entry.rewritten() == held.rewritten)
+            self.writer_entry(held).is_some_and(|entry| entry.rewritten() == held.rewritten)
         };
         holds.iter().find(|held| !is_current(held))
     }
 
-    /// Keeps bytes that were made from these events.
+    /// Stores bytes that were computed from these events, as a new file.
     pub(super) fn put(
         &self,
         label: &[u8],
@@ -204,12 +204,12 @@ impl DerivedFiles {
         bytes: &[u8],
     ) -> StoreResult<DerivedName> {
         check_size(label, &holds, bytes)?;
-        self.ask_writable()?;
+        self.ensure_writable()?;
         let name = DerivedName(u64::from_le_bytes(self.context.env.random()));
         let (label, holds) = (label.into(), Arc::<[HeldEvents]>::from(holds));
         let file = DerivedFile { name, label, holds, bytes: bytes.len() as u64 };
         let user = self.begin(&file);
-        // What is taken away from now on finds the file among those that are being made.
+        // A removal from now on finds the file among those being created.
         let outdated =
             |held: &HeldEvents| StoreError::Outdated { session: held.key.session.clone() };
         if let Some(held) = self.outdated(&file.holds) {
@@ -222,8 +222,8 @@ impl DerivedFiles {
         if let Err(error) = made {
             files.made = false;
             if !is_hidden {
-                // Whatever of it is there: no later start may find it.
-                files.doomed.push(half_made(name, &(file.holds, Arc::clone(user.usage()))));
+                // No later start may find a part of it.
+                files.doomed.push(hidden_unfinished(name, &(file.holds, Arc::clone(user.usage()))));
             }
             drop(files);
             drop(user);
@@ -241,7 +241,7 @@ impl DerivedFiles {
         Ok(name)
     }
 
-    /// Notes that a file is being made.
+    /// Records that a file is being created.
     fn begin(&self, file: &DerivedFile) -> User {
         let usage = DerivedUsage::new(&self.closing);
         let user = usage.user();
@@ -249,7 +249,7 @@ impl DerivedFiles {
         user
     }
 
-    fn ask_writable(&self) -> StoreResult<()> {
+    fn ensure_writable(&self) -> StoreResult<()> {
         let failed = |error| write_error("reading derived/", &error);
         self.context.check_writable().and_then(|()| self.read_names()).map_err(failed)?;
         match self.sessions.journal.health() {
@@ -271,11 +271,11 @@ impl DerivedFiles {
     pub(super) fn open(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         match self.opened(name) {
             Some(open) => Ok(open),
-            None => blocking(|| self.open_anew(name)),
+            None => blocking(|| self.read_and_open(name)),
         }
     }
 
-    fn open_anew(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
+    fn read_and_open(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         self.read_names().map_err(|error| write_error("reading derived/", &error))?;
         let lost = |reason: &str| StoreError::DerivedLost { reason: reason.to_owned() };
         let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
@@ -303,8 +303,8 @@ impl DerivedFiles {
         }
     }
 
-    /// A file that is open already, as it was when it was read. One that lacks bytes, or was
-    /// written to since, is to be opened anew.
+    /// Returns a file that is already open. Closes one that lacks bytes or was written to since it
+    /// was read.
     fn opened(&self, name: DerivedName) -> Option<Arc<Opened>> {
         let open = {
             let mut files = self.files.lock();
@@ -327,7 +327,7 @@ impl DerivedFiles {
         None
     }
 
-    /// Keeps a file open, and closes copies that are too many; `None` when it was hidden meanwhile.
+    /// Keeps a file open and closes excess copies; returns `None` if it was hidden meanwhile.
     fn keep_open(&self, name: DerivedName, open: Opened) -> Option<Arc<Opened>> {
         let open = Arc::new(open);
         let mut files = self.files.lock();
@@ -350,11 +350,11 @@ impl DerivedFiles {
         Some(open)
     }
 
-    /// Hides the files that were made from what is meant, has those who use one give way, and waits
-    /// for them. The caller holds no lock: others open, make and destroy files meanwhile.
+    /// Hides the files whose events match, tells their users to stop, and waits for them. The
+    /// caller holds no lock: other threads open, create and destroy files meanwhile.
     ///
     /// # Errors
-    /// One stays in use for too long.
+    /// A file stays in use for too long.
     pub(super) fn withdraw(&self, meant: Meant<'_>) -> io::Result<()> {
         self.read_names()?;
         self.hide(meant);
@@ -362,34 +362,32 @@ impl DerivedFiles {
         hidden.iter().filter_map(|one| one.usage.as_ref()).try_for_each(|usage| usage.wait())
     }
 
-    /// Takes away the files that were made from what is meant, and what is left of those before:
-    /// hides them, overwrites and unlinks them. It waits for no user of them: see
-    /// [`Self::withdraw`].
+    /// Removes the files whose events match, and remains of earlier ones: hides, overwrites and
+    /// unlinks them. It does not wait for their users: see [`Self::withdraw`].
     ///
     /// # Errors
-    /// The first of one that is meant, or of which it is unknown what it was made from.
+    /// The first error of a file that matches or whose events are unknown.
     pub(super) fn destroy(&self, meant: Meant<'_>) -> io::Result<()> {
         self.read_names()?;
         self.hide(meant);
         self.clear(&|one| one.is_meant(meant))
     }
 
-    /// Takes one file away; its bytes go with a later flush where it is in use.
+    /// Removes one file; a later flush removes the bytes of one in use.
     pub(super) fn take_away(&self, name: DerivedName) -> io::Result<()> {
         self.read_names()?;
         self.hide_one(name, false);
         self.clear(&|one| one.name == name && !one.is_used())
     }
 
-    /// Takes away what is left of files that are hidden and not in use.
+    /// Removes the bytes of hidden files that are not in use.
     pub(super) fn sweep(&self) -> io::Result<()> {
         self.read_names()?;
         self.clear(&|one| !one.is_used())
     }
 
-    /// Reads each file back, from the device and not from the cache, and hides those that are not
-    /// as they were put: they are made anew. `rest` is called with the bytes of each, and ends the
-    /// round by `false`.
+    /// Reads each file from the device, not the cache, and hides damaged ones, which are computed
+    /// again. `rest` is called with the bytes of each file, and ends the round by `false`.
     pub(super) fn check(&self, rest: &dyn Fn(u64) -> bool) {
         let all: Vec<DerivedFile> =
             self.files.lock().kept.values().map(|kept| kept.file.clone()).collect();
@@ -410,7 +408,7 @@ impl DerivedFiles {
         }
     }
 
-    /// Hides one file; where it is of no use its users give way.
+    /// Hides one file; if it is void, tells its users to stop.
     fn hide_one(&self, name: DerivedName, is_void: bool) {
         let mut files = self.files.lock();
         let Some(kept) = files.kept.remove(&name) else { return };
@@ -422,7 +420,7 @@ impl DerivedFiles {
         drop(kept);
     }
 
-    /// Hides what was made from what is meant, and has its users give way.
+    /// Hides the files whose events match, and tells their users to stop.
     fn hide(&self, meant: Meant<'_>) {
         let mut files = self.files.lock();
         let of_kept = |_: &DerivedName, kept: &mut DerivedEntry| meant(&kept.file.holds);
@@ -430,7 +428,7 @@ impl DerivedFiles {
         let of_made = |_: &DerivedName, made: &mut Used| meant(&made.0);
         let making: Vec<_> = files.making.extract_if(.., of_made).collect();
         files.doomed.extend(kept.iter().map(|(_, kept)| kept.doomed()));
-        files.doomed.extend(making.iter().map(|(name, of)| half_made(*name, of)));
+        files.doomed.extend(making.iter().map(|(name, of)| hidden_unfinished(*name, of)));
         let hidden = files.doomed.iter().filter(|one| one.is_meant(meant));
         hidden.filter_map(|one| one.usage.as_ref()).for_each(|usage| usage.withdraw());
         drop(files);
@@ -441,7 +439,7 @@ impl DerivedFiles {
         self.files.lock().doomed.iter().filter(|one| meant(one)).cloned().collect()
     }
 
-    /// Overwrites and unlinks what is hidden and meant; what fails stays for the next time.
+    /// Overwrites and unlinks the hidden files that match; one that fails stays for a retry.
     fn clear(&self, meant: &dyn Fn(&Doomed) -> bool) -> io::Result<()> {
         let mut cleared = Ok(());
         for one in self.doomed(meant) {
@@ -457,7 +455,7 @@ impl DerivedFiles {
         if one.is_used() {
             return Err(held_open());
         }
-        // Another thread may be at it: its bytes are gone once that one is done.
+        // Another thread may be removing it: then its bytes are gone once the lock is free.
         let mut gone = one.gone.lock();
         if !*gone {
             one.paths.iter().try_for_each(|path| file::take_away(&self.context, path))?;
@@ -468,12 +466,12 @@ impl DerivedFiles {
     }
 }
 
-/// A file that was being made: bytes of it may be under either name.
-fn half_made(name: DerivedName, of: &Used) -> Arc<Doomed> {
+/// Returns a hidden file that was being created: its bytes may be under either name.
+fn hidden_unfinished(name: DerivedName, of: &Used) -> Arc<Doomed> {
     Doomed::new(name, vec![file::unfinished_path(name), file::path_of(name)], Some(of))
 }
 
-/// True if a file changed or is missing; else it may be readable another time.
+/// Returns true if a file changed or is missing; other errors may be temporary.
 fn is_lost(error: &LogError) -> bool {
     match error {
         LogError::Fault { .. } => true,

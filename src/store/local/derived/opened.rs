@@ -1,5 +1,5 @@
-//! A derived file that is in use: open, being read or being made; and waiting until it is not. It
-//! must not know its name.
+//! Users of a derived file, which is open, being read or being created; and waiting for them to
+//! finish. It must not know the file's name.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,28 +15,28 @@ use crate::{
 /// Longest wait for the users of a file before its bytes are removed.
 const HELD_OPEN_MAX: Duration = Duration::from_secs(10);
 
-/// Users of a derived file.
+/// Users of a derived file: their number, and whether they must stop.
 pub(super) struct DerivedUsage {
     users: AtomicUsize,
-    /// Its bytes are to go: what its users compute is void.
+    /// True if its bytes are to be removed: results of its users are void.
     withdrawn: AtomicBool,
-    /// Held by the one user that reads all of it; others take what that one opened.
+    /// Held by the user that reads the whole file; other users share the result.
     pub(super) reading: Mutex<()>,
     closing: Arc<Closing>,
 }
 
-/// Wakes those who wait until a file is not in use any more.
+/// Wakes threads that wait until a file has no users.
 pub(super) struct Closing {
     turn: Mutex<()>,
     closed: Condvar,
 }
 
-/// A user of a derived file, until it is dropped.
+/// Guard of one user of a derived file.
 pub(super) struct User(Arc<DerivedUsage>);
 
-/// The bytes of a derived file in memory.
+/// Derived file in memory.
 pub(super) struct Opened {
-    /// Dropped first: the bytes leave memory before any thread hears of it.
+    /// Dropped before the guard: the bytes leave memory before waiting threads wake.
     body: DerivedBody,
     user: User,
 }
@@ -51,7 +51,7 @@ impl DerivedUsage {
         })
     }
 
-    /// One more user. The file is listed, and stays so meanwhile: none comes to one that is hidden.
+    /// Adds a user. The caller keeps the file listed: a hidden one gets no new users.
     pub(super) fn user(self: &Arc<Self>) -> User {
         self.users.fetch_add(1, Ordering::AcqRel);
         User(Arc::clone(self))
@@ -61,15 +61,15 @@ impl DerivedUsage {
         self.users.load(Ordering::Acquire) > 0
     }
 
-    /// Has the users of the file give way.
+    /// Tells the users of the file to stop.
     pub(super) fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::Release);
     }
 
-    /// Waits until the file, which is hidden, has no user. The caller holds no lock.
+    /// Waits until the hidden file has no user. The caller holds no lock.
     ///
     /// # Errors
-    /// It stays in use for too long.
+    /// The file stays in use for too long.
     pub(super) fn wait(&self) -> io::Result<()> {
         let (mut turn, mut elapsed) = (self.closing.turn.lock(), false);
         while self.is_used() {
@@ -82,7 +82,7 @@ impl DerivedUsage {
     }
 }
 
-/// A file that is in use keeps its bytes.
+/// Returns the error for removing a file that is in use.
 pub(super) fn held_open() -> io::Error {
     io::Error::other("a derived file is held open")
 }
@@ -113,12 +113,12 @@ impl Opened {
         Self { body, user }
     }
 
-    /// When its file was written to before it was read.
+    /// Returns the last write time of its file, taken before it was read.
     pub(super) fn written_at(&self) -> Option<(i64, i64)> {
         self.body.written_at
     }
 
-    /// True if the file may lack bytes that it had.
+    /// Returns true if the file may have lost bytes while open.
     pub(super) fn is_lacking(&self) -> bool {
         self.body.bytes.is_hurt()
     }

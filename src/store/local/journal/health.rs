@@ -1,17 +1,17 @@
-//! Health of the disk behind the journal: recent failures, the probe that ends a refusal, space for
-//! the next append, silence. It must not refuse what the disk would take.
+//! Health of the journal's disk: recent failures, the probe that ends a refusal of writes, space
+//! for the next append, stalled writes. It must not refuse a write that the disk would accept.
 
 use std::{io, time::Duration};
 
 use super::{Journal, ring};
 use crate::{env::sync::atomic::Ordering, store::Health};
 
-/// Time without an answer after which the disk counts as not ready.
+/// Duration of a write or sync after which the disk counts as not ready.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 impl<S> Journal<S> {
-    /// Notes how a write went. Readiness reports the last one; after several failed syncs no more
-    /// writes are taken until [`Self::probe`] succeeds.
+    /// Records the result of a write. Readiness reports the last one; after several failed syncs
+    /// writes are refused until [`Self::probe`] succeeds.
     pub(super) fn note(&self, error: Option<&io::Error>) {
         let now = self.env.clock.monotonic();
         let mut writer = self.writer.lock();
@@ -25,8 +25,8 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Tries the disk again when it is time to, with a file of its own and never with one that
-    /// failed, and takes appends again when that file can be synced.
+    /// Probes the disk when it is due, with a separate file, never with one that failed, and
+    /// accepts appends again if that file can be synced.
     pub(crate) fn probe(&self) {
         let now = self.env.clock.monotonic();
         if !self.trouble.lock().is_probe_due(now) {
@@ -46,9 +46,8 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Looks whether the next append has room; where it had none, it makes the file of the ring
-    /// that the append would need. So readiness is what the next append meets, and heals without
-    /// one.
+    /// Checks that the next append has space; if it had none, creates the ring file that the append
+    /// would need. So readiness predicts the next append, and recovers without one.
     pub(crate) fn look_for_room(&self) {
         let now = self.env.clock.monotonic();
         if self.refusing().is_some() || !self.trouble.lock().is_room_due(now) {
@@ -66,7 +65,7 @@ impl<S> Journal<S> {
         self.trouble.lock().note_room(now, found.as_ref().err());
     }
 
-    /// Runs what writes and syncs, and lets [`Self::silence`] tell how long it takes.
+    /// Runs a write or sync, and records its start for [`Self::silence`].
     pub(super) fn busy<T>(&self, write: impl FnOnce() -> T) -> T {
         let micros = self.env.clock.monotonic().as_micros();
         let micros = u64::try_from(micros).unwrap_or(u64::MAX).max(1);
@@ -76,12 +75,12 @@ impl<S> Journal<S> {
         written
     }
 
-    /// Reason of the last failed write, if that was recent.
+    /// Returns the reason of the last failed write, if that was recent.
     fn trouble(&self) -> Option<String> {
         self.trouble.lock().reason(self.env.clock.monotonic())
     }
 
-    /// Health of appends, as far as is known.
+    /// Returns whether appends are accepted, by the known state of the disk.
     pub(crate) fn health(&self) -> Health {
         if let Some(reason) = self.refusing() {
             return Health::ReadOnly(reason);
@@ -96,7 +95,7 @@ impl<S> Journal<S> {
         if silence < SILENCE_MAX { Health::Ready } else { Health::Silent(silence) }
     }
 
-    /// Time for which the disk has owed an answer to a write or a sync.
+    /// Returns the duration of the write or sync in progress; zero if none is.
     fn silence(&self) -> Duration {
         match self.busy_since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,

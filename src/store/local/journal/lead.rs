@@ -1,5 +1,5 @@
-//! Leading: the thread that leads writes what is queued, round by round, and has each round made
-//! visible before the next one is. It must not decide which frames are queued.
+//! Leading: the leader thread writes the queued frames, round by round; each round becomes visible
+//! before the next one does. It must not decide which frames are queued.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::env::{
     sync::atomic::Ordering,
 };
 
-/// Frames that the committer leads: all there are, until another thread waits for the lead.
+/// Part of the committer: all queued frames, until another thread waits for the lead.
 pub(super) const ENDLESS: usize = usize::MAX;
 
 impl<S> Journal<S> {
-    /// Leads: writes rounds until the queue is empty, or hands over when `part` frames are written:
-    /// to the committer thread when one runs, [`ENDLESS`] being its own part, or to the thread that
-    /// waits for the lead.
+    /// Writes rounds until the queue is empty, or hands over after `part` frames: to the thread
+    /// that waits for the lead, or to the committer thread if it runs, whose own part is
+    /// [`ENDLESS`].
     pub(crate) fn lead(&self, part: usize, outcome: Outcome<'_, S>) {
         let committer = part == ENDLESS;
         let mut left = part;
@@ -31,13 +31,13 @@ impl<S> Journal<S> {
                 (writer.commit(frames), writer.durable())
             });
             self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
-            // Behind a failure nothing is left of what was queued.
+            // After a failure no queued frames are left.
             left = if result.is_ok() { left.saturating_sub(round.len()) } else { 0 };
             self.note(result.as_ref().err().map(|failure| {
                 let (RoundFailure::Refused(error) | RoundFailure::Unknown(error)) = failure;
                 error
             }));
-            // What was durable before is built upon: it is visible before anything becomes void.
+            // Earlier durable frames become visible before any frame is voided.
             self.show(outcome);
             if let Err(failure) = &result {
                 let mut behind = self.start_epoch(failure, &round);
@@ -51,7 +51,7 @@ impl<S> Journal<S> {
             std::mem::swap(&mut last.items, &mut round);
             drop(last);
             empty = round;
-            if !(committer && self.is_awaited() && self.tell_one()) {
+            if !(committer && self.is_awaited() && self.delegate_show()) {
                 self.show(outcome);
             }
             if self.background && left == 0 {
@@ -70,10 +70,9 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Has one of the writers of the last round show it, so that the next is written meanwhile;
-    /// `false` when no writer waits for it any more. The leader shows it before the next, whatever
-    /// became of that writer.
-    fn tell_one(&self) -> bool {
+    /// Delegates showing the last round to one of its callers, while the leader writes the next;
+    /// returns false if no caller waits. The leader shows it before the next round in any case.
+    fn delegate_show(&self) -> bool {
         loop {
             let mut last = self.last.lock();
             let Some(done) = last.items.iter_mut().find_map(|item| item.done.take()) else {
@@ -86,7 +85,7 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Makes the last round visible, unless it is; then notifies the callers that wait.
+    /// Makes the last round visible, if it is not; then notifies the waiting callers.
     pub(crate) fn show(&self, outcome: Outcome<'_, S>) {
         let mut last = self.last.lock();
         if last.items.is_empty() {
@@ -105,8 +104,8 @@ impl<S> Journal<S> {
         self.progress.send_modify(|rounds| *rounds += 1);
     }
 
-    /// Takes the lead when it is this thread's turn. All that is durable is visible then; what is
-    /// queued waits for it.
+    /// Waits until this thread gets the lead, and makes everything durable visible. Queued frames
+    /// wait until it leads.
     pub(super) fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
         queue.waiting += 1;
@@ -120,14 +119,14 @@ impl<S> Journal<S> {
         self.show(outcome);
     }
 
-    /// Leads all that is queued. After [`Self::refuse`] that is the end of all writing.
+    /// Writes all queued frames. After [`Self::refuse`] no writes follow.
     pub(crate) fn drain(&self, outcome: Outcome<'_, S>) {
         self.wait_for_lead(outcome);
         let queued = self.queue.lock().items.len();
         self.lead(queued, outcome);
     }
 
-    /// The committer thread: leads when leadership is handed over, and writes a watermark after
+    /// Runs the committer thread: leads when the lead is handed over, and writes a watermark after
     /// 100 ms of idleness. Returns when the journal is stopped.
     pub(crate) fn run(&self, outcome: Outcome<'_, S>) {
         const IDLE: Duration = Duration::from_millis(100);
@@ -137,7 +136,7 @@ impl<S> Journal<S> {
             let before = rounds();
             if queue.lead == Lead::HandedOver {
                 queue.lead = Lead::Taken;
-                // A watermark follows what it leads, as it follows what other threads lead.
+                // A watermark follows the committer's frames, too.
                 queue.wake_committer();
                 drop(queue);
                 self.lead(ENDLESS, outcome);

@@ -1,6 +1,6 @@
 //! Writes outside the rounds of callers: copies of frames, watermarks, the first bytes of a file.
-//! The writing thread leads meanwhile, so that no round is written beside it. It must not queue a
-//! frame that a caller waits for.
+//! The writing thread leads meanwhile, so that no round is written concurrently. It must not queue
+//! a frame that a caller waits for.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use super::{Journal, Outcome, QueuedFrame, lead::ENDLESS, queue::Lead, writer::J
 use crate::event::Lsn;
 
 impl<S> Journal<S> {
-    /// Writes frames that are durable already once more, behind everything queued, so that the
-    /// files before them can be recycled. Each takes a number of its own. Returns when they are
-    /// written, or void; `outcome` tells which.
+    /// Writes copies of durable frames after everything queued, so that the files before them can
+    /// be recycled. Each copy takes a new number. Returns when they are written, or void; `outcome`
+    /// receives the result.
     pub(crate) fn copy_forward(&self, copies: Vec<QueuedFrame<S>>, outcome: Outcome<'_, S>) {
         self.wait_for_lead(outcome);
         let mut queue = self.queue.lock();
@@ -28,7 +28,7 @@ impl<S> Journal<S> {
     }
 
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
-    /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
+    /// to the last acknowledged frames is not taken for a torn tail. The caller leads.
     pub(super) fn watermark(&self) {
         if let Err(error) = self.write_alone(JournalWriter::watermark) {
             tracing::warn!(%error, "a watermark could not be written");
@@ -36,7 +36,7 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Writes a watermark now unless a thread leads; what the committer thread does when idle.
+    /// Writes a watermark unless a thread leads, as the committer thread does when idle.
     pub(crate) fn idle(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
         if queue.lead == Lead::Free {
@@ -47,7 +47,7 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Runs what no write may run beside: the caller leads meanwhile.
+    /// Runs a function without concurrent writes: the caller leads meanwhile.
     pub(crate) fn run_exclusively<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
         self.wait_for_lead(outcome);
         let done = self.busy(run);
@@ -55,7 +55,7 @@ impl<S> Journal<S> {
         done
     }
 
-    /// Makes this start durable, if nothing was committed in it yet.
+    /// Makes this start durable by a file header, unless a round was committed.
     pub(crate) fn begin(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
         if self.writer.lock().started() {
             return Ok(());
@@ -66,12 +66,12 @@ impl<S> Journal<S> {
         )
     }
 
-    /// Continues in another file: a place of this one is damaged.
+    /// Continues in another file, because this one is damaged.
     pub(crate) fn switch_file(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
         self.write_outside_rounds(JournalWriter::switch_file, outcome)
     }
 
-    /// Writes what is no round; `write` gets the number of the next record.
+    /// Writes outside of a round; `write` gets the number of the next record.
     fn write_outside_rounds(
         &self,
         write: impl FnOnce(&mut JournalWriter, Lsn) -> io::Result<()>,
@@ -85,7 +85,7 @@ impl<S> Journal<S> {
         result
     }
 
-    /// Writes what is no round, and lets readers of the place see it. The caller leads.
+    /// Writes outside of a round, and advances the visible location. The caller leads.
     fn write_alone(
         &self,
         write: impl FnOnce(&mut JournalWriter) -> io::Result<()>,

@@ -1,51 +1,51 @@
-//! The queue of the journal: frames that wait for the disk, in the order of their numbers, and the
-//! thread that is to write them. It must not write.
+//! The queue of the journal: frames to be written, in the order of their numbers, and the thread
+//! that leads. It must not write.
 
 use super::{Journal, QueuedFrame, bytes_of, writer::RoundFailure};
 use crate::{env::sync::atomic::Ordering, event::Lsn};
 
-/// Bytes of frames that one write takes at most, a larger single frame aside.
+/// Maximum bytes of frames in one round, unless a single frame is larger.
 const ROUND_BYTES_MAX: u64 = 8 << 20;
-/// Bytes of frames that wait for the disk at most: a later caller is refused as busy.
+/// Bytes of queued frames at which a further caller is rejected as busy.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 
-/// Reason for which a frame was not queued.
+/// Reason why a frame was not queued.
 pub(crate) enum NotQueued {
-    /// A failure made what the frame was built on void: build it again.
+    /// A failure voided the frames that this one was built on: it must be built again.
     Stale,
-    /// The store takes no writes.
+    /// The store refuses writes, for this reason.
     ReadOnly(String),
-    /// As much as may wait for the disk waits.
+    /// The queue is full.
     Full,
 }
 
-/// Reason for which appends are refused.
+/// Reason why appends are refused.
 pub(super) struct WriteRefusal {
     pub(super) reason: String,
-    /// True if a probe that succeeds ends it.
+    /// True if a successful probe ends the refusal.
     pub(super) passes: bool,
 }
 
 pub(super) struct CommitQueue<S> {
     pub(super) items: Vec<QueuedFrame<S>>,
-    /// Bytes of their frames.
+    /// Bytes of the queued frames.
     pub(super) bytes: u64,
     pub(super) next_lsn: Lsn,
     pub(super) lead: Lead,
-    /// Threads that wait for the lead; the committer hands it over between two rounds.
+    /// Number of threads that wait for the lead; the committer hands it over between two rounds.
     pub(super) waiting: usize,
-    /// The last round had several frames: the committer leads the next.
+    /// True if the last round had several frames: the committer leads the next.
     pub(super) crowded: bool,
     pub(super) committer: Committer,
     pub(super) refuse: Option<WriteRefusal>,
 }
 
-/// Thread that writes the frames of the queue.
+/// Thread that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead {
     /// None: the queue is empty.
     Free,
-    /// One that leads now.
+    /// A thread leads.
     Taken,
     /// The first of the threads that wait for the lead.
     Offered,
@@ -54,7 +54,7 @@ pub(super) enum Lead {
 }
 
 impl Lead {
-    /// True if a thread that waits for the lead may take it.
+    /// Returns true if a thread that waits for the lead may take it.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Free | Self::Offered)
     }
@@ -63,11 +63,11 @@ impl Lead {
 /// Activity of the committer thread while it does not lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Committer {
-    /// It sleeps until it is woken: nothing was committed since the last watermark.
+    /// It sleeps until woken: no round was committed since the last watermark.
     Asleep,
-    /// It writes a watermark once nothing was committed for a while.
+    /// It writes a watermark once no round was committed for a while.
     Watching,
-    /// It ends.
+    /// The thread ends.
     Stopped,
 }
 
@@ -77,7 +77,7 @@ impl<S> CommitQueue<S> {
         self.items.push(item);
     }
 
-    /// Has the committer watch for the time to write a watermark; returns whether it sleeps.
+    /// Makes the committer watch for idleness, to write a watermark; returns whether it was asleep.
     pub(super) fn wake_committer(&mut self) -> bool {
         let sleeps = self.committer == Committer::Asleep;
         if sleeps {
@@ -88,12 +88,12 @@ impl<S> CommitQueue<S> {
 }
 
 impl<S> Journal<S> {
-    /// Reason for which appends are refused, if they are.
+    /// Returns the reason for which appends are refused, if they are.
     pub(crate) fn refusing(&self) -> Option<String> {
         self.queue.lock().refuse.as_ref().map(|refusal| refusal.reason.clone())
     }
 
-    /// Refuses appends from now on; the first reason that does not pass stays.
+    /// Refuses appends until [`Self::allow`]; the first reason that a probe cannot end is kept.
     pub(crate) fn refuse(&self, reason: &str) {
         self.refuse_for(reason, false);
     }
@@ -105,7 +105,7 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Takes appends again, after what was refused for is given up.
+    /// Accepts appends again, after the reason for the refusal was resolved.
     pub(crate) fn allow(&self) {
         self.queue.lock().refuse = None;
     }
@@ -150,8 +150,8 @@ impl<S> Journal<S> {
         Ok(false)
     }
 
-    /// Takes the next round into an empty list; `None` ends the leadership, which goes to the
-    /// thread that waits for it once the leader's part is done.
+    /// Takes the next round into an empty list. Returns `None` if the leadership ends, because the
+    /// queue is empty or because the leader's part is done and another thread waits.
     pub(super) fn take(
         &self,
         mut round: Vec<QueuedFrame<S>>,
@@ -187,7 +187,7 @@ impl<S> Journal<S> {
         Some(round)
     }
 
-    /// Starts a new epoch after a failure and takes what was queued behind the failed round.
+    /// Starts a new epoch after a failure and drains the frames queued after the failed round.
     pub(super) fn start_epoch(
         &self,
         failure: &RoundFailure,
@@ -196,20 +196,20 @@ impl<S> Journal<S> {
         let mut queue = self.queue.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         if let (RoundFailure::Refused(_), Some(first)) = (failure, round.first()) {
-            // Nothing of these numbers was ever written.
+            // No record with these numbers was written.
             queue.next_lsn = first.frame.header.numbers().0;
         }
         queue.bytes = 0;
         std::mem::take(&mut queue.items)
     }
 
-    /// The number of the next record that is written.
+    /// Returns the number of the next record that is written.
     pub(super) fn next_number(&self) -> Lsn {
         let queue = self.queue.lock();
         queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.numbers().0)
     }
 
-    /// True if another round is queued.
+    /// Returns true if another round is queued.
     pub(super) fn is_awaited(&self) -> bool {
         !self.queue.lock().items.is_empty()
     }

@@ -1,9 +1,9 @@
-//! Reads the journal after any stop and tells torn from damaged. A bad frame is damage when a later
-//! frame, a later file, or a watermark says that it was durable; else it is a torn tail: never
-//! acknowledged, copied to quarantine, left where it is. It must not change a journal file.
+//! Reads the journal after any stop and tells torn from damaged. A bad frame is damaged if a later
+//! frame, a later file, or a watermark shows that it was durable; else it is a torn tail: never
+//! acknowledged, copied to quarantine, left in the file. It must not change a journal file.
 //!
-//! Bytes that the device cannot read are damage, too, and never torn: a torn write leaves sectors
-//! old or new. Where frames may continue in them, the loss is unknown.
+//! Unreadable bytes are damaged, never torn: a torn write leaves old or new sectors. If frames may
+//! continue in them, the extent of the loss is unknown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,58 +35,58 @@ use crate::{
     },
 };
 
-/// Records that were acknowledged and cannot be read.
+/// Acknowledged records that cannot be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
-    /// Set when only the payload is damaged: the header names the session.
+    /// Header of the frame, if only the payload is damaged; it names the session.
     pub(crate) named: Option<NamedFrame>,
     pub(crate) what: String,
 }
 
-/// The whole header of a frame whose payload is damaged.
+/// Whole header of a frame with a damaged payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedFrame {
     pub(crate) header: FrameHeader,
-    /// Salt of the file, and the checksum the payload had in it.
+    /// Salt of the file; it is part of the payload's checksum.
     pub(crate) salt: u64,
     pub(crate) checksum: u32,
 }
 
-/// Contents of the journal beyond the settled place.
+/// Contents of the journal after the settled location.
 pub(crate) struct Recovered {
-    /// Frames by their first log sequence number; a copy by that of its records.
+    /// Frames by their first log sequence number; a copy by the number of its records.
     pub(crate) frames: BTreeMap<Lsn, Frame>,
-    /// Numbers of whole frames, copies' own among them: from each first to the one after its last.
+    /// Ranges of numbers of whole frames and of copies: first number, number after the last.
     seen: BTreeMap<Lsn, Lsn>,
     pub(crate) lost: Vec<Lost>,
-    /// Bad places where frames should be: a name for their copy, and the bytes.
+    /// Damaged ranges: a file name for the copy, and the bytes.
     pub(crate) bad: Vec<(String, Bytes)>,
     pub(crate) place: JournalPlace,
     pub(crate) order_max: u64,
     pub(crate) start_max: u64,
     pub(crate) ring: Vec<RingFile>,
-    /// Files of the ring that are not what they were: what they held is unknown.
+    /// Damaged or missing files of the ring, whose content is unknown.
     pub(crate) ring_damage: Vec<(ops::Range<u32>, String)>,
     pub(crate) torn_bytes: u64,
 }
 
 impl Recovered {
-    /// Notes that a frame of these numbers is whole.
+    /// Records that a frame with these numbers is whole.
     pub(crate) fn add_whole(&mut self, from: Lsn, to: Lsn) {
         let end = self.seen.entry(from).or_insert(to);
         *end = (*end).max(to);
     }
 
-    /// Forgets losses that frames elsewhere make good: repeated ones, or copies.
+    /// Removes losses that repeated or copied frames replace.
     pub(crate) fn forget_covered(&mut self) {
         let seen = &self.seen;
         self.lost.retain(|lost| !is_replaced(seen, lost));
     }
 }
 
-/// Reads the journal from `place` on.
+/// Reads the journal from the settled location `place` on.
 pub(crate) fn recover(
     env: &Env,
     store: [u8; 16],
@@ -118,7 +118,7 @@ pub(crate) fn recover(
     Ok(found)
 }
 
-/// The orders to be read, oldest first: from the youngest file back to the settled place.
+/// Returns the orders of the files to be read, oldest first: from the settled location on.
 fn chain(
     files: &HashMap<u64, JournalFile>,
     place: JournalPlace,
@@ -165,9 +165,9 @@ fn walk(
     let from = if first { found.place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
     let mut expected = found.place.lsn;
     if !first {
-        expected = lost_between(found, expected, header.previous_end_lsn, None, header.order);
+        expected = record_lost(found, expected, header.previous_end_lsn, None, header.order);
     }
-    // Numbers of requests that failed before this file began belong to no record.
+    // Numbers of requests that failed before this file was started have no records.
     expected = expected.max(header.first_lsn);
     let to = next.map_or(file.bytes, |next| next.previous_end.max(from));
     let to = to.min(file.bytes);
@@ -176,15 +176,15 @@ fn walk(
     if next.is_none() {
         found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
     }
-    // Behind the place of a clean stop nothing was acknowledged, whatever is there.
+    // After the location of a clean stop no record was acknowledged, regardless of the bytes there.
     let endless = next.is_none() && may_continue_unread(&scanned) && !(clean && first);
-    keep_bad(found, &scanned.pieces, journal, to, header.order)?;
+    copy_bad_ranges(found, &scanned.pieces, journal, to, header.order)?;
     let mut end = scanned.end;
     for piece in scanned.pieces {
         match piece {
             ScanPiece::Frame { frame, .. } => {
                 let (from, to) = frame.header.numbers();
-                expected = lost_between(found, expected, from, None, header.order);
+                expected = record_lost(found, expected, from, None, header.order);
                 expected = expected.max(to);
                 if frame.header.kind == FrameKind::Request {
                     found.add_whole(from, to);
@@ -195,14 +195,14 @@ fn walk(
             ScanPiece::Bad { byte_offset, header: Some(bad), .. }
                 if bad.numbers().0 >= expected =>
             {
-                lost_between(found, expected, bad.numbers().0, None, header.order);
-                // Its records are lost, whatever number a copy of them has.
+                record_lost(found, expected, bad.numbers().0, None, header.order);
+                // Its records are lost, under their own numbers even if it is a copy.
                 end = end.max(byte_offset + bad.stride());
                 let head = byte_offset + HEADER_BYTES as u64;
                 let head = read_around(journal, byte_offset, head).map_err(unreadable)?;
                 let whole = FrameHeader::read(salt, &head.bytes).ok();
                 let named = whole.map(|(header, checksum)| NamedFrame { header, salt, checksum });
-                lost_between(found, bad.first_lsn, bad.end_lsn(), named, header.order);
+                record_lost(found, bad.first_lsn, bad.end_lsn(), named, header.order);
                 expected = bad.numbers().1;
             }
             ScanPiece::Bad { .. } => {}
@@ -222,7 +222,7 @@ fn walk(
     Ok(())
 }
 
-/// True if frames may continue behind all that were found, in bytes that the device cannot read.
+/// Returns true if frames may continue after the last one found, in unreadable bytes.
 fn may_continue_unread(scanned: &Scan) -> bool {
     let last = scanned.pieces.last();
     matches!(last, Some(ScanPiece::Bad { fault: Fault::Unreadable, header: None, .. }))
@@ -236,8 +236,8 @@ fn unreadable(error: LogError) -> OpenError {
     }
 }
 
-/// Notes the records `[expected, to)` as lost, when there are any; returns where to continue.
-fn lost_between(
+/// Records the numbers `[expected, to)` as lost, if any; returns the next expected number.
+fn record_lost(
     found: &mut Recovered,
     expected: Lsn,
     to: Lsn,
@@ -255,8 +255,8 @@ fn lost_between(
     expected.max(to)
 }
 
-/// Remembers what is where a frame should be, up to the next one.
-fn keep_bad(
+/// Copies the bytes of each damaged range, up to the next frame.
+fn copy_bad_ranges(
     found: &mut Recovered,
     pieces: &[ScanPiece],
     file: &dyn File,
@@ -277,8 +277,8 @@ fn keep_bad(
     Ok(())
 }
 
-/// Cuts the last file's frames at the first bad place that nothing says was durable. Returns how
-/// many bytes of frames were cut.
+/// Cuts the last file's frames at the first damaged range that was not provably durable. Returns
+/// the number of bytes cut.
 fn cut_torn(
     env: &Env,
     scanned: &mut Scan,
@@ -293,7 +293,7 @@ fn cut_torn(
             ScanPiece::Frame { byte_offset, frame } => {
                 let (from, to) = frame.header.numbers();
                 let gap = !std::mem::take(&mut unread) && from > expected;
-                if gap && !durable_behind(&scanned.pieces, index, expected) {
+                if gap && !was_durable(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
@@ -301,7 +301,7 @@ fn cut_torn(
             }
             ScanPiece::Bad { byte_offset, header, fault } => {
                 let torn = *fault != Fault::Unreadable;
-                if torn && !durable_behind(&scanned.pieces, index, expected) {
+                if torn && !was_durable(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
                     break;
                 }
@@ -324,8 +324,8 @@ fn cut_torn(
     Ok(torn.len() as u64)
 }
 
-/// True if a frame at or behind `index` says that the record `expected` was durable.
-fn durable_behind(pieces: &[ScanPiece], index: usize, expected: Lsn) -> bool {
+/// Returns true if a frame at or after `index` shows that the record `expected` was durable.
+fn was_durable(pieces: &[ScanPiece], index: usize, expected: Lsn) -> bool {
     pieces.iter().skip(index).any(|piece| match piece {
         ScanPiece::Frame { frame, .. } => {
             frame.header.synced_lsn > expected && !planted(Defect::CutAtDamage)
@@ -334,7 +334,7 @@ fn durable_behind(pieces: &[ScanPiece], index: usize, expected: Lsn) -> bool {
     })
 }
 
-/// True if repeated or copied frames replace all that is lost elsewhere.
+/// Returns true if repeated or copied frames replace all of a loss.
 fn is_replaced(seen: &BTreeMap<Lsn, Lsn>, lost: &Lost) -> bool {
     let reach = |expected: Lsn, (first, end): (&Lsn, &Lsn)| {
         if *first <= expected { expected.max(*end) } else { expected }

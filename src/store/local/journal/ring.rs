@@ -1,7 +1,7 @@
 //! The files of the journal's ring, numbered from 0 without a gap. A file gets its name when it is
-//! whole, and an empty one, the *spare*, stands above it before anything is acknowledged in it: a
-//! file that is gone later leaves a gap, and one that is cut is shorter than its header says. It
-//! must not decide which file is free: the journal does.
+//! whole, and an empty file with the next number, the *spare*, exists before records are
+//! acknowledged in it. So a file that goes missing leaves a gap, and a truncated one is shorter
+//! than its header records. It must not decide which file is free; the writer does.
 
 use std::{collections::HashMap, io, ops::Range};
 
@@ -17,49 +17,49 @@ use crate::{
     },
 };
 
-/// A file of the ring.
+/// File of the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingFile {
     pub(crate) number: u32,
-    /// 0 when it was never used.
+    /// Order of its last use; 0 if it was never used.
     pub(crate) order: u64,
-    /// 0 for the spare.
+    /// Size in bytes; 0 for the spare.
     pub(crate) bytes: u64,
-    /// Not used again by this process: a write to it failed, or it is evidence.
+    /// True if this process must not use it again: a write to it failed, or it is evidence.
     pub(crate) poisoned: bool,
 }
 
 impl RingFile {
-    /// True if it is an empty file above the ring; one that was emptied is evidence.
+    /// Returns true if it is the empty file above the ring, and not a truncated one.
     fn is_spare(&self) -> bool {
         self.bytes == 0 && !self.poisoned
     }
 }
 
-/// A journal file that was used.
+/// Journal file that was used.
 pub(crate) struct JournalFile {
     pub(crate) header: JournalHeader,
     pub(crate) file: Box<dyn File>,
     pub(crate) bytes: u64,
 }
 
-/// The ring as a start finds it.
+/// Ring as found by a start.
 #[derive(Default)]
 pub(crate) struct Ring {
     pub(crate) files: Vec<RingFile>,
-    /// Those with a whole header, by their order.
+    /// Files with a whole header, by order.
     pub(crate) used: HashMap<u64, JournalFile>,
-    /// Files that are not what they were: which, and what is wrong. What they held is unknown.
+    /// Damaged or missing files: their numbers and the fault. Their content is unknown.
     pub(crate) damaged: Vec<(Range<u32>, String)>,
 }
 
-/// The number of a file of the ring: as this program spells it, and one that another may follow.
+/// Parses the name of a ring file: a decimal number without leading zeros below the maximum.
 fn number_of(name: &str) -> Option<u32> {
     let number = name.parse::<u32>().ok().filter(|number| *number < u32::MAX)?;
     (number.to_string() == name).then_some(number)
 }
 
-/// Message for missing files.
+/// Returns the message for missing files.
 fn missing(Range { start, end }: &Range<u32>) -> String {
     let (first, last) = (journal_path(*start), journal_path(end - 1));
     if first == last {
@@ -68,7 +68,7 @@ fn missing(Range { start, end }: &Range<u32>) -> String {
     format!("{first} to {last} are missing")
 }
 
-/// Reads the header of every file of the ring. Those of an order below `needed` hold nothing.
+/// Reads the header of every file of the ring. Files of an order below `needed` are not needed.
 pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, OpenError> {
     let mut numbers: Vec<u32> = Vec::new();
     for entry in env.storage.list(JOURNAL).map_err(open_error("listing journal/"))? {
@@ -86,7 +86,7 @@ pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
         let path = journal_path(number);
         let named = |error: io::Error| open_error(format!("reading {path}"))(error);
         let file = env.storage.open(&path).map_err(named)?;
-        // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+        // Writes dirty pages of a dead process to the device, then reads the device, not the cache.
         file.sync().and_then(|()| file.evict()).map_err(named)?;
         let bytes = file.len().map_err(named)?;
         let header = match JournalHeader::read(&*file) {
@@ -120,8 +120,8 @@ pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
     Ok(ring)
 }
 
-/// Path of a file of the ring whose header is of this store and wanted. A file that cannot be
-/// listed or read is passed over: a start says what is wrong with it.
+/// Returns the path of a file of the ring whose header is of this store and matches. Files that
+/// cannot be listed or read are skipped: a start reports their faults.
 pub(crate) fn find_header(
     env: &Env,
     store: [u8; 16],
@@ -137,8 +137,8 @@ pub(crate) fn find_header(
     found.map(journal_path)
 }
 
-/// Writes a file that is no part of the ring, syncs it and removes it: whether the disk can be
-/// relied on again. A file that an earlier probe left is removed first.
+/// Writes, syncs and removes a file outside of the ring, to test if the disk works again. Removes
+/// the file of an interrupted probe first.
 pub(crate) fn probe(env: &Env) -> io::Result<()> {
     const BYTES: [u8; 4096] = [0x5a; 4096];
     match env.storage.remove(PROBE) {
@@ -151,8 +151,7 @@ pub(crate) fn probe(env: &Env) -> io::Result<()> {
     written.and(removed).and_then(|()| env.storage.sync_dir(""))
 }
 
-/// Puts a spare above the ring unless there is one: nothing may be acknowledged in a file that
-/// none stands above.
+/// Creates the spare unless it exists: no record may be acknowledged in the last file of the ring.
 pub(crate) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()> {
     if ring.iter().any(RingFile::is_spare) {
         return Ok(());
@@ -179,8 +178,8 @@ pub(crate) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Resul
     Ok(spare)
 }
 
-/// Makes a journal file of zeros and gives it its name once it is durable: a growing file costs 20
-/// times at the 99th percentile.
+/// Creates a journal file of zeros and renames it once it is durable: appending to a growing file
+/// costs 20 times as much at the 99th percentile.
 pub(crate) fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
     const CHUNK: u64 = 1 << 20;
     let path = journal_path(number);
@@ -203,7 +202,7 @@ pub(crate) fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
         env.storage.sync_dir(JOURNAL)
     };
     write().inspect_err(|_| {
-        // A file that is not whole is of no use, and on a full disk its bytes are.
+        // An incomplete file is useless, and its space may be needed.
         let _ = env.storage.remove(&fresh);
     })
 }

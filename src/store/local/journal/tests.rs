@@ -1,4 +1,4 @@
-//! The journal by itself, without sessions.
+//! Tests of the journal alone, without sessions.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ impl<S, F: Fn(&mut Vec<QueuedFrame<S>>, Result<(), RoundFailure>)> Sink<S> for F
     }
 }
 
-/// A frame of `bytes` bytes, and the receiver of its outcome.
+/// Returns a frame of `bytes` bytes, and the receiver of its outcome.
 fn item(
     first_lsn: Lsn,
     bytes: usize,
@@ -52,7 +52,7 @@ fn journal_in(home: &TempDir, background: bool) -> Journal<()> {
 }
 
 #[test]
-fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
+fn a_thread_waiting_for_the_lead_gets_it_under_constant_writes() {
     const ROUNDS: usize = 100;
     let home = tempdir().unwrap();
     let journal = journal_in(&home, true);
@@ -66,7 +66,7 @@ fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
         assert!(queued.is_ok() && told.is_some());
     };
     let rounds = AtomicU64::new(0);
-    // Each round that is shown brings the next.
+    // Each round that is shown queues the next.
     let outcome = |round: &mut Vec<QueuedFrame<()>>, _: Result<(), RoundFailure>| {
         round.clear();
         match rounds.fetch_add(1, Ordering::Relaxed) as usize {
@@ -98,7 +98,7 @@ fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
 }
 
 #[test]
-fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
+fn the_committer_writes_a_watermark_after_each_burst_it_leads() {
     let home = tempdir().unwrap();
     let journal = journal_in(&home, true);
     let outcome = |round: &mut Vec<QueuedFrame<()>>, _: Result<(), RoundFailure>| round.clear();
@@ -107,7 +107,7 @@ fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
     std::thread::scope(|scope| {
         scope.spawn(|| journal.run(&outcome));
         for burst in 0..3 {
-            // As behind a round of many: the committer leads this one.
+            // As after a round of many frames: the committer leads this one.
             journal.queue.lock().crowded = true;
             led.push(queue().unwrap_or(true));
             let is_marked = || {
@@ -127,7 +127,7 @@ fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
 }
 
 #[test]
-fn durable_rounds_become_visible_before_a_failure_voids_later_ones() {
+fn durable_rounds_are_visible_before_a_failure_voids_later_rounds() {
     let home = tempdir().unwrap();
     let journal = journal_in(&home, false);
     let seen = RefCell::new(Vec::new());
@@ -146,7 +146,7 @@ fn durable_rounds_become_visible_before_a_failure_voids_later_ones() {
     };
     queue(100);
     journal.lead(ENDLESS, &outcome);
-    // Two rounds: the first goes into the file that there is, the second finds no other.
+    // Two rounds: the first goes into the existing file, the second finds no other.
     queue(5 << 20);
     queue(5 << 20);
     std::fs::rename(home.path().join("journal"), home.path().join("gone")).unwrap();
@@ -158,7 +158,7 @@ fn durable_rounds_become_visible_before_a_failure_voids_later_ones() {
     assert_eq!(journal.place().lsn, Lsn(2));
 }
 
-/// A journal whose rounds are forgotten once they are written, and one frame written to it.
+/// Returns a journal whose rounds are forgotten once they are written, and one frame written to it.
 fn write(journal: &Journal<()>) -> Option<bool> {
     let queued = journal.enqueue(journal.epoch(), 1, |lsn| item(lsn, 100).0);
     let written = std::cell::Cell::new(None);
@@ -173,7 +173,7 @@ fn write(journal: &Journal<()>) -> Option<bool> {
 }
 
 #[test]
-fn a_file_of_another_owner_ends_all_writing() {
+fn writes_stop_once_another_owner_wrote_a_journal_file() {
     let home = tempdir().unwrap();
     let (ours, theirs) = (journal_in(&home, false), journal_in(&home, false));
     assert_eq!(write(&ours), Some(true));

@@ -1,5 +1,5 @@
-//! State of a failing disk: times of failed syncs, whether the store may take writes, and the time
-//! of the next probe. It keeps times and reasons and decides; it must not touch the disk.
+//! State of a failing disk: times of failed syncs, whether the store accepts writes, and the time
+//! of the next probe. It must not access the disk.
 
 use std::{collections::VecDeque, io, time::Duration};
 
@@ -10,13 +10,13 @@ use crate::{
 
 /// Time for which a failure is reported when no write follows it.
 const REPORTED_FOR: Duration = Duration::from_secs(10);
-/// Failed syncs in a row after which the store takes no writes until a probe succeeds.
+/// Consecutive failed syncs after which the store refuses writes until a probe succeeds.
 const IN_ROW_MAX: u32 = 2;
-/// Failed syncs in an hour with the same effect: each costs a file of the ring.
+/// Failed syncs within an hour with the same effect: each one excludes a file of the ring.
 const PER_HOUR_MAX: usize = 8;
 const HOUR: Duration = Duration::from_secs(3600);
-/// The first pause before a probe, and the longest. A probe that fails doubles it, and so does a
-/// sync that fails behind a probe that succeeded.
+/// The first and the longest pause before a probe. A failed probe doubles it, and so does a failed
+/// sync after a successful probe.
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 
@@ -28,24 +28,24 @@ const FAILED_OFTEN: &str = "eight syncs of the journal failed within an hour; ch
 /// State of a failing disk. Times are of the monotonic clock.
 #[derive(Default)]
 pub(crate) struct Trouble {
-    /// When the last write failed and why; `None` once one succeeded.
+    /// Time and reason of the last failed write; `None` once a write succeeded.
     last: Option<(Duration, String)>,
-    /// When syncs failed within the last hour, oldest first.
+    /// Times of the failed syncs within the last hour, oldest first.
     failed: VecDeque<Duration>,
-    /// Failed syncs of this process that were counted.
+    /// Number of failed syncs of this process that were counted.
     counted: u64,
-    /// When the disk is tried again; `None` while the store takes writes.
+    /// Time of the next probe; `None` while the store accepts writes.
     probe_at: Option<Duration>,
     /// The pause before the next probe; 0 before the first.
     pause: Duration,
-    /// Resource that the last write lacked, and the time of the next look; `None` once there was
+    /// Resource that the last write lacked, and the time of the next check; `None` once there was
     /// enough.
     full: Option<(Short, Duration)>,
 }
 
 impl Trouble {
-    /// Notes how a write ended. `failed` syncs failed in this process, `in_row` of them since the
-    /// last that did not. Returns why the store takes no more writes, if it must not.
+    /// Records the result of a write. `failed` syncs failed in this process, `in_row` of them since
+    /// the last successful one. Returns the reason if the store must refuse writes.
     pub(crate) fn note(
         &mut self,
         now: Duration,
@@ -70,7 +70,7 @@ impl Trouble {
         Some(reason)
     }
 
-    /// Notes whether there is room for writes, as far as an attempt that ended so says.
+    /// Records whether writes have space, by the result of an attempt.
     pub(crate) fn note_room(&mut self, now: Duration, error: Option<&io::Error>) {
         self.full = error.and_then(short_of).map(|short| (short, now + PAUSE));
         if error.is_none() {
@@ -78,27 +78,27 @@ impl Trouble {
         }
     }
 
-    /// Missing resource, while writes find no space.
+    /// Returns the missing resource while writes find no space.
     pub(crate) fn missing(&self) -> Option<Short> {
         self.full.map(|(short, _)| short)
     }
 
-    /// True if it is time to look for space.
+    /// Returns true if a check for space is due.
     pub(crate) fn is_room_due(&self, now: Duration) -> bool {
         self.full.is_none_or(|(_, at)| at <= now)
     }
 
-    /// True if a sync failed within the last hour.
+    /// Returns true if a sync failed within the last hour.
     pub(crate) fn is_recent(&self) -> bool {
         !self.failed.is_empty()
     }
 
-    /// True if it is time to try the disk again.
+    /// Returns true if a probe of the disk is due.
     pub(crate) fn is_probe_due(&self, now: Duration) -> bool {
         self.probe_at.is_some_and(|at| at <= now)
     }
 
-    /// Notes how a probe ended. Returns whether the store takes writes again.
+    /// Records the result of a probe. Returns whether the store accepts writes again.
     pub(crate) fn probed(&mut self, now: Duration, result: &io::Result<()>) -> bool {
         match result {
             Ok(()) => (self.probe_at, self.last) = (None, None),
@@ -115,15 +115,15 @@ impl Trouble {
         self.probe_at = Some(now + self.pause);
     }
 
-    /// Reason of the last failed write, for `REPORTED_FOR`; later it is unknown if the next would
-    /// fail.
+    /// Returns the reason of the last failed write, for `REPORTED_FOR`; after that it is no longer
+    /// evidence for the next one.
     pub(crate) fn reason(&self, now: Duration) -> Option<String> {
         let (since, why) = self.last.as_ref()?;
         (now.saturating_sub(*since) < REPORTED_FOR).then(|| why.clone())
     }
 }
 
-/// Error of the store for a refused write.
+/// Returns the error of the store for a refused write.
 pub(crate) fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn two_failures_in_a_row_refuse_writes_and_lengthen_the_probe_interval() {
+    fn two_failed_syncs_in_a_row_refuse_writes_and_double_the_probe_pause() {
         let mut trouble = Trouble::default();
         assert_eq!(trouble.note(SECOND, Some(&eio()), (1, 1)), None);
         assert_eq!(trouble.note(SECOND, Some(&eio()), (2, 2)), Some(FAILED_IN_ROW));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_with_eight_failures_is_not_probed_any_more() {
+    fn after_eight_failures_within_an_hour_the_device_is_not_probed() {
         let mut trouble = Trouble::default();
         let mut refused = 0;
         for minute in 0..60 {

@@ -1,9 +1,8 @@
-//! The hand that writes the commit journal: frames of a round into the current file, durably, and
-//! the next file of the ring when that one is full. It must not know the caller that waits for a
-//! frame.
+//! Writer of the commit journal: writes the frames of a round durably to the current file, and
+//! continues in the next file of the ring when that one is full. It must not notify callers.
 //!
-//! A failed write is never repeated on the same file: the file is poisoned, and the next one says
-//! where it ends and first repeats the acknowledged frames that shared its last blocks.
+//! A failed write is never repeated on the same file: the file is poisoned. The next file records
+//! where it ends, and first repeats the acknowledged frames in its last block.
 
 use std::{collections::HashMap, io};
 
@@ -25,49 +24,49 @@ use crate::{
     },
 };
 
-/// Blocks of the file system: a failed write may hurt its neighbours in one of them.
+/// Bytes of a file system block: a failed write may damage other bytes of the same block.
 const BLOCK_BYTES: u64 = 4096;
-/// Bytes of a new file where the disk is full: for deletions.
+/// Bytes of a new file on a full disk, for deletions.
 const SPARING_BYTES: u64 = 64 << 10;
 
-/// Reason for which a round failed.
+/// Reason why a round failed.
 #[derive(Debug)]
 pub(crate) enum RoundFailure {
-    /// Nothing was written.
+    /// No byte was written.
     Refused(io::Error),
-    /// Something may have been written: the outcome is unknown.
+    /// Bytes may have been written: the outcome is unknown.
     Unknown(io::Error),
 }
 
-/// Writes frames to the ring, durably.
+/// Writer of frames to the ring.
 pub(crate) struct JournalWriter {
     env: Env,
     store: [u8; 16],
     start: u64,
     /// Bytes of a new file.
     file_bytes: u64,
-    /// A new file takes no more room than it must.
+    /// True if new files are as small as possible, because space is short.
     sparing: bool,
-    /// A sync failed lately.
+    /// True if new files are as small as possible, because a sync failed recently.
     careful: bool,
     files: Vec<RingFile>,
     current: Option<Current>,
-    /// The last order given to a use.
+    /// Order of the last use of a file.
     order: u64,
-    /// The end of what is durable.
+    /// Journal location after the last durable frame.
     durable: JournalPlace,
     started: bool,
     recyclable_order: u64,
-    /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
+    /// Acknowledged frames that end in the file's last block, to be repeated if it is poisoned.
     recent: Vec<(u64, Frame)>,
     repeat: bool,
-    /// Syncs that failed since the last that did not.
+    /// Number of failed syncs since the last successful one.
     failures: u32,
-    /// Syncs that failed in this process.
+    /// Number of failed syncs of this process.
     failed: u64,
     /// Salt of the latest use of each file by this process, by the file's number.
     salts: HashMap<u32, u64>,
-    /// Sign that another process writes to this ring.
+    /// Evidence that another process writes to this ring.
     foreign: Option<String>,
     pub(crate) watermarked: bool,
     /// Buffer in which a round is assembled; its memory is kept between rounds.
@@ -85,8 +84,8 @@ struct Current {
 }
 
 impl JournalWriter {
-    /// The ring as recovery found it: `files`, the largest order among them, and where the frames
-    /// of the last file end.
+    /// Creates the writer from the recovered ring: `files`, the largest order among them, and the
+    /// end of the frames of the last file.
     pub(crate) fn new(
         env: Env,
         (store, start): ([u8; 16], u64),
@@ -96,7 +95,7 @@ impl JournalWriter {
         end: JournalPlace,
     ) -> Self {
         Self {
-            current: ended(&env, &files, end),
+            current: file_to_continue(&env, &files, end),
             store,
             start,
             file_bytes,
@@ -119,42 +118,42 @@ impl JournalWriter {
         }
     }
 
-    /// The end of what is durable.
+    /// Returns the journal location after the last durable frame.
     pub(crate) fn durable(&self) -> JournalPlace {
         self.durable
     }
 
-    /// True if this start is durable.
+    /// Returns true if this start is durable.
     pub(crate) fn started(&self) -> bool {
         self.started
     }
 
-    /// Syncs that failed in this process, and how many of them since the last that did not.
+    /// Returns the number of failed syncs of this process, and of those since the last success.
     pub(crate) fn failures(&self) -> (u64, u32) {
         (self.failed, self.failures)
     }
 
-    /// Makes new files as small as possible while true: a sync failed recently.
+    /// Sets whether new files are as small as possible, because a sync failed recently.
     pub(crate) fn set_careful(&mut self, careful: bool) {
         self.careful = careful;
     }
 
-    /// Counts failures in a row from 0 again: the disk was seen to sync.
+    /// Resets the count of consecutive failures, after a successful sync.
     pub(crate) fn reset_failures(&mut self) {
         self.failures = 0;
     }
 
-    /// Sign that another process writes to this ring, once one was seen.
+    /// Returns the evidence, if any, that another process writes to this ring.
     pub(crate) fn foreign(&self) -> Option<&str> {
         self.foreign.as_deref()
     }
 
-    /// Files before this order hold nothing that is not flushed twice.
+    /// Allows reuse of files before this order: both settled files cover them.
     pub(crate) fn recycle(&mut self, order: u64) {
         self.recyclable_order = order;
     }
 
-    /// Makes new files as small as possible while true.
+    /// Sets whether new files are as small as possible, because space is short.
     pub(crate) fn set_small_files(&mut self, sparing: bool) {
         self.sparing = sparing;
     }
@@ -204,11 +203,11 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Makes this start durable: the header of a file, and nothing else. `next` is the number of
-    /// the next record.
+    /// Makes this start durable by writing the header of a new file. `next` is the number of the
+    /// next record.
     pub(crate) fn begin(&mut self, next: Lsn) -> io::Result<()> {
         let mut header = Vec::new();
-        // Nothing is poisoned when no file could be opened: a full disk may be freed.
+        // No file is poisoned if none could be opened: space may become free.
         self.open_file(0, next, &mut header)?;
         self.write(&header, 0).inspect_err(|_| self.poison())
     }
@@ -219,18 +218,18 @@ impl JournalWriter {
         self.begin(next)
     }
 
-    /// Lets a file not be used again by this process.
+    /// Excludes a file from further use by this process.
     pub(crate) fn condemn(&mut self, number: u32) {
         let files = self.files.iter_mut().filter(|file| file.number == number);
         files.for_each(|file| file.poisoned = true);
     }
 
-    /// True if this process does not use the file again.
+    /// Returns true if the file is excluded from further use by this process.
     pub(crate) fn is_condemned(&self, number: u32) -> bool {
         self.files.iter().any(|file| file.number == number && file.poisoned)
     }
 
-    /// Lets a file that another thread failed to write to not be used again by this process.
+    /// Excludes a file to which another thread failed to write; its last frames are repeated.
     pub(crate) fn abandon(&mut self, number: u32) {
         self.condemn(number);
         if self.current.take_if(|current| current.number == number).is_some() {
@@ -238,14 +237,14 @@ impl JournalWriter {
         }
     }
 
-    /// The files that were used: number and order.
+    /// Returns the files that were used: number and order.
     pub(crate) fn used(&self) -> Vec<(u32, u64)> {
         let used = self.files.iter().filter(|file| file.order > 0);
         used.map(|file| (file.number, file.order)).collect()
     }
 
-    /// Zeroes what is kept of frames to be repeated should their file fail, as far as `wanted`
-    /// takes the numbers of their records: no start reads these any more.
+    /// Zeroes the payloads of frames kept to be repeated whose record numbers `wanted` selects: no
+    /// start reads these any more.
     pub(crate) fn blank(&mut self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
         for (_, Frame { header, payload }) in &mut self.recent {
             if header.session == session && wanted(header.first_lsn.0, header.end_lsn().0) {
@@ -254,7 +253,7 @@ impl JournalWriter {
         }
     }
 
-    /// Writes at a byte offset, durably, and moves the end behind it.
+    /// Writes at a byte offset, durably, and moves the end after it.
     fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
         if planted(Defect::ReuseAfterPoison) {
@@ -272,8 +271,8 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round. Where that is
-    /// the end of the file, the header of the next one vouches for this one's frames.
+    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round. At the end of
+    /// the file it starts the next one, whose header records this one's end.
     pub(crate) fn watermark(&mut self) -> io::Result<()> {
         self.buffer = Vec::new();
         let Some(current) = &self.current else { return Ok(()) };
@@ -304,7 +303,7 @@ impl JournalWriter {
         self.write(&buffer, boundary).inspect_err(|_| self.poison())
     }
 
-    /// Leaves a file that failed; the next one repeats what shared its last blocks.
+    /// Abandons a failed file; the next one repeats the acknowledged frames in its last block.
     fn poison(&mut self) {
         if let Some(failed) = self.current.take() {
             self.condemn(failed.number);
@@ -314,8 +313,8 @@ impl JournalWriter {
         self.failed += 1;
     }
 
-    /// Refuses to begin a file where another process wrote to the ring since this owner's start.
-    /// The lock prevents that; this detects it where the lock was taken away.
+    /// Fails if another process wrote to the ring since this owner's start. The lock prevents that;
+    /// this check detects a removed lock.
     fn refuse_foreign(&mut self) -> io::Result<()> {
         let own =
             |number, salt| self.is_condemned(number) || self.salts.get(&number) == Some(&salt);
@@ -331,9 +330,9 @@ impl JournalWriter {
         self.foreign.clone().map_or(Ok(()), |why| Err(io::Error::other(why)))
     }
 
-    /// Makes another file of the ring current and appends to `buffer` what it must start with: its
-    /// header, twice, and the frames to repeat. Nothing of it is written yet. `next` is the first
-    /// number that no earlier file has: numbers of frames that failed are skipped.
+    /// Makes another file of the ring current and appends its first bytes to `buffer`: both copies
+    /// of its header, and the frames to repeat. Writes nothing yet. `next` is the first number that
+    /// no earlier file has: numbers of failed frames are skipped.
     fn open_file(&mut self, need: u64, next: Lsn, buffer: &mut Vec<u8>) -> io::Result<()> {
         let again: u64 = self.recent.iter().map(|(_, frame)| frame.header.stride()).sum();
         self.refuse_foreign()?;
@@ -374,13 +373,13 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// A salt for a use: frames of no earlier one parse under it.
+    /// Returns a random salt for a use: frames of earlier uses do not match it.
     fn salt(&self) -> u64 {
         let salt = u64::from_le_bytes(self.env.random());
         if planted(Defect::NoNewSalt) { 1 } else { salt }
     }
 
-    /// A file of at least `need` bytes that nothing needs any more.
+    /// Returns a reusable file of at least `need` bytes.
     fn idle_file(&self, need: u64) -> Option<u32> {
         let free = |file: &&RingFile| {
             let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
@@ -398,19 +397,19 @@ impl JournalWriter {
         self.env.storage.room(self.file_bytes)
     }
 
-    /// Finds room for the next frames, as a round does that goes into another file.
+    /// Finds or creates a file for the next frames, like a round that does not fit the current one.
     pub(crate) fn find_room(&mut self) -> io::Result<()> {
         ring::ensure_spare(&self.env, &mut self.files)?;
         self.free_file(FRAMES_AT + BLOCK_BYTES).map(drop)
     }
 
-    /// A file of at least `need` bytes that nothing needs any more, or a new one.
+    /// Returns a reusable file of at least `need` bytes, or a new one.
     fn free_file(&mut self, need: u64) -> io::Result<u32> {
         if let Some(number) = self.idle_file(need) {
             return Ok(number);
         }
         let sparing = SPARING_BYTES.min(self.file_bytes / 4);
-        // A device that fails now and then poisons a file each time: small ones.
+        // Each failure of a device poisons a file, so the files are small.
         let small = self.sparing || self.careful;
         let usual = if small { sparing } else { self.file_bytes };
         let bytes = usual.max(need).next_multiple_of(BLOCK_BYTES);
@@ -418,9 +417,9 @@ impl JournalWriter {
     }
 }
 
-/// The file that the last start ended: `None`, nothing is ever written into it. A planted defect
-/// continues there.
-fn ended(env: &Env, files: &[RingFile], end: JournalPlace) -> Option<Current> {
+/// Returns `None`: the last file of an earlier start is not written to. A planted defect in tests
+/// returns that file.
+fn file_to_continue(env: &Env, files: &[RingFile], end: JournalPlace) -> Option<Current> {
     let wrong =
         |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
     let RingFile { number, order, bytes, .. } = *files.iter().find(wrong)?;

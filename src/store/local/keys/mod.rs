@@ -1,9 +1,9 @@
-//! The keys of an encrypted store: which master key opens it, and a random key for each session,
-//! wrapped in two files that are changed one after the other. It must not be asked on the path of
-//! an append, hand out a key that is not durable, nor give a key to anything but a cipher.
+//! The keys of an encrypted store: its master keys, and a random key for each session, stored
+//! wrapped in two files that are changed one after the other. It must not be called on the path of
+//! an append, return a key that is not durable, nor expose key bytes other than as a cipher.
 //!
-//! Keys are made before they are needed, each time twice as many: a creation waits for a sync of
-//! its own at the first, second, fourth, … session of a tenant and at each thousandth later on.
+//! Keys are created in advance, each time twice as many: a creation waits for an extra sync at the
+//! first, second, fourth, … session of a tenant, and later at about each thousandth.
 
 pub(super) mod rotate;
 
@@ -32,14 +32,14 @@ use crate::{
     },
 };
 
-/// Advice for a loss that only a person can repair.
+/// Error text for a loss that only an operator can repair.
 const NEITHER: &str = "neither file in keys/ can be read: bring keys/ back from a backup";
-/// Slots that are read back at once.
+/// Slots read back at once.
 const CHECK_SLOTS: usize = 4096;
-/// Keys that are made at once, at most.
+/// Maximum number of keys created at once.
 const MADE_AT_ONCE_MAX: u64 = 1024;
 
-/// The keys of a store.
+/// Keys of a store.
 pub(super) struct EngineKeys {
     env: Env,
     store: [u8; 16],
@@ -47,37 +47,37 @@ pub(super) struct EngineKeys {
     ring: Option<Ring>,
 }
 
-/// Those of an encrypted one.
+/// Keys of an encrypted store.
 pub(super) struct Ring {
-    /// The master keys in use: the one in force, that everything new is wrapped under, first.
+    /// Master keys in use. The first is the current one, which wraps all new keys.
     pub(super) masters: Mutex<Vec<Arc<Master>>>,
-    /// The file `STORE` as it is durable.
+    /// Durable content of the file `STORE`.
     pub(super) stored: Mutex<StoreFile>,
     pub(super) own: OwnKey,
     cipher: Arc<Cipher>,
     pub(super) files: Mutex<Files>,
 }
 
-/// State of the two files.
+/// State of the two files of keys.
 pub(super) struct Files {
-    /// Keys below this number were wrapped anew, while a rotation is under way.
+    /// During a rotation: keys below this number were rewrapped.
     pub(super) rotated: u64,
-    /// The number of the next key.
+    /// Number of the next key.
     next: u64,
-    /// Not what it should be: written anew, from the other, before anything rests on it.
+    /// True for a file with faults: it is rewritten from both files before the next write to it.
     stale: [bool; 2],
-    /// Keys that no session has yet.
+    /// Keys created in advance, not assigned to a session.
     made: BTreeMap<TenantTag, MadeKeys>,
 }
 
 #[derive(Default)]
 struct MadeKeys {
-    /// Number of keys made the last time.
+    /// Number of keys created the last time.
     count: u64,
     keys: Vec<Arc<Cipher>>,
 }
 
-/// The key files and the store's own key of a store that is made.
+/// Creates the files of keys and the wrapped own key of a new store; `None` without a master key.
 pub(super) fn make(env: &Env, store: [u8; 16], created_at: i64) -> io::Result<Option<StoreKeys>> {
     let Some(keys) = &env.keys else { return Ok(None) };
     let own = OwnKey::new(env.secret(), store, created_at);
@@ -90,8 +90,8 @@ pub(super) fn make(env: &Env, store: [u8; 16], created_at: i64) -> io::Result<Op
     Ok(Some(StoreKeys { current, previous: None }))
 }
 
-/// The master keys that a store wants, out of those given.
-fn choose(
+/// Selects the master keys that a store needs from those given, and unwraps its own key.
+fn choose_masters(
     store: &StoreFile,
     stored: &StoreKeys,
     given: &MasterKeys,
@@ -121,7 +121,7 @@ fn choose(
 }
 
 impl EngineKeys {
-    /// The keys of a store, from those that were given; changes nothing.
+    /// Opens the keys of a store with the master keys given; changes no file.
     pub(super) fn open(env: &Env, store: &StoreFile) -> Result<Self, OpenError> {
         let problem = |problem| OpenError::Key { problem };
         let (stored, given) = match (&store.keys, &env.keys) {
@@ -135,7 +135,7 @@ impl EngineKeys {
             }
             (Some(stored), Some(given)) => (stored, given),
         };
-        let (masters, own) = choose(store, stored, given).map_err(problem)?;
+        let (masters, own) = choose_masters(store, stored, given).map_err(problem)?;
         let mut files = Files { rotated: 1, next: 1, stale: [false; 2], made: BTreeMap::new() };
         let mut unread = false;
         for (file, stale) in files.stale.iter_mut().enumerate() {
@@ -155,7 +155,7 @@ impl EngineKeys {
                 }
             }
         }
-        // Behind a header that the device does not give each slot vouches for itself.
+        // If the header is unreadable, the checksum of each slot suffices.
         if files.stale == [true; 2] && !unread {
             return Err(OpenError::Damaged { what: NEITHER.to_owned() });
         }
@@ -165,11 +165,11 @@ impl EngineKeys {
         let stored = Mutex::new(rank::STORED, *store);
         let files = Mutex::new(rank::KEY_FILES, files);
         let ring = Some(Ring { masters, stored, own, cipher, files });
-        // A key that is used again must be what is durable, not what a cache has.
+        // Keys used again must be read from the device, not from a cache.
         Ok(Self { env: env.clone(), store: store.id, names, ring })
     }
 
-    /// The key of what is named after content.
+    /// Returns the key of content hashes.
     pub(super) fn names(&self) -> &NameKey {
         &self.names
     }
@@ -186,17 +186,17 @@ impl EngineKeys {
         self.ring.as_ref()
     }
 
-    /// The store's own key, where it is encrypted.
+    /// Returns the cipher of the store's own key; `None` in a plaintext store.
     pub(super) fn own(&self) -> Option<&Arc<Cipher>> {
         self.ring.as_ref().map(|ring| &ring.cipher)
     }
 
-    /// A nonce that was not used before.
+    /// Returns a random nonce.
     pub(super) fn nonce(&self) -> Nonce {
         if planted(Defect::SameNonce) { [7; 24] } else { self.env.secret() }
     }
 
-    /// Runs `write` with what encrypts under a key, if there is one.
+    /// Runs `write` with an encryptor for the key, if any.
     pub(super) fn with_encryptor<T>(
         &self,
         cipher: Option<&Arc<Cipher>>,
@@ -206,10 +206,10 @@ impl EngineKeys {
         write(cipher.map(|cipher| Encryptor { cipher, nonce: &nonce }))
     }
 
-    /// A key for a new session of that tenant; `None` in a plaintext store.
+    /// Returns a key for a new session of the tenant; `None` in a plaintext store.
     ///
     /// # Errors
-    /// Errors of the file system when keys had to be made.
+    /// Errors of the file system if keys had to be created.
     pub(super) fn take(&self, tenant: &TenantId) -> io::Result<Option<Arc<Cipher>>> {
         let Some(ring) = &self.ring else { return Ok(None) };
         let tag = ring.own.tag(tenant.as_str());
@@ -222,12 +222,12 @@ impl EngineKeys {
         Ok(files.made.entry(tag).or_default().keys.pop())
     }
 
-    /// Makes keys for a tenant and makes them durable in both files.
+    /// Creates keys for a tenant, durable in both files.
     fn make_keys(&self, ring: &Ring, files: &mut Files, tag: TenantTag) -> io::Result<()> {
         let made = files.made.entry(tag).or_default();
         let count = (made.count * 2).clamp(1, MADE_AT_ONCE_MAX);
         let first = files.next;
-        // Numbers are never given twice, whatever becomes of this write.
+        // Numbers are never reused, even if this write fails.
         files.next += count;
         let master = ring.in_force();
         let (mut slots, mut keys) = (Vec::new(), Vec::new());
@@ -248,8 +248,8 @@ impl EngineKeys {
         Ok(())
     }
 
-    /// Writes slots into one file and then into the other, each durably: at any time one of them
-    /// is whole.
+    /// Writes slots into one file and then into the other, each durably, so that one of them is
+    /// whole at any time.
     pub(super) fn write(
         &self,
         files: &mut Files,
@@ -279,7 +279,7 @@ impl EngineKeys {
         Ok(())
     }
 
-    /// Both files as one: of each key what is whole in either, and destroyed where either says so.
+    /// Merges both files: of each key the whole slot of either, or destroyed if either marks it so.
     fn merged(&self) -> io::Result<Vec<u8>> {
         let Some(ring) = &self.ring else { return Ok(Vec::new()) };
         let mut bytes = keys_header(self.store);
@@ -292,7 +292,7 @@ impl EngineKeys {
             let found = || files.iter().flatten().filter_map(|slots| slots.get(number).copied());
             let readable = found().flatten().next().is_some();
             if !readable && found().any(|slot| slot == Err(Fault::Unreadable)) {
-                // Without it a file that is written anew would say that it never was.
+                // A rewritten file without it would record that the key never existed.
                 let what = format!("the device cannot read key {number} in either file of keys/");
                 return Err(io::Error::other(what));
             }
@@ -302,12 +302,12 @@ impl EngineKeys {
         Ok(bytes)
     }
 
-    /// The id of the key in force, where the store is encrypted.
+    /// Returns the id of the current master key; `None` in a plaintext store.
     pub(super) fn in_force(&self) -> Option<[u8; 8]> {
         self.ring.as_ref()?.stored.lock().keys.map(|keys| keys.current.id.0)
     }
 
-    /// `STORE` and the keys at one moment, for a copy: nothing is wrapped anew in between.
+    /// Reads `STORE` and the keys for a backup, consistently: no key is rewrapped in between.
     pub(super) fn copy(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
         let _turn = self.ring.as_ref().map(|ring| ring.files.lock());
         let file = self.env.storage.open_read(STORE)?;
@@ -316,8 +316,7 @@ impl EngineKeys {
         Ok((store.into(), keys))
     }
 
-    /// The slots of a file by their numbers, as far as the device gives them; the first stands for
-    /// its header.
+    /// Reads the slots of a file by number, each with its own fault; slot 0 stands for the header.
     fn slots(&self, file: usize) -> Result<Vec<Result<KeySlot, Fault>>, LogError> {
         let handle = self.env.storage.open_read(&keys_path(file))?;
         let Reading { bytes, holes } = read_around(&*handle, 0, u64::MAX)?;
@@ -334,8 +333,8 @@ impl EngineKeys {
         Ok(slots.map(slot).collect())
     }
 
-    /// Reads both files back from the device, and writes one that is not whole anew from the other
-    /// where `repairs`. Returns what was found.
+    /// Reads both files back from the device; with `repairs`, rewrites a damaged one from the
+    /// other. Returns the faults found.
     pub(super) fn check(&self, repairs: bool) -> Vec<String> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut found = Vec::new();
@@ -343,11 +342,11 @@ impl EngineKeys {
             if self.read_back(file).is_ok() {
                 continue;
             }
-            // What was being written while it was read is whole now.
+            // Under the lock: a fault may come from a write during the first read.
             let mut files = ring.files.lock();
             let Err(error) = self.read_back(file) else { continue };
             let mut anew = || {
-                // What neither file gives stays where it is.
+                // If a slot is readable in neither file, no file is rewritten.
                 self.merged()?;
                 files.stale.get_mut(file).into_iter().for_each(|stale| *stale = true);
                 self.write(&mut files, &[])
@@ -362,7 +361,7 @@ impl EngineKeys {
         found
     }
 
-    /// Reads a file from the device and not from the cache, some slots at a time.
+    /// Reads a file from the device, not the cache, some slots at a time.
     fn read_back(&self, file: usize) -> Result<(), LogError> {
         let (slots, header) = slots_in(&self.env, self.store, file)?;
         header?;
@@ -378,7 +377,7 @@ impl EngineKeys {
         Ok(())
     }
 
-    /// The key of that number, ready for use.
+    /// Returns the cipher of the key with that number.
     ///
     /// # Errors
     /// Errors of the file system, or the fault of the key in both files.
@@ -386,7 +385,7 @@ impl EngineKeys {
         self.wrapped(number).map(|(_, cipher)| cipher)
     }
 
-    /// A frame of any session, decrypted under the key that it names.
+    /// Decrypts a frame of any session with the key in its header.
     ///
     /// # Errors
     /// Fault of the frame, or of its key.
@@ -401,7 +400,7 @@ impl EngineKeys {
         frame.clone().decrypt(cipher.as_deref()).map_err(wrong)
     }
 
-    /// [`Self::cipher`] of a session of that tenant.
+    /// Returns [`Self::cipher`], and fails if the key is not of that tenant.
     pub(super) fn cipher_of(
         &self,
         number: KeyNumber,
@@ -444,13 +443,13 @@ impl EngineKeys {
                 let key = ring.unwrap(self.store, &wrapped).map_err(wrong)?;
                 Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
             }
-            // It looks like a key that was never there: the caller learns that it is gone.
+            // A slot never written: report the key as gone, or the trouble of the other file.
             KeySlot::Empty => Err(trouble.unwrap_or_else(|| wrong(Fault::NoKey))),
             KeySlot::Destroyed => Err(wrong(Fault::NoKey)),
         }
     }
 
-    /// Destroys keys in both files, durably: what is encrypted under them is noise from then on.
+    /// Destroys keys in both files, durably: bytes encrypted under them become unreadable.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -471,14 +470,14 @@ impl EngineKeys {
 }
 
 impl Ring {
-    /// The one that everything new is wrapped under.
+    /// Returns the current master key, which wraps all new keys.
     pub(super) fn in_force(&self) -> Arc<Master> {
         let masters = self.masters.lock();
         Arc::clone(masters.first().expect("a ring has a master key"))
     }
 
-    /// Of the copies of a slot the one that says most, and of keys one under a master key in use:
-    /// a file of keys may be put back from before a rotation.
+    /// Returns the best of the copies of a slot, and of two keys one under a master key in use: a
+    /// file of keys may be restored from before a rotation.
     pub(super) fn best_slot(&self, slots: impl Iterator<Item = KeySlot>) -> KeySlot {
         let masters: Vec<KeyId> = self.masters.lock().iter().map(|master| master.id()).collect();
         slots.fold(KeySlot::Empty, |one, other| match (one, other) {
@@ -499,7 +498,7 @@ impl Ring {
     }
 }
 
-/// Of two copies of a slot the one that says more: destroyed before a key before nothing.
+/// Returns the better of two copies of a slot: destroyed wins over a key, a key over empty.
 pub(super) fn better_slot(one: KeySlot, other: KeySlot) -> KeySlot {
     match (one, other) {
         (KeySlot::Destroyed, _) | (_, KeySlot::Destroyed) => KeySlot::Destroyed,
@@ -508,14 +507,14 @@ pub(super) fn better_slot(one: KeySlot, other: KeySlot) -> KeySlot {
     }
 }
 
-/// Number of slots of a file, its header included, and the fault of the file, if any.
+/// Returns the number of slots of a file, its header included, and the fault of the file, if any.
 fn slots_in(
     env: &Env,
     store: [u8; 16],
     file: usize,
 ) -> Result<(u64, Result<(), LogError>), LogError> {
     let handle = env.storage.open_read(&keys_path(file))?;
-    // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+    // Writes dirty pages of a dead process to the device, then reads the device, not the cache.
     handle.sync()?;
     handle.evict()?;
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };

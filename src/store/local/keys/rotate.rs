@@ -1,11 +1,11 @@
-//! Another master key: what a store wants and what there is of it, and the rotation that wraps
-//! every key of a session, and the store's own, under the new one. It must not encrypt an event
-//! anew, nor let go of the key before while anything is wrapped under it.
+//! Change of the master key: a report on the keys that a store needs, and the rotation that rewraps
+//! the store's own key and every session's key under the new one. It must not re-encrypt an event,
+//! nor drop the previous key while a key is wrapped under it.
 //!
-//! `STORE` names both master keys first: from then on a start wants both. Then the slots of `keys/`
-//! are wrapped anew, some at a time, in one file and then in the other. When neither file has a
-//! slot of the key before, `STORE` names the new one alone. Each step may be the last before a
-//! crash, and the next call continues.
+//! First, `STORE` names both master keys: from then on a start needs both. Then the slots of
+//! `keys/` are rewrapped, some at a time, in one file and then in the other. When neither file has
+//! a slot under the previous key, `STORE` names only the new one. After a crash in any step the
+//! next call continues.
 
 use std::{io, sync::Arc};
 
@@ -27,14 +27,14 @@ use crate::{
     store::{KeyReport, StoreError, StoreResult},
 };
 
-/// Slots that are read together.
+/// Slots read at once.
 const SLOTS_AT_ONCE: u64 = 4096;
 
-/// Slot of one key in each of the two files, where readable.
+/// Slot of one key in each of the two files, if readable.
 type Pair = [Option<KeySlot>; 2];
 
-/// Keys that a data directory needs and those it has; changes nothing, and needs neither a key nor
-/// the lock. `None` for one in plaintext, and where there is no store.
+/// Returns the keys that a data directory needs and those it has; changes nothing, and needs
+/// neither a key nor the lock. `None` for a plaintext store, or without a store.
 ///
 /// # Errors
 /// Fault of the file `STORE`, or errors of the file system.
@@ -64,26 +64,26 @@ pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
         Some(KeySlot::Destroyed) => report.destroyed += 1,
         Some(KeySlot::Key(_)) => {
             report.keys += 1;
-            report.behind += u64::from(pair.iter().any(|slot| is_behind(slot, report.current)));
+            report.behind += u64::from(pair.iter().any(|slot| needs_rewrap(slot, report.current)));
         }
     });
     counted.map_err(layout::open_error("reading keys/"))?;
     Ok(Some(report))
 }
 
-/// The ids of master keys.
+/// Returns the ids of master keys.
 #[must_use]
 pub fn key_ids(keys: &crate::env::MasterKeys) -> Vec<KeyId> {
     let given = [Some(&keys.current), keys.previous.as_ref()].into_iter().flatten();
     given.map(|key| Master::new(key.bytes()).id()).collect()
 }
 
-/// True if a slot must be wrapped anew.
-fn is_behind(slot: &Option<KeySlot>, current: KeyId) -> bool {
+/// Returns true if a slot must be rewrapped.
+fn needs_rewrap(slot: &Option<KeySlot>, current: KeyId) -> bool {
     matches!(slot, Some(KeySlot::Key(wrapped)) if wrapped.master != current)
 }
 
-/// Hands out what both files say of every key.
+/// Passes the slots of every key in both files to `take`.
 fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) -> io::Result<()> {
     let mut from = 1;
     loop {
@@ -97,8 +97,8 @@ fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) 
     }
 }
 
-/// Slots of both files from that number on: as many as one read returns, fewer where the longer
-/// file ends.
+/// Reads the slots of both files from the number `from` on: as many as one read returns, fewer at
+/// the end of the longer file.
 fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
     for file in 0..2 {
@@ -107,9 +107,9 @@ fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
             Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error);
             }
-            // What it does not give now it may give later on, under a key that was let go.
+            // Slots unreadable now may be readable later, under a dropped master key.
             Err(error) if error.is_unreadable() => return Err(error.into()),
-            // The other one has everything.
+            // The other file has every slot.
             Err(_) => continue,
         };
         pairs.resize(pairs.len().max(found.len()), [None; 2]);
@@ -122,7 +122,7 @@ fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
     Ok(pairs)
 }
 
-/// The slots of a file from a number on; `None` is one that cannot be read.
+/// Returns the slots of a file from a number on; `None` is one that cannot be read.
 fn slots(
     env: &Env,
     store: [u8; 16],
@@ -138,11 +138,11 @@ fn slots(
 }
 
 impl EngineKeys {
-    /// Continues a rotation to the master key that was given as the current one, or with the one
-    /// that is under way: at most `keys_max` keys are wrapped anew. Returns where it stands.
+    /// Starts a rotation to the current master key given, or continues one: rewraps at most
+    /// `keys_max` keys. Returns its progress.
     ///
     /// # Errors
-    /// [`StoreError::Plaintext`], or what the file system said: then the next call continues.
+    /// [`StoreError::Plaintext`], or errors of the file system: then the next call continues.
     pub(crate) fn rotate(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let Some(ring) = self.ring() else { return Err(StoreError::Plaintext) };
         let failed = |source| StoreError::Io { doing: "wrapping keys anew", source };
@@ -156,7 +156,7 @@ impl EngineKeys {
         report.ok_or(StoreError::Plaintext)
     }
 
-    /// Has `STORE` name the new master key beside the one before; returns whether a rotation is
+    /// Adds the new master key to `STORE`, next to the previous one; returns whether a rotation is
     /// under way.
     fn begin_rotation(&self, ring: &Ring) -> io::Result<bool> {
         let mut stored = ring.stored.lock();
@@ -171,14 +171,14 @@ impl EngineKeys {
         }
         let current = new.store_own(&ring.own, self.nonce());
         let next = StoreKeys { current, previous: Some(keys.current) };
-        // Durable before anything is wrapped under it.
+        // Durable before a key is wrapped under it.
         self.write_store(&mut stored, next)?;
         ring.masters.lock().insert(0, Arc::new(new));
         tracing::info!(to = %next.current.id, from = %keys.current.id, "a rotation of keys began");
         Ok(true)
     }
 
-    /// Wraps some keys anew; ends the rotation when neither file has one left.
+    /// Rewraps some keys; ends the rotation if neither file has one left.
     fn wrap_some(&self, ring: &Ring, files: &mut Files, keys_max: usize) -> io::Result<()> {
         let master = ring.in_force();
         let mut changes: Vec<(KeyNumber, Vec<u8>)> = Vec::new();
@@ -189,14 +189,14 @@ impl EngineKeys {
             let pairs = pairs(self.env(), self.store(), next)?;
             let count = pairs.len() as u64;
             for (number, pair) in (next..).map(KeyNumber).zip(pairs) {
-                if !pair.iter().any(|slot| is_behind(slot, master.id())) {
+                if !pair.iter().any(|slot| needs_rewrap(slot, master.id())) {
                     continue;
                 }
                 if changes.len() >= keys_max {
-                    return self.write_anew(files, &changes, number.0);
+                    return self.write_rewrapped(files, &changes, number.0);
                 }
                 let slot = ring.best_slot(pair.into_iter().flatten());
-                match self.wrap_anew(ring, &master, number, slot) {
+                match self.rewrap(ring, &master, number, slot) {
                     Ok(slot) => changes.push((number, slot.encode(number))),
                     Err(error) => wrong = Some(error),
                 }
@@ -206,9 +206,9 @@ impl EngineKeys {
                 break;
             }
         }
-        self.write_anew(files, &changes, 1)?;
-        // A key that cannot be unwrapped needs the master key before; one of the two files may have
-        // been written anew from the other meanwhile: a whole look ends it.
+        self.write_rewrapped(files, &changes, 1)?;
+        // A key that cannot be unwrapped still needs the previous master key. A file may have been
+        // rewritten from the other meanwhile: only a full pass without changes ends the rotation.
         match wrong {
             Some(error) => Err(error),
             None if changes.is_empty() && from == 1 => self.end_rotation(ring),
@@ -216,8 +216,8 @@ impl EngineKeys {
         }
     }
 
-    /// Writes what was wrapped anew into both files; the next call continues at that number.
-    fn write_anew(
+    /// Writes rewrapped keys to both files; the next call continues at the number `next`.
+    fn write_rewrapped(
         &self,
         files: &mut Files,
         changes: &[(KeyNumber, Vec<u8>)],
@@ -232,7 +232,7 @@ impl EngineKeys {
         Ok(())
     }
 
-    fn wrap_anew(
+    fn rewrap(
         &self,
         ring: &Ring,
         master: &Master,
@@ -248,7 +248,7 @@ impl EngineKeys {
         Ok(KeySlot::Key(master.wrap(self.store(), number, wrapped.tag, &key, nonce)))
     }
 
-    /// Has `STORE` name the new master key alone.
+    /// Removes the previous master key from `STORE`.
     fn end_rotation(&self, ring: &Ring) -> io::Result<()> {
         let mut stored = ring.stored.lock();
         let Some(keys) = stored.keys else { return Ok(()) };

@@ -1,8 +1,7 @@
-//! Erasing: the key of a session, then everything that is encrypted under it or, in a store in
-//! plaintext, every byte of it that is left. It must not touch a byte of another session.
+//! Erasure: destroys the key of a session, then removes its files and copies and, in a plaintext
+//! store, zeroes its bytes in the journal. It must not change a byte of another session.
 //!
-//! The tombstone is durable before the first step; a start that meets it takes the steps that are
-//! left.
+//! The tombstone is durable before the first step; a start that reads it runs the remaining steps.
 
 use std::{collections::BTreeSet, io};
 
@@ -16,11 +15,11 @@ use crate::{
     log::KeyNumber,
 };
 
-/// First steps, one session after the other: remove its key, copies, names and files.
+/// First steps, run for one session after the other: remove its key, copies, names and files.
 const OWN: [RemovalStep<Erasing>; 7] = [
     RemovalStep { doing: "destroying its key", run: Removal::destroy_key },
     RemovalStep { doing: "ending backups", run: Removal::end_backups },
-    RemovalStep { doing: "dropping it from memory", run: Removal::forget_erased },
+    RemovalStep { doing: "dropping it from memory", run: Removal::drop_from_memory },
     RemovalStep {
         doing: "taking away what is derived from it",
         run: |removal, one| removal.take_derived(&one.session, None),
@@ -29,7 +28,10 @@ const OWN: [RemovalStep<Erasing>; 7] = [
         doing: "removing its copies from quarantine",
         run: |removal, one| Ok(removal.clear_quarantine(one.session.hash)?),
     },
-    RemovalStep { doing: "writing the settled files without it", run: Removal::flush_without },
+    RemovalStep {
+        doing: "writing the settled files without it",
+        run: Removal::rewrite_settled_without,
+    },
     RemovalStep { doing: "unlinking its files", run: Removal::unlink_erased },
 ];
 
@@ -39,14 +41,14 @@ const SHARED: [RemovalStep<Erasing>; 2] = [
         doing: "writing zeros over its frames in the journal",
         run: Removal::zero_erased,
     },
-    RemovalStep { doing: "noting that it is erased", run: Removal::note_erased },
+    RemovalStep { doing: "noting that it is erased", run: Removal::record_erased },
 ];
 
 impl Removal {
-    /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a
-    /// later flush.
+    /// Runs the remaining steps for sessions whose tombstone is durable; a later flush retries
+    /// failed ones.
     pub(crate) fn finish_erasures(&self) -> Result<(), Failed> {
-        // A caller may find its own erasure taken by another thread, and must wait for it.
+        // Another thread may be running a caller's erasure: the caller must wait for it.
         let _turn = self.turn.lock();
         let mut begun = self.sessions.backlog.take_erasing();
         begun.retain(|one| one.session.state().entry.stage.is_erasing());
@@ -59,18 +61,18 @@ impl Removal {
         };
         let mut taken = Vec::new();
         for mut one in begun {
-            match self.take_own(&mut one) {
+            match self.run_own_steps(&mut one) {
                 Ok(()) => taken.push(one),
                 Err(failed) => put_back(one, failed),
             }
         }
-        // Where zeros are to be written no start needs to read, of any session. What went made
-        // room.
+        // No start may need the ranges to be zeroed, for any session. The removals freed space for
+        // this flush.
         let zeroes = self.writes_zeros() && !taken.is_empty();
         let settled = if zeroes { self.flush_to_zero() } else { Ok(()) };
         for mut one in taken {
             let finished = match &settled {
-                Ok(()) => self.take_shared(&mut one),
+                Ok(()) => self.run_shared_steps(&mut one),
                 Err(error) => Err(Failed::from(io::Error::new(error.kind(), error.to_string()))
                     .with_step(FLUSHING)),
             };
@@ -81,18 +83,18 @@ impl Removal {
         done
     }
 
-    /// True if an erasure writes zeros because there is no key to destroy.
+    /// Returns true if an erasure writes zeros because there is no key to destroy.
     pub(crate) fn writes_zeros(&self) -> bool {
         self.context.keys.own().is_none()
     }
 
-    fn take_own(&self, one: &mut Erasing) -> Result<(), Failed> {
+    fn run_own_steps(&self, one: &mut Erasing) -> Result<(), Failed> {
         let _flushing = self.segments.flushing.lock();
         self.ask_writable()?;
         self.take_steps(&OWN, one)
     }
 
-    fn take_shared(&self, one: &mut Erasing) -> Result<(), Failed> {
+    fn run_shared_steps(&self, one: &mut Erasing) -> Result<(), Failed> {
         let _flushing = self.segments.flushing.lock();
         self.take_steps(&SHARED, one)
     }
@@ -112,7 +114,7 @@ impl Removal {
         Ok(())
     }
 
-    fn forget_erased(&self, one: &mut Erasing) -> Result<(), Failed> {
+    fn drop_from_memory(&self, one: &mut Erasing) -> Result<(), Failed> {
         self.sessions.forget_frames(&one.session);
         let mut state = one.session.state();
         let SessionState { opened, cipher, .. } = &mut *state;
@@ -120,8 +122,8 @@ impl Removal {
         Ok(())
     }
 
-    /// Titles and metadata are in both settled files: they are written anew without them.
-    fn flush_without(&self, _: &mut Erasing) -> Result<(), Failed> {
+    /// Rewrites both settled files without the session's title and metadata.
+    fn rewrite_settled_without(&self, _: &mut Erasing) -> Result<(), Failed> {
         self.sessions.spoil_settled();
         self.sessions.touch_settled();
         (0..2).try_for_each(|_| self.sessions.write_settled())?;
@@ -142,7 +144,7 @@ impl Removal {
         Ok(())
     }
 
-    fn note_erased(&self, one: &mut Erasing) -> Result<(), Failed> {
+    fn record_erased(&self, one: &mut Erasing) -> Result<(), Failed> {
         one.session.state().entry.stage.finish_erasure();
         self.sessions.backlog.touch(&one.session);
         tracing::info!(session = %one.session.hash, "a session was erased");

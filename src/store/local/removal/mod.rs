@@ -1,5 +1,5 @@
-//! The flush of everything acknowledged, and with it of what was erased and redacted: bytes that
-//! must go are taken away here. It must not decide that they go.
+//! The flush of everything acknowledged, and the removal of bytes that were erased, redacted or
+//! expired. It must not decide which bytes are removed.
 
 mod erase;
 pub(super) mod past;
@@ -25,16 +25,16 @@ const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// Longest pause before a failed step is retried.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Time for which a failed step is not retried.
+/// Pause before a failed step is retried.
 #[derive(Default)]
 pub(super) struct RetryPause {
-    /// By the monotonic clock.
+    /// End of the pause, by the monotonic clock.
     until: Duration,
     length: Duration,
 }
 
 impl RetryPause {
-    /// Runs what is due, and retries at growing intervals while it fails.
+    /// Calls `run` unless a pause lasts; each failure starts a longer pause.
     pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> Result<(), Failed>) {
         if now < self.until {
             return;
@@ -53,20 +53,20 @@ pub(super) struct Removal {
     pub(super) context: Arc<EngineContext>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
-    /// Held while bytes are taken away that were erased or redacted; locked before `flushing`.
+    /// Held while erased or redacted bytes are removed; locked before `flushing`.
     pub(super) turn: Mutex<()>,
-    /// When a step that failed is tried again.
+    /// Pause before a failed step is retried.
     pub(super) pause: Mutex<RetryPause>,
 }
 
 impl Removal {
-    /// Flushes everything acknowledged so far, and seals what is full when nothing presses.
+    /// Flushes everything acknowledged so far, and seals full segments if not under pressure.
     pub(crate) fn flush(&self, clean: bool) -> io::Result<()> {
         let quiet = !(self.context.options.background && self.sessions.is_pressed());
         self.flush_and(clean, quiet)
     }
 
-    /// Flushes everything acknowledged so far; seals what is full when it is `quiet`.
+    /// Flushes everything acknowledged so far; with `quiet`, seals full segments.
     pub(crate) fn flush_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
         if self.context.frozen.load(Ordering::Acquire)
             || self.context.closed.load(Ordering::Acquire)
@@ -74,7 +74,7 @@ impl Removal {
             return Ok(());
         }
         self.leave_room()?;
-        // A failed step stops nothing: a later flush, or a start, takes it again.
+        // A failed step does not fail the flush: a later flush, or a start, retries it.
         self.pause.lock().run(self.context.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             let redacted = self.finish_redactions();

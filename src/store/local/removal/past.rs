@@ -1,5 +1,5 @@
-//! Flushing past a place of the journal, so that no start reads what is before it: a file there is
-//! damaged, or bytes in it must go. It must not decide that.
+//! Flushing past a location of the journal, so that no start reads the files before it, which are
+//! damaged or have bytes to be zeroed. It must not search for damage.
 
 use std::io;
 
@@ -8,25 +8,25 @@ use super::{
     Removal,
 };
 
-/// A damaged place of the journal.
+/// Damaged file of the journal.
 pub(crate) struct Rot {
     pub(crate) number: u32,
-    /// Number of that use among all uses of journal files.
+    /// Order of its use among all uses of journal files.
     pub(crate) order: u64,
     pub(crate) what: String,
-    /// Neither copy of the file's header is whole.
+    /// True if neither copy of the file's header is whole.
     pub(crate) headless: bool,
 }
 
 impl Removal {
-    /// Flushes everything whole before the current file of the journal, which is a new one, into
-    /// both files.
+    /// Flushes everything before the current journal file, which has just been started, to both
+    /// settled files.
     pub(crate) fn flush_past(&self) -> io::Result<()> {
         self.sessions.journal.begin(&*self.sessions)?;
         let begun = self.sessions.journal.place().order;
         self.leave_room()?;
         self.sessions.spoil_settled();
-        // No more than that: what an erasure left to be done would write them as they were.
+        // Only frames: the steps of an unfinished erasure are not run here.
         (0..2).try_for_each(|_| self.segments.flush_frames(false, false))?;
         if self.sessions.recyclable().order < begun {
             return Err(io::Error::other(
@@ -36,8 +36,8 @@ impl Removal {
         Ok(())
     }
 
-    /// Continues in a new file of the journal, flushes what is before it, and makes files anew of
-    /// which no start could tell what they are.
+    /// Continues in a new file of the journal, flushes everything before it, and recreates damaged
+    /// files without a whole header.
     pub(crate) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
         found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));
         self.sessions.journal.switch_file(&*self.sessions)?;

@@ -1,5 +1,5 @@
-//! Copies of refused bytes, of a session that must go. It must not remove a file that a person put
-//! there, nor take a passing failure for one.
+//! Removal of a session's copies from quarantine. It must not remove other files, nor take a
+//! temporary read error as a reason to remove one.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Removal {
-    /// Removes copies of refused bytes that may be the session's. Other files there stay,
-    /// and a passing failure (no memory, no rights) says nothing of a copy.
+    /// Removes copies that may have bytes of the session. Other files there stay; a temporary read
+    /// error (memory, permissions) fails the call.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
         let storage = &self.context.env.storage;
         let copies = match storage.list(QUARANTINE) {
@@ -26,13 +26,13 @@ impl Removal {
             let bytes =
                 storage.open_read(&path).and_then(|file| Ok(journal::read(&*file, 0, u64::MAX)?));
             let may_be_its = match bytes {
-                // The session of a copy that was begun or cannot be read is unknown.
+                // The session of an unreadable copy is unknown.
                 Err(error) if LogError::was_unreadable(&error) => true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
                 Ok(bytes) => {
                     let named = bytes.windows(session.0.len()).any(|part| part == session.0);
-                    // A place of the journal may have a payload whose header did not arrive.
+                    // A range of the journal may have a payload without its header.
                     let headless = copy.name.starts_with("journal-");
                     named || headless || copy.name.starts_with(&own) || copy.name.ends_with(".new")
                 }
@@ -42,7 +42,7 @@ impl Removal {
                 let _ = storage.remove(&format!("{path}.reason"));
             }
         }
-        // What is gone may have gone before a crash, or before this failed.
+        // Always synced: an earlier call may have failed after a removal.
         storage.sync_dir(QUARANTINE)
     }
 }

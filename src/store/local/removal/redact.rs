@@ -1,8 +1,8 @@
-//! Redacting: the body of an event is taken out of every file of its session and of the journal;
-//! place, id, type, times and chain stay. It must not change what any other event says.
+//! Redaction: removes the body of an event from every file of its session and from the journal;
+//! position, id, type, times and chain stay. It must not change any other event.
 //!
-//! The control record is durable before the first step: from then on the body is not served. A
-//! crash leaves an event whole or redacted in each file; a start takes the steps that are left.
+//! The control record is durable before the first step: from then on the body is not returned.
+//! After a crash an event is whole or redacted in each file; a start runs the remaining steps.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
@@ -19,31 +19,34 @@ use crate::{
     },
 };
 
-/// Events of a session that are to be without a body.
+/// Events of a session whose bodies are to be removed.
 struct Redacting {
     session: Arc<Session>,
-    /// Their positions.
+    /// Positions of the events.
     wanted: BTreeSet<u64>,
-    /// Log sequence numbers of their records.
+    /// Log sequence numbers of the events' records.
     numbers: BTreeSet<u64>,
 }
 
-/// Records and segments of events whose bodies must go.
+/// Records and segments of events whose bodies are to be removed.
 #[derive(Default)]
 struct RedactTargets {
-    /// Log sequence numbers of their records.
+    /// Log sequence numbers of the events' records.
     numbers: BTreeSet<u64>,
-    /// Segments with a body that must go.
+    /// Segments with a body to be removed.
     whole: Vec<SegmentEntry>,
 }
 
-/// Steps, one session after the other, once no start needs the journal.
+/// Steps, run for one session after the other, once no start needs the journal.
 const STEPS: [RemovalStep<Redacting>; 10] = [
-    RemovalStep { doing: "sealing its segments without the bodies", run: Removal::seal_without },
+    RemovalStep {
+        doing: "sealing its segments without the bodies",
+        run: Removal::seal_without_bodies,
+    },
     RemovalStep {
         doing: "dropping it from memory",
         run: |_, one| {
-            // What was read of it before names what is gone.
+            // Tables read earlier name the replaced segments.
             one.session.state().opened = None;
             Ok(())
         },
@@ -61,7 +64,7 @@ const STEPS: [RemovalStep<Redacting>; 10] = [
         },
     },
     RemovalStep { doing: "unlinking replaced files", run: Removal::unlink_unnamed },
-    RemovalStep { doing: "writing zeros behind the ends of its files", run: Removal::blank_tails },
+    RemovalStep { doing: "writing zeros behind the ends of its files", run: Removal::zero_tails },
     RemovalStep {
         doing: "writing zeros over its frames in the journal",
         run: Removal::zero_redacted,
@@ -70,13 +73,13 @@ const STEPS: [RemovalStep<Redacting>; 10] = [
         doing: "removing its copies from quarantine",
         run: |removal, one| Ok(removal.clear_quarantine(one.session.hash)?),
     },
-    RemovalStep { doing: "noting that no file has the bodies", run: Removal::note_cleared },
+    RemovalStep { doing: "noting that no file has the bodies", run: Removal::record_cleared },
 ];
 
 impl Removal {
-    /// Takes away what is left of redacted bodies; what fails is taken up by a later flush.
+    /// Removes the remaining redacted bodies; a later flush retries failed steps.
     pub(crate) fn finish_redactions(&self) -> Result<(), Failed> {
-        // A caller may find its own redaction taken by another thread, and must wait for it.
+        // Another thread may be running a caller's redaction: the caller must wait for it.
         let _turn = self.turn.lock();
         let backlog = &self.sessions.backlog;
         let mut begun = backlog.take_redacting();
@@ -84,7 +87,7 @@ impl Removal {
         if begun.is_empty() {
             return Ok(());
         }
-        // The frames leave memory, and no start reads the journal before what is behind them.
+        // After this flush the frames are not in memory, and no start reads them from the journal.
         if let Err(error) = self.flush_to_zero() {
             begun.into_iter().for_each(|session| backlog.add_redacting(session));
             return Err(Failed::from(error).with_step(FLUSHING));
@@ -109,7 +112,7 @@ impl Removal {
             let entry = &state.entry;
             let kept = !entry.stage.is_erased() && self.sessions.is_needed(session.hash);
             if entry.stage.is_reclaimed() || entry.stage.is_discarded() && !kept {
-                // All of its files go.
+                // All of its files are removed.
                 return Ok(());
             }
             let left = entry.redacted.iter().filter(|one| !one.cleared);
@@ -119,21 +122,21 @@ impl Removal {
         self.take_steps(&STEPS, &mut Redacting { session, wanted, numbers: BTreeSet::new() })
     }
 
-    fn seal_without(&self, one: &mut Redacting) -> Result<(), Failed> {
-        let RedactTargets { numbers, whole } = self.look_for(one)?;
+    fn seal_without_bodies(&self, one: &mut Redacting) -> Result<(), Failed> {
+        let RedactTargets { numbers, whole } = self.find_targets(one)?;
         one.numbers = numbers;
         if !whole.is_empty() {
             let runs = whole.into_iter().map(|segment| (Arc::clone(&one.session), vec![segment]));
             self.segments.seal_runs(runs.collect())?;
-            if !self.look_for(one)?.whole.is_empty() {
+            if !self.find_targets(one)?.whole.is_empty() {
                 return Err(io::Error::other("a segment could not be written anew").into());
             }
         }
         Ok(())
     }
 
-    /// Reads the segments that have these events.
-    fn look_for(&self, one: &Redacting) -> io::Result<RedactTargets> {
+    /// Finds the records of these events, and the segments to be rewritten.
+    fn find_targets(&self, one: &Redacting) -> io::Result<RedactTargets> {
         let Redacting { session, wanted, .. } = one;
         let segments = session.state().entry.segments.clone();
         let cipher = self.segments.cipher(session)?;
@@ -148,7 +151,7 @@ impl Removal {
             let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
             for frame in frames {
-                for (lsn, record) in frame.records().map_err(wrong)? {
+                for (lsn, record) in frame.records().map_err(as_io_error)? {
                     if !record.is_event() {
                         continue;
                     }
@@ -173,7 +176,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Unlinks every file of a session that it does not consist of.
+    /// Unlinks every file of a session that its entry does not name.
     fn unlink_unnamed(&self, one: &mut Redacting) -> Result<(), Failed> {
         let session = &one.session;
         let path = |one: &SegmentEntry| {
@@ -186,9 +189,9 @@ impl Removal {
         Ok(())
     }
 
-    /// Writes zeros over what is behind the end that its entry names of each file of a session: a
-    /// start that died before it could name those frames left them there.
-    fn blank_tails(&self, one: &mut Redacting) -> Result<(), Failed> {
+    /// Zeroes the bytes of each segment after the end that the entry names: a start that died
+    /// before recording a flush left frames there.
+    fn zero_tails(&self, one: &mut Redacting) -> Result<(), Failed> {
         let session = &one.session;
         let segments = session.state().entry.segments.clone();
         for one in segments {
@@ -196,7 +199,7 @@ impl Removal {
             let file = self.context.env.storage.open(&path)?;
             let tail = file.len()?.saturating_sub(one.bytes);
             if tail > 0 {
-                // Be they zeros: the cache may have what a sync that failed did not.
+                // Even over zeros: the page cache may differ from the device after a failed sync.
                 file.write_at(one.bytes, &vec![0; tail as usize])?;
                 file.sync()?;
             }
@@ -214,7 +217,7 @@ impl Removal {
         Ok(self.zero_journal(one.session.hash, &has)?)
     }
 
-    fn note_cleared(&self, one: &mut Redacting) -> Result<(), Failed> {
+    fn record_cleared(&self, one: &mut Redacting) -> Result<(), Failed> {
         let Redacting { session, wanted, .. } = one;
         let mut state = session.state();
         for entry in state.entries_mut() {
@@ -228,6 +231,6 @@ impl Removal {
     }
 }
 
-fn wrong(fault: Fault) -> io::Error {
+fn as_io_error(fault: Fault) -> io::Error {
     io::Error::other(fault.to_string())
 }

@@ -1,8 +1,8 @@
-//! The room kept back, so that a deletion can be written on a full disk. The reserve is a few small
-//! files, because a full disk may lack space or inodes. All are given away when a deletion or an
-//! erasure finds no room, and made again when there is some; until then the store takes nothing
-//! else. Some are lent to a start, whose socket needs an inode and, on XFS, free blocks. It must
-//! not decide what is deleted.
+//! The reserve of disk space, so that a deletion can be written on a full disk. It consists of a
+//! few small files, because a full disk may lack space or inodes. All are removed when a deletion
+//! or an erasure finds no space, and created again when space is free; until then the store accepts
+//! no other writes. Some are lent to a start, whose socket needs an inode and, on XFS, free blocks.
+//! It must not decide what is deleted.
 
 use std::io;
 
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::env::sync::atomic::Ordering;
 
-/// Room for the tombstones of some thousand sessions and what makes them known, in all files.
+/// Bytes of all its files: space for the tombstones of some thousand sessions and their flush.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// Its files: inodes for a socket, for two files of the journal, for one of `settled/`, and as many
-/// again. XFS makes a file only where twice the bytes of one of them are free.
+/// Number of its files: inodes for a socket, two files of the journal, one of `settled/`, and as
+/// many again. XFS creates a file only if twice the bytes of one of them are free.
 const PIECES: u64 = 8;
 
-/// Paths of the files of the reserve.
-fn pieces() -> impl DoubleEndedIterator<Item = String> {
+/// Returns the paths of the files of the reserve.
+fn reserve_paths() -> impl DoubleEndedIterator<Item = String> {
     let path =
         |number| if number == 0 { RESERVE.to_owned() } else { format!("{RESERVE}.{number}") };
     (0..PIECES).map(path)
 }
 
 impl Removal {
-    /// Makes what is missing of the reserve. Where there is no room the store does without.
+    /// Creates the missing files of the reserve. Without space the store runs without a reserve.
     pub(crate) fn keep_reserve(&self) {
         let reserve = &self.sessions.reserve;
         let _turn = reserve.turn();
@@ -46,32 +46,32 @@ impl Removal {
         }
     }
 
-    /// Makes the missing files; those made before an error stay.
+    /// Creates the missing files; those created before an error stay.
     fn make_reserve(&self) -> io::Result<()> {
         let bytes = RESERVE_BYTES.min(self.context.options.journal_file_bytes).div_ceil(PIECES);
         let mut new = false;
-        let made = pieces().try_for_each(|path| {
+        let made = reserve_paths().try_for_each(|path| {
             new |= self.make_piece(&path, bytes)?;
             Ok(())
         });
-        // Else a power loss on a full disk could take the names, and the room with them.
+        // Otherwise a power loss on a full disk could lose the names, and the space.
         let synced = if new { self.context.env.storage.sync_dir("") } else { Ok(()) };
         made.and(synced)
     }
 
-    /// Makes a file of the reserve unless it is there; returns whether it was not.
+    /// Creates a file of the reserve if it is missing; returns whether it was.
     fn make_piece(&self, path: &str, bytes: u64) -> io::Result<bool> {
         let storage = &self.context.env.storage;
         let there = storage.open_read(path).and_then(|file| file.len());
         match there {
             Ok(length) if length >= bytes => return Ok(false),
-            // A start was killed while it made it.
+            // The process was killed while it created the file.
             Ok(_) => storage.remove(path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         let file = storage.create(path)?;
-        // What does not compress takes its room on any file system.
+        // Random bytes do not compress, so they take their space on any file system.
         let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
         self.context.env.entropy.fill(&mut noise);
         let made = file.write_at(0, &noise).and_then(|()| file.sync());
@@ -80,8 +80,8 @@ impl Removal {
         })
     }
 
-    /// Removes one file of the reserve; returns whether it was there.
-    fn give_piece(&self, path: &str) -> bool {
+    /// Removes one file of the reserve; returns whether it existed.
+    fn remove_piece(&self, path: &str) -> bool {
         let removed = self.context.env.storage.remove(path);
         self.sessions.reserve.lose_a_file();
         if let Err(error) = &removed {
@@ -90,12 +90,12 @@ impl Removal {
         removed.is_ok()
     }
 
-    /// Gives the reserve to deletions and erasures, with whatever room there is besides; answers
-    /// whether that changed anything.
+    /// Releases the reserve to deletions and erasures, and refuses other writes; returns whether
+    /// that changed anything.
     pub(crate) fn give_reserve(&self) -> bool {
         let reserve = &self.sessions.reserve;
         let _turn = reserve.turn();
-        let removed = pieces().filter(|path| self.give_piece(path)).count();
+        let removed = reserve_paths().filter(|path| self.remove_piece(path)).count();
         if !reserve.give() {
             self.sessions.journal.set_small_files(true);
             tracing::warn!("the disk is full: the room kept back is given to deletions");
@@ -104,16 +104,16 @@ impl Removal {
         removed > 0
     }
 
-    /// Runs what makes a file, again and again with one more file of the reserve removed while it
-    /// finds no room; then makes of the reserve what there is room for.
+    /// Runs a function that creates a file; while it finds no space, removes one file of the
+    /// reserve and retries. Then recreates the reserve as far as space allows.
     pub(crate) fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         let turn = self.sessions.reserve.turn();
         let mut made = make();
-        for path in pieces().rev() {
+        for path in reserve_paths().rev() {
             if !made.as_ref().is_err_and(is_full) {
                 break;
             }
-            if self.give_piece(&path) {
+            if self.remove_piece(&path) {
                 made = make();
             }
         }
@@ -122,11 +122,11 @@ impl Removal {
         made
     }
 
-    /// Lets nothing be flushed but deletions while the room kept back is theirs: segments would
-    /// take what is left of it.
+    /// Allows only deletions to be flushed while the reserve is released to them: segments would
+    /// use up the rest of it.
     ///
     /// # Errors
-    /// That the disk is full.
+    /// `StorageFull` while the reserve is released.
     pub(crate) fn leave_room(&self) -> io::Result<()> {
         if self.sessions.reserve.is_given() {
             self.make_room();
@@ -135,7 +135,7 @@ impl Removal {
         if given { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    /// Frees what deleted sessions had, although nothing else can be flushed for want of room.
+    /// Frees the space of deleted sessions on a full disk, where others cannot be flushed.
     pub(crate) fn make_room(&self) {
         let settled = match self.flush_deleted() {
             Err(error) if is_full(&error) && self.give_reserve() => self.flush_deleted(),
@@ -147,8 +147,8 @@ impl Removal {
         self.keep_reserve();
     }
 
-    /// Flushes the sessions that were deleted, and no other, into both files: what the others wait
-    /// for may need room that only these have.
+    /// Flushes only the deleted sessions to both settled files: the others may need the space that
+    /// these free.
     fn flush_deleted(&self) -> io::Result<()> {
         let _flushing = self.segments.flushing.lock();
         self.context.check_writable()?;

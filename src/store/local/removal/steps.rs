@@ -1,27 +1,27 @@
-//! Bytes are taken away by lists of named steps, run in order. Each step may be the last before a
-//! crash, and all of them may be taken again: a step finds what is left, and does nothing where
-//! nothing is. It must not know what a list is for.
+//! Lists of named steps, run in order, that remove bytes. A crash may follow any step, and all of
+//! them may be run again: each step is idempotent. It must not define the steps of erasure or
+//! redaction.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{super::session::Session, Removal};
 use crate::store::HeldEvents;
 
-/// A step of a list; `T` is what the list takes away.
+/// Step of a list; `T` is the object that the list removes.
 pub(super) struct RemovalStep<T> {
-    /// The action, as errors name it.
+    /// Name of the action, for errors.
     pub(super) doing: &'static str,
     pub(super) run: fn(&Removal, &mut T) -> Result<(), Failed>,
 }
 
-/// The step that is in no list, for it is taken once for all sessions: no start needs to read the
-/// journal after it.
+/// Name of the flush, which is not in a list, since it runs once for all sessions: after it no
+/// start needs the journal.
 pub(super) const FLUSHING: &str = "settling what waits in the journal";
 
-/// A step that failed; those behind it were not taken.
+/// Error of a failed step; later steps were not run.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// The action of the step; empty until the list names it.
+    /// Name of the step's action; empty until the list sets it.
     pub(crate) doing: &'static str,
     pub(crate) source: io::Error,
 }
@@ -33,28 +33,28 @@ impl From<io::Error> for Failed {
 }
 
 impl Failed {
-    /// Names the step, unless a list within it did.
+    /// Sets the step's name, unless a nested list did.
     pub(crate) fn with_step(self, doing: &'static str) -> Self {
         Self { doing: if self.doing.is_empty() { doing } else { self.doing }, ..self }
     }
 }
 
-/// Copies of a session's events outside its segments and the journal. An erasure and a redaction
-/// drop them before they change the files of the session.
+/// Steps that drop copies of a session's events outside its segments and the journal. An erasure
+/// and a redaction run them before they change the session's files.
 pub(super) const DERIVED: [RemovalStep<Holding>; 2] = [
     RemovalStep { doing: "dropping events read lately", run: Removal::clear_read_cache },
     RemovalStep { doing: "destroying derived files", run: Removal::destroy_derived },
 ];
 
-/// Whose events are not to be held any more.
+/// Session and events whose copies are to be dropped.
 pub(super) struct Holding {
     session: Arc<Session>,
-    /// Those at these positions; all of its own when `None`.
+    /// Positions of the events; `None` for all of the session's own.
     positions: Option<BTreeSet<u64>>,
 }
 
 impl Removal {
-    /// Takes the steps of a list. The caller has `flushing` locked: no thread flushes or seals
+    /// Runs the steps of a list. The caller holds `flushing`, so that no thread flushes or seals
     /// meanwhile.
     pub(super) fn take_steps<T>(&self, steps: &[RemovalStep<T>], of: &mut T) -> Result<(), Failed> {
         steps.iter().try_for_each(|step| {
@@ -62,7 +62,7 @@ impl Removal {
         })
     }
 
-    /// Takes away what is derived from a session, or from its events at these positions.
+    /// Removes copies of a session's events, of all or of those at these positions.
     pub(super) fn take_derived(
         &self,
         session: &Arc<Session>,
@@ -72,7 +72,7 @@ impl Removal {
         self.take_steps(&DERIVED, &mut Holding { session: Arc::clone(session), positions })
     }
 
-    /// The step before all others.
+    /// Fails if the store takes no writes; runs before all other steps.
     pub(super) fn ask_writable(&self) -> Result<(), Failed> {
         let asked = self.context.check_writable().map_err(Failed::from);
         asked.map_err(|failed| failed.with_step("asking whether the store takes writes"))
@@ -89,8 +89,8 @@ impl Removal {
         Ok(self.segments.derived_files.destroy(&holds)?)
     }
 
-    /// Has the users of what is derived from a session, or from its events at these positions, give
-    /// way. The steps wait for none of them, since other sessions wait for the steps.
+    /// Stops the users of files derived from a session, or from its events at these positions, and
+    /// waits for them. The steps do not wait, since other sessions wait for the steps.
     pub(crate) fn withdraw_derived(&self, session: &Session, positions: Option<&BTreeSet<u64>>) {
         let holds =
             |holds: &[HeldEvents]| holds.iter().any(|held| held.is_of(session.hash, positions));

@@ -1,5 +1,5 @@
-//! Zeros in the journal, over the frames of one session and what earlier uses of a file left. It
-//! must not change a frame that a start may read, of any other session.
+//! Zeroing of one session's frames in the journal, and of remains of earlier uses of a file. It
+//! must not change a frame of another session that a start may read.
 
 use std::{collections::BTreeMap, io};
 
@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// Bytes that are looked at together for what an earlier use left.
+/// Bytes checked together for remains of an earlier use.
 const BLOCK_BYTES: usize = 4096;
 
 impl Removal {
-    /// Flushes everything twice, so that no start reads what is to be zeroed. A use that failed, of
-    /// this start or another, has no end that a later one names: where a start would read such a
-    /// one, the journal leaves it.
+    /// Flushes everything twice, so that no start reads the ranges to be zeroed. No later use
+    /// records the end of a failed one: if a start would read a failed use, the journal continues
+    /// in a new file.
     pub(super) fn flush_to_zero(&self) -> io::Result<()> {
         (0..2).try_for_each(|_| self.segments.flush_frames(false, false))?;
         let (files, ends) = self.journal_files()?;
@@ -35,8 +35,8 @@ impl Removal {
         Ok(())
     }
 
-    /// Every file in the journal's directory, and where the frames of each use end, as far as the
-    /// use after it says so.
+    /// Returns every file in the journal's directory, and the ends of the frames of each use by
+    /// order, as far as the next use records them.
     fn journal_files(&self) -> io::Result<(Vec<Used>, BTreeMap<u64, u64>)> {
         let place = self.sessions.journal.place();
         let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
@@ -56,10 +56,10 @@ impl Removal {
         Ok((files, ends))
     }
 
-    /// Zeroes the payloads of a session's frames in every journal file. `wanted` says by the log
-    /// sequence numbers of a frame's records (the first, and the one after the last) whether its
-    /// payload goes. Zeroes as well what earlier uses of a file left behind and between its frames:
-    /// no header may be left there that names a session. No thread writes to a file meanwhile.
+    /// Zeroes the payloads of a session's frames in every journal file. `wanted` selects them by
+    /// the log sequence numbers of a frame's records (the first, and the one after the last). Also
+    /// zeroes remains of earlier uses after and between a file's frames, since no header there may
+    /// name a session. No thread writes to a file meanwhile.
     pub(super) fn zero_journal(
         &self,
         session: SessionHash,
@@ -83,16 +83,16 @@ impl Removal {
                 };
                 let number = file.name.parse().ok();
                 if self.sessions.journal.is_condemned(number) {
-                    // The cache may have what a failed sync did not bring to the device.
+                    // The page cache may have bytes that a failed sync did not write to the device.
                     file.file.evict()?;
                 }
-                // Nothing is acknowledged on a file that failed.
+                // No record may be acknowledged in a failed file.
                 let failed = || self.sessions.journal.abandon(number);
                 let mut zero = zero_file(&file, needed, &ends, left, failed);
                 if file.is_endless(needed, &ends) {
                     zero = zero.and(Err(io::Error::other("no use says where a failed one ends")));
                 }
-                // What fails in one hides nothing in another.
+                // An error in one file does not skip the others.
                 zeroed = zero.and(zeroed);
             }
             zeroed
@@ -101,7 +101,7 @@ impl Removal {
     }
 }
 
-/// A file of the journal, and its header or what is wrong with it.
+/// File of the journal, and its header or the fault of it.
 struct Used {
     name: String,
     file: Box<dyn File>,
@@ -109,7 +109,7 @@ struct Used {
 }
 
 impl Used {
-    /// True if no start needs it, where one needs all from the order `needed` on.
+    /// Returns true if no start needs it; a start needs the orders from `needed` on.
     fn is_free(&self, needed: u64) -> bool {
         match &self.header {
             Ok(header) => header.order < needed,
@@ -117,29 +117,29 @@ impl Used {
         }
     }
 
-    /// True if a start would read it and the end of its frames is unknown.
+    /// Returns true if a start would read it and the end of its frames is unknown.
     fn is_endless(&self, needed: u64, ends: &BTreeMap<u64, u64>) -> bool {
         let order = self.header.as_ref().map(|header| header.order);
         order.is_ok_and(|order| order >= needed && !ends.contains_key(&order))
     }
 
-    /// End of the frames in `bytes`. A free file is trusted as far as its frames are whole: a torn
-    /// later use may be over the rest, without its header. In a file that a start may read and
-    /// whose end is unknown, nothing is stale.
+    /// Returns the end of the frames in `bytes`. A free file is trusted as far as its frames are
+    /// whole: a torn later use without its header may cover the rest. A file that a start may read
+    /// has no stale bytes if its end is unknown.
     fn end(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &Reading) -> u64 {
         let header = self.header.as_ref().ok();
         let end = header.and_then(|header| ends.get(&header.order)).copied();
         if !self.is_free(needed) {
             return end.unwrap_or(u64::MAX);
         }
-        // Where the device does not give it all, the sessions of its frames are unknown.
+        // With unreadable pages, the sessions of the file's frames are unknown.
         let believed = header.filter(|_| !bytes.holes.any());
         believed.map_or(0, |header| end.unwrap_or(0).min(whole_to(&bytes.bytes, header.salt)))
     }
 }
 
-/// Zeroes in one file of the journal the `parts` of its frames that are to go, and what other uses
-/// left behind the frames. A write that fails is reported at once.
+/// Zeroes in one file of the journal the `parts` of its frames, and remains of other uses after the
+/// frames. Calls `failed` at once if a write fails.
 fn zero_file(
     used: &Used,
     needed: u64,
@@ -161,7 +161,7 @@ fn zero_file(
     });
     write_zeros(file, left).inspect_err(|_| failed())?;
     if holes.touch(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
-        // What cannot be read cannot be shown to be gone.
+        // Unreadable bytes cannot be proven to be gone.
         let (byte_offset, fault) = (journal::FRAMES_AT, Fault::Unreadable);
         return Err(LogError::Fault { byte_offset, fault }.into());
     }

@@ -1,7 +1,7 @@
-//! Forks: a session that continues from a position of another one. What is below is read where it
-//! was written, level by level up, in a loop: no bytes are copied and no depth is too large. A
-//! session with forks is hidden when it goes, and its files stay until the last of them went. It
-//! must not read an event; `slice` does.
+//! Forks: sessions that continue from a position of another one. Inherited positions are read from
+//! the session that wrote them, found by a loop over the ancestors: no bytes are copied and the
+//! depth is unlimited. A deleted session with forks is hidden, and its files stay until the last
+//! fork is gone. It must not return events; `slice` does.
 
 use std::{io, sync::Arc};
 
@@ -25,14 +25,14 @@ use crate::{
     store::{Family, ForkPoint, Gap, Relative, StoreError, StoreResult, Survival},
 };
 
-/// Positions of a session and the session that wrote them; `None` where that one is gone.
+/// Positions of a session, and the session that wrote them; `None` if that is gone.
 pub(crate) struct WrittenPart {
     pub(crate) writer: Option<Arc<Session>>,
     pub(crate) range: Range,
 }
 
 impl Segments {
-    /// Writers of the positions of a range, from the session up.
+    /// Returns the writers of the positions of a range, from the session itself to its ancestors.
     pub(crate) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<WrittenPart> {
         let (mut parts, mut to) = (Vec::new(), range.to);
         let mut level = Some(Arc::clone(session));
@@ -56,12 +56,12 @@ impl Segments {
         parts
     }
 
-    /// Error of a fork that cannot read positions because their writer was erased.
+    /// Returns the error of a fork that cannot read positions because their writer was erased.
     pub(crate) fn prefix_erased(session: &Session, range: Range) -> StoreError {
         StoreError::PrefixErased { session: session.key.session.clone(), range }
     }
 
-    /// Position of the event of that id, in whichever session wrote it.
+    /// Returns the position of the event with that id, own or inherited.
     pub(crate) fn find(
         &self,
         session: &Arc<Session>,
@@ -70,7 +70,7 @@ impl Segments {
         Ok(self.find_with_writer(session, id)?.map(|(_, at)| at))
     }
 
-    /// Position of the event of that id, and the session that wrote it.
+    /// Returns the session that wrote the event with that id, and its position.
     pub(crate) fn find_with_writer(
         &self,
         session: &Arc<Session>,
@@ -82,14 +82,14 @@ impl Segments {
         }
     }
 
-    /// Position of the event of that id among those that the session wrote itself.
+    /// Returns the position of the event with that id among the session's own events.
     fn position_of(&self, session: &Arc<Session>, id: &EventId) -> StoreResult<Option<Position>> {
         let mut state = self.opened(session)?;
         Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
     }
 
-    /// Position of the event of that id hash in what a fork reads of others, and which of these
-    /// wrote it. What was erased has no ids any more.
+    /// Returns the inherited event of a fork with that id hash: the session that wrote it, and its
+    /// position. Erased sessions have no ids any more.
     pub(crate) fn find_inherited(
         &self,
         session: &Arc<Session>,
@@ -112,7 +112,7 @@ impl Segments {
         Ok(None)
     }
 
-    /// Start of the search for an instant: the last frame that begins before it.
+    /// Returns the position from which to search for an instant, and the tail.
     pub(crate) fn search_from(
         &self,
         session: &Arc<Session>,
@@ -142,7 +142,7 @@ impl Segments {
         Ok((Position::ZERO, tail))
     }
 
-    /// Lineage of a fork at that point; also the parent session.
+    /// Returns the parent session and the lineage of a fork at that point.
     pub(crate) fn lineage(
         &self,
         scope: &Scope,
@@ -162,8 +162,8 @@ impl Segments {
         Ok((parent, Lineage { parent: parent_id, incarnation, position, chain }))
     }
 
-    /// The event chain before a durable position of a session: of the frame that holds it, read
-    /// where it was written.
+    /// Returns the event chain before a durable position of a session, computed from the frame with
+    /// that position in the session that wrote it.
     pub(crate) fn chain_at(&self, session: &Arc<Session>, at: Position) -> StoreResult<Chain> {
         let mut level = Arc::clone(session);
         while let Some(origin) = level.origin.as_ref().filter(|origin| at <= origin.base) {
@@ -187,14 +187,13 @@ impl Segments {
         Err(StoreError::Io { doing: "reading a session", source })
     }
 
-    /// The event chain of a fork's parent where the fork continues from it; `None` of a parent that
-    /// is gone.
+    /// Returns the event chain of a fork's parent at the fork's base; `None` if the parent is gone.
     pub(crate) fn chain_above(&self, session: &Session) -> StoreResult<Option<Chain>> {
         let parent = self.sessions.parent_of(session);
         parent.map(|parent| self.chain_at(&parent, session.base())).transpose()
     }
 
-    /// `None` when the segment was replaced under the read.
+    /// Returns `None` if the segment was replaced during the read.
     fn own_chain_at(
         &self,
         asked: &Arc<Session>,
@@ -223,7 +222,7 @@ impl Segments {
         let (reason, unread) = match found {
             Ok(Some(chain)) => return Ok(Some(chain)),
             Ok(None) => match unread {
-                // It may lie where the device gave nothing.
+                // It may be in an unreadable range.
                 Some(gap) => (gap.reason, true),
                 None => ("no frame holds it".to_owned(), false),
             },
@@ -258,8 +257,8 @@ impl Segments {
         chain_within(&frame, at)
     }
 
-    /// The sessions that a session reads from, the nearest first, and those that read from it, up
-    /// to `limit` of each.
+    /// Returns the ancestors of a session, the nearest first, and its direct forks, up to `limit`
+    /// of each.
     pub(crate) fn family(&self, session: &Arc<Session>, limit: usize) -> StoreResult<Family> {
         drop(session.visible()?);
         let mut family = Family::default();
@@ -287,8 +286,7 @@ impl Segments {
     }
 }
 
-/// Description of a related session for a caller; its title only while it is alive.
-/// alive.
+/// Describes a related session for a caller; includes its title only while it is alive.
 fn relative(session: &Session, at: Position) -> Relative {
     let state = session.state();
     let entry = &state.entry;
@@ -303,13 +301,13 @@ fn relative(session: &Session, at: Position) -> Relative {
     }
 }
 
-/// A frame somewhere.
+/// Location of a frame: in memory or in a file.
 enum Frames {
     Memory(Arc<HeldFrame>),
     File(String, u64, FrameIndex),
 }
 
-/// Place of the frame with an event of the session's own.
+/// Returns the location of the frame with an own event of the session.
 fn frame_of(state: &SessionState, at: Position) -> Option<Frames> {
     let holds = |range: Range| range.contains(at);
     if let Some(held) = state.unflushed.iter().find(|held| holds(held.header.range())) {
@@ -324,7 +322,7 @@ fn frame_of(state: &SessionState, at: Position) -> Option<Frames> {
     })
 }
 
-/// The chain before an event of a frame.
+/// Returns the chain before an event of a frame.
 fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> {
     let (mut position, mut chain) = (frame.header.first_position, frame.header.chain);
     if at == position {
@@ -343,7 +341,7 @@ fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> 
     Ok(None)
 }
 
-/// Gap of erased positions, for a reader who takes gaps.
+/// Returns the gap of erased positions, for a reader that allows gaps.
 pub(crate) fn erased_gap(range: Range) -> Gap {
     Gap { range, reason: "the session that wrote it was erased".to_owned(), accepted_at: None }
 }

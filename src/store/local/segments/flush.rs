@@ -1,6 +1,6 @@
-//! Flushing: what the journal acknowledged is written to the sessions' own segments, made durable
-//! there, named in `settled/`, and only then are journal files free again. Also sealing of full
-//! segments. It must not be on the path of an append.
+//! Flushing: writes acknowledged frames to the sessions' segments, makes them durable, records them
+//! in `settled/`, and only then frees journal files. Starts the sealing of full segments. It must
+//! not be called on the path of an append.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -23,49 +23,48 @@ use crate::{
     },
 };
 
-/// Bytes of frames put together before they are written.
+/// Bytes of frames collected for one write.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes of frames that are encoded while their session is locked.
+/// Bytes of frames encoded per lock of their session.
 const PART_BYTES: usize = 32 << 10;
-/// Bytes that a flush may write for each byte that others write meanwhile, ...
+/// Bytes that a flush may write for each byte of concurrent appends, ...
 const PACE: u64 = 2;
-/// ... and the bytes that it may write beyond that: a few writes.
+/// ... and bytes that it may write in addition: a few writes.
 const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
 /// Poll interval while throttled to the pace of writers; the throttle ends once no append arrives
 /// within it.
 const PACE_LOOK: Duration = Duration::from_millis(1);
 
-/// Segments that one flush wrote of a session, not yet synced.
+/// Result of a flush for one session, not yet durable.
 struct WrittenSegments {
     session: Arc<Session>,
-    /// The entry with the segments as they will be.
+    /// Entry with the segments after the flush.
     entry: Entry,
     path: String,
     salt: u64,
     new: Vec<FrameIndex>,
-    /// Kept open to be synced; `None` when one sync of everything follows, or it was synced.
+    /// Segment file to be synced; `None` if one sync of everything follows, or if it was synced.
     file: Option<Box<dyn File>>,
     synced: bool,
-    /// Frames written: what is flushed of the session's waiting frames.
+    /// Number of the session's unflushed frames that were written.
     frames: usize,
     created: bool,
 }
 
-/// Writer of a flush. It keeps the pace of the appends made meanwhile, since they wait for each of
-/// its writes.
+/// Writer of a flush, throttled to the pace of concurrent appends, since they wait for its writes.
 struct PacedWriter<'a> {
     segments: &'a Segments,
     /// Buffer in which a write is assembled.
     buffer: Vec<u8>,
-    /// Bytes of the journal when it began.
+    /// Journal bytes written when the flush started.
     began: u64,
     done: u64,
-    /// Others write.
+    /// True while concurrent appends arrive.
     paced: bool,
 }
 
 impl PacedWriter<'_> {
-    /// Writes the buffer, and waits while that is ahead of the pace.
+    /// Writes the buffer, and waits while the flush is ahead of the pace.
     fn write(&mut self, file: &dyn File, at: u64) -> io::Result<u64> {
         let bytes = self.buffer.len() as u64;
         file.write_at(at, &self.buffer)?;
@@ -80,7 +79,7 @@ impl PacedWriter<'_> {
 
     fn is_ahead(&self) -> bool {
         let written = self.segments.sessions.journal.written().saturating_sub(self.began);
-        // Near the end of the room haste is better than a writer that must wait.
+        // When the journal is nearly full, a fast flush is better than blocked appends.
         let room = self.segments.sessions.pressure()
             < self.segments.context.options.journal_retained_bytes / 8 * 7;
         self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
@@ -97,8 +96,7 @@ impl PacedWriter<'_> {
 }
 
 impl Segments {
-    /// Flushes all that is acknowledged, without what deletions, erasures and redactions left to be
-    /// done.
+    /// Flushes everything acknowledged; does not run the steps of erasures and redactions.
     pub(crate) fn flush_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
         let backlog = &self.sessions.backlog;
         let idle = backlog.count_dirty() == 0 && !backlog.is_touched();
@@ -120,7 +118,7 @@ impl Segments {
         dirty.iter().for_each(|session| session.state().listed = false);
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
             let written = self.sync_written(written, &mut stuck)?;
-            self.account(written);
+            self.record_durable(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
             self.sessions.flush_to(clean && stuck.is_empty(), place)?;
             Ok((stuck, copied))
@@ -142,14 +140,14 @@ impl Segments {
         self.seal_when_quiet(dirty, quiet)
     }
 
-    /// Every session with frames that wait is listed for the next flush.
+    /// Lists the sessions with unflushed frames for the next flush.
     fn list_again(&self, sessions: Vec<Arc<Session>>) {
         let waiting: Vec<_> =
             sessions.into_iter().filter(|session| session.state().list()).collect();
         self.sessions.backlog.return_dirty(waiting);
     }
 
-    /// Writes what waits; returns also the sessions whose segment took nothing.
+    /// Writes the unflushed frames; also returns the sessions whose segment could not be written.
     fn write_sessions(
         &self,
         dirty: &[Arc<Session>],
@@ -186,7 +184,7 @@ impl Segments {
         Ok((written, stuck))
     }
 
-    /// Writes a session's waiting frames to its segment.
+    /// Writes a session's unflushed frames to its segment.
     fn write_session(
         &self,
         session: &Arc<Session>,
@@ -205,7 +203,7 @@ impl Segments {
         let start = self.sessions.journal.start();
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.context.options.segment_bytes_max;
-            // A segment without an event would share its name with the next.
+            // A segment without an event would get the same name as the next.
             let takes = room && !failed || segment.is_empty();
             segment.start == start && !segment.sealed && takes
         });
@@ -241,7 +239,7 @@ impl Segments {
         Ok(Some(WrittenSegments { session, entry, path, salt, new, file, synced, frames, created }))
     }
 
-    /// Creates a segment file, or begins one anew that an earlier try of this start left.
+    /// Creates a segment file, or reuses one left by a failed attempt of this start.
     fn create_segment(
         &self,
         session: &Session,
@@ -272,8 +270,8 @@ impl Segments {
         Ok((path, header.salt, file))
     }
 
-    /// The path of a segment that is to be made, unless another has it: one that the session
-    /// consists of, or one that is about to be unlinked.
+    /// Returns the path for a new segment; fails if a segment of the session or a file to be
+    /// unlinked has that path.
     pub(crate) fn free_name(
         &self,
         session: &Session,
@@ -307,7 +305,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes what was written durable; whose file is not goes to `stuck`, and is written anew.
+    /// Syncs the written segments; sessions whose file cannot be synced go to `stuck`.
     fn sync_written(
         &self,
         written: Vec<WrittenSegments>,
@@ -344,8 +342,8 @@ impl Segments {
         Ok(durable)
     }
 
-    /// Records that the writes are durable: drops the frames from memory and trusts the segments.
-    fn account(&self, written: Vec<WrittenSegments>) {
+    /// Records the durable writes: drops frames from memory and updates the entries' segments.
+    fn record_durable(&self, written: Vec<WrittenSegments>) {
         let mut again = Vec::new();
         for one in written {
             let mut locked = one.session.state();
@@ -368,7 +366,7 @@ impl Segments {
                 }
             }
             drop(locked);
-            // Many frames take long to free: the lock is released before.
+            // Freeing many frames takes long, so the lock is released before.
             drop(done);
             self.sessions.backlog.touch(&one.session);
         }
@@ -377,9 +375,9 @@ impl Segments {
     }
 }
 
-/// Writes the first `frames` of a session that wait to its segment, from byte `at` on, a part at a
-/// time: appends wait for its lock no longer than a part takes. Returns where they are and end.
-/// Only the flush thread takes frames away, so those that wait stay in their places.
+/// Writes the first `frames` unflushed frames of a session to its segment, from byte `at` on, in
+/// parts: appends wait for the session's lock no longer than a part takes. Returns their index and
+/// the end. Only the flush thread removes frames, so their order stays the same.
 fn write_frames(
     session: &Session,
     frames: usize,
@@ -412,7 +410,7 @@ fn write_frames(
     Ok((new, at))
 }
 
-/// True if a refused write is no fault of one file: space, limits, a file system gone read-only.
+/// Returns true if a write error is not specific to a file: space, limits, read-only file system.
 pub(crate) fn is_of_the_store(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let full = matches!(

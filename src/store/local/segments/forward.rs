@@ -1,6 +1,6 @@
-//! A session whose segment cannot be written must not stop recycling: its waiting frames are copied
-//! forward in the journal, so that the files before them are free again. It must not give a frame
-//! up: until a segment takes it, memory and the journal hold it.
+//! Copying frames forward: a session whose segment cannot be written must not block the recycling
+//! of the journal, so its unflushed frames are copied to the journal's end. It must not drop a
+//! frame: until a segment has it, memory and the journal keep it.
 
 use std::{io, sync::Arc};
 
@@ -13,12 +13,12 @@ use super::super::{
 use super::Segments;
 use crate::{env::sync::atomic::Ordering, event::Lsn, log::Encryptor};
 
-/// Waiting bytes at which a session that cannot be flushed takes no more; none of them does
-/// when those of all take half of the journal's room.
+/// Unflushed bytes at which a session that cannot be flushed rejects appends; all such sessions do
+/// when together they fill half of the journal's space.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
 
 impl Segments {
-    /// Notes that a session's frames could not be written; its next try begins another segment.
+    /// Records that a session's frames could not be written; its next flush starts another segment.
     pub(crate) fn unwritable(&self, session: &Session, error: &io::Error) {
         tracing::warn!(session = %session.hash, %error, "a session could not be flushed");
         let mut state = session.state();
@@ -26,9 +26,9 @@ impl Segments {
         state.unwritable = Some(Unwritable { error: error.to_string(), full });
     }
 
-    /// The place a flush may name although frames of `stuck` wait: the one named last, as long
-    /// as the journal has room; then `place`, once those before it are copied behind it. Answers
-    /// also how many bytes the copies take: they are no reason for the next flush.
+    /// Returns the location a flush may record although `stuck` sessions have unflushed frames: the
+    /// last one recorded, while the journal has space; else `place`, after copying their frames.
+    /// Also returns the bytes of the copies, which must not trigger the next flush.
     pub(crate) fn place_past(
         &self,
         stuck: &[Arc<Session>],
@@ -57,7 +57,7 @@ impl Segments {
         Ok((place, copied))
     }
 
-    /// Copies the waiting frames of a session that lie before `lsn`; returns their bytes.
+    /// Copies the unflushed frames of a session before `lsn` forward; returns their bytes.
     fn copy_forward(&self, session: &Arc<Session>, lsn: Lsn) -> io::Result<u64> {
         let before = |held: &&Arc<HeldFrame>| held.header.numbers().1 <= lsn;
         let (mut copies, mut done) = (Vec::new(), Vec::new());

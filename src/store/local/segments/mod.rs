@@ -1,4 +1,4 @@
-//! The files of sessions: what they share. It must not know the journal's rounds.
+//! The segments of sessions. It must not write rounds of the journal.
 
 pub(super) mod ancestry;
 pub(super) mod flush;
@@ -19,24 +19,24 @@ use self::{pins::Pins, read_cache::ReadCache};
 use super::{catalogue::sessions::Sessions, context::EngineContext, derived::DerivedFiles};
 use crate::env::sync::{Mutex, atomic::AtomicBool};
 
-/// The segments of every session, and what is shared in reading and writing them.
+/// Segments of every session, and the state shared in reading and writing them.
 pub(super) struct Segments {
     pub(super) context: Arc<EngineContext>,
     pub(super) sessions: Arc<Sessions>,
     /// Derived files of sessions; they are removed before the files of the session.
     pub(super) derived_files: Arc<DerivedFiles>,
-    /// Held while frames are flushed; locked before any other lock.
+    /// Held while frames are flushed; locked before the locks of sessions and files.
     pub(super) flushing: Mutex<()>,
-    /// Directories of segments that are durable.
+    /// Directories of segments whose names are durable.
     pub(super) directories: Mutex<HashSet<String>>,
-    /// Journal bytes written up to the place that the last flush named.
+    /// Journal bytes written up to the location that the last flush recorded.
     pub(super) place_written: Mutex<u64>,
-    /// The last sync of everything failed: the next flush finds the file that fails.
+    /// True if the last sync of everything failed: the next flush syncs file by file.
     pub(super) sync_each: AtomicBool,
-    /// Events read lately.
+    /// Cache of recently read events.
     pub(super) read_cache: ReadCache,
-    /// Files that a backup reads: they are not unlinked.
+    /// Running backups, whose files are not unlinked.
     pub(super) pins: Pins,
-    /// The last order of a journal file before this start.
+    /// Largest order of a journal file before this start.
     pub(super) orders_before: u64,
 }

@@ -1,6 +1,6 @@
-//! Notes of a session, read back: from frames that wait in memory and from the segments, in the
-//! order of their numbers. Of a frame its index says whether it holds any record beside events, so
-//! that no other frame is read. It must not know what a note is for, and must not write.
+//! Reading the notes of a session, from unflushed frames in memory and from segments, in the order
+//! of their numbers. Only frames that have control records, by their index, are read. It must not
+//! interpret the content of a note, and must not write.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -26,7 +26,7 @@ use crate::{
     store::{Notes, SessionInfo, StoreError, StoreResult},
 };
 
-/// A frame that may hold notes.
+/// Location of a frame that may hold notes.
 enum NotePlace {
     Memory(Arc<HeldFrame>),
     File { path: Arc<str>, salt: u64, index: FrameIndex },
@@ -41,19 +41,18 @@ impl NotePlace {
     }
 }
 
-/// Result of reading the places.
+/// Result of reading these frames.
 #[derive(Default)]
 struct NotesRead {
     notes: Vec<Note>,
-    /// Unreadable places, with the reason.
+    /// Unreadable frames, with the reason.
     lost: Vec<Flaw>,
 }
 
 impl Segments {
-    /// Notes of a session, the oldest first. While something of it is damaged that no person gave
-    /// up there is no answer: a later note may be lost that replaced an earlier one. A segment that
-    /// was replaced under the read is no damage: the notes are read again from the segments as they
-    /// are now.
+    /// Returns notes of a session, the oldest first. Fails while the session is degraded, since a
+    /// lost later note may have replaced an earlier one. If a segment is replaced during the read,
+    /// the notes are read again from the current segments.
     pub(crate) fn notes(&self, session: &Arc<Session>, wanted: Notes) -> StoreResult<Vec<Note>> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
@@ -151,7 +150,7 @@ impl Segments {
         frame.records().map_err(wrong)
     }
 
-    /// Sessions of a scope with work that no caller ended, the one written to last first.
+    /// Returns the sessions of a scope with unfinished work, the last written first.
     pub(crate) fn unfinished(
         &self,
         scope: &Scope,
@@ -178,7 +177,7 @@ impl Segments {
         found.iter().filter_map(info).collect()
     }
 
-    /// Sessions with events behind their last checkpoint, written to since then.
+    /// Returns sessions written to since `since`, with events after their last checkpoint.
     pub(crate) fn unmarked(&self, since: Timestamp, limit: usize) -> Vec<SessionKey> {
         let mut found = Vec::new();
         let scopes = self.sessions.catalogue().scopes();
@@ -193,19 +192,19 @@ impl Segments {
     }
 }
 
-/// The key of a session of that scope.
+/// Returns the session key of an entry; `None` if its id is invalid.
 pub(crate) fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
     let session = SessionId::new(&entry.session).ok()?;
     Some(SessionKey { scope: scope.clone(), session })
 }
 
-/// The first number that is wanted.
+/// Returns the first log sequence number that is wanted.
 fn after(wanted: Notes) -> Lsn {
     Lsn(wanted.after.0.saturating_add(1))
 }
 
-/// The frames of a segment that may hold notes behind a number. Other sessions have numbers in
-/// between, and of a sealed frame nothing says its last one: it ends where the next one begins.
+/// Returns the frames of a segment that may hold notes from the wanted number on. Other sessions
+/// have numbers in between, so a sealed frame is assumed to end where the next one starts.
 fn frames(segment: &OpenSegment, wanted: Notes) -> impl Iterator<Item = NotePlace> {
     let path: Arc<str> = segment.path.as_str().into();
     let behind = segment.index.partition_point(|frame| frame.first_lsn <= after(wanted));

@@ -1,18 +1,18 @@
-//! Files that a backup still has to read: they are not unlinked meanwhile. It must not read them.
+//! Running backups, whose files are not unlinked meanwhile. It must not read files.
 
 use super::super::rank;
 use crate::env::sync::Mutex;
 
-/// Backups under way: what they name stays until they have it.
+/// Running backups, whose files must not be unlinked.
 pub(crate) struct Pins {
     state: Mutex<Pinned>,
 }
 
 #[derive(Default)]
 struct Pinned {
-    /// Counts what takes something away at once, backups or not: those before are void.
+    /// Number of immediate removals; each one invalidates earlier backups.
     taken: u64,
-    /// Backups that are not.
+    /// Number of running backups that are valid.
     held: u64,
 }
 
@@ -21,12 +21,12 @@ impl Pins {
         Self { state: Mutex::new(rank::LAST, Pinned::default()) }
     }
 
-    /// True if files that are not needed any more must stay for a while.
+    /// Returns true if a valid backup is running, so that replaced files must stay.
     pub(crate) fn is_held(&self) -> bool {
         self.state.lock().held > 0
     }
 
-    /// Something is being taken away for good: a backup under way must not bring it back.
+    /// Invalidates the running backups, because bytes are being removed for good.
     pub(crate) fn take_away(&self) {
         let mut state = self.state.lock();
         state.taken += 1;
@@ -34,7 +34,7 @@ impl Pins {
     }
 }
 
-/// A backup under way.
+/// Guard of a running backup.
 pub(crate) struct Pin<'a> {
     pins: &'a Pins,
     taken: u64,
@@ -47,7 +47,7 @@ impl<'a> Pin<'a> {
         Self { pins, taken: state.taken }
     }
 
-    /// True if nothing was removed since it was taken.
+    /// Returns true if the backup was not invalidated.
     pub(crate) fn is_valid(&self) -> bool {
         self.pins.state.lock().taken == self.taken
     }

@@ -1,33 +1,32 @@
-//! Choice of the segments of a session that are sealed together: one rule for every caller. It must
-//! not read a file, nor know its caller.
+//! Choice of the segments of a session that are sealed together. It must not read a file.
 
 use crate::log::{Damage, SegmentEntry};
 
 /// Number of segments, left by restarts, that are sealed into one regardless of their size.
 const SMALL_SEGMENTS_MAX: usize = 8;
-/// Blocks of the file system: a smaller file takes no less.
+/// Bytes of a file system block: the minimum space of a file.
 const BLOCK_BYTES: u64 = 4096;
-/// Bytes of an idle session that are sealed by themselves; fewer wait for more, or for the next
+/// Bytes of open segments at which an idle session is sealed; fewer wait for more, or for the next
 /// start.
 const WORTH_BYTES: u64 = 32 << 10;
 
 /// Rule for the segments worth sealing now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
-    /// This start. A segment sealed in it is never sealed again: the new one would have its name.
+    /// This start. A segment sealed in it is not sealed again: the new one would get its name.
     pub(crate) start: u64,
     /// Bytes at which a segment is full.
     pub(crate) bytes_max: u64,
-    /// Nothing is added to the session: its last segment counts like the others, less is worth it,
-    /// and what was sealed before joins in.
+    /// True if the session is idle: its last segment counts like the others, fewer bytes suffice,
+    /// and segments sealed earlier are included.
     pub(crate) idle: bool,
 }
 
 impl Policy {
-    /// Adjacent segments that are worth sealing together: open ones until they fill one, and of an
-    /// idle session sealed ones of earlier starts before them that are not much larger, so that a
-    /// session has few segments and each byte is sealed a few times at most. None of a degraded
-    /// session, and none that an accepted loss touches: they can be proven no more.
+    /// Returns adjacent segments worth sealing together: open ones up to the size of a segment and,
+    /// of an idle session, preceding ones sealed in earlier starts that are not much larger, so
+    /// that a session has few segments and each byte is sealed a few times at most. Excludes
+    /// degraded sessions, and segments with an accepted loss, which cannot be verified.
     pub(crate) fn run(
         &self,
         segments: &[SegmentEntry],
@@ -41,12 +40,14 @@ impl Policy {
         };
         let first_time = segments.iter().all(|one| !one.sealed || one.start != self.start);
         let (mut before, mut rest) = segments.split_at_checked(0)?;
-        while let Some(next) = rest.iter().position(|one| self.takes(one, segments) && whole(one)) {
+        while let Some(next) =
+            rest.iter().position(|one| self.may_seal(one, segments) && whole(one))
+        {
             before = segments.get(..before.len() + next)?;
             rest = rest.get(next..)?;
             let mut open = 0;
             let fits = |one: &&SegmentEntry| {
-                let fits = open < self.bytes_max && self.takes(one, segments) && whole(one);
+                let fits = open < self.bytes_max && self.may_seal(one, segments) && whole(one);
                 open += if fits { one.bytes } else { 0 };
                 fits
             };
@@ -69,9 +70,9 @@ impl Policy {
         None
     }
 
-    /// True if an open segment may be sealed: nothing more is written to it, and no other will have
-    /// its name.
-    fn takes(&self, one: &SegmentEntry, segments: &[SegmentEntry]) -> bool {
+    /// Returns true if an open segment may be sealed: it gets no more writes, and no other segment
+    /// will get its name.
+    fn may_seal(&self, one: &SegmentEntry, segments: &[SegmentEntry]) -> bool {
         let full = one.bytes >= self.bytes_max && !one.is_empty();
         let active = !self.idle && segments.last() == Some(one) && !full;
         let named_again = one.start == self.start && one.is_empty();
@@ -83,7 +84,7 @@ impl Policy {
         let blocks: u64 = run.iter().map(|one| one.bytes.div_ceil(BLOCK_BYTES)).sum();
         let full = open >= self.bytes_max || count >= SMALL_SEGMENTS_MAX;
         let saves = open >= WORTH_BYTES || first_time && blocks > 1;
-        // Without an event its name would be that of the next one, too.
+        // Without an event the next segment would get the same name.
         first.base < last.end && (full || self.idle && saves)
     }
 }
@@ -92,8 +93,7 @@ impl Policy {
 mod tests {
     use super::*;
 
-    /// Segments written as `o` or `s` for open or sealed, start, and KiB; `=` behind one without an
-    /// event.
+    /// Parses segments: `o` or `s` for open or sealed, start, KiB, and `=` for one without events.
     fn segments(text: &str) -> Vec<SegmentEntry> {
         let mut base = 0;
         let mut one = |text: &str| {
@@ -129,33 +129,33 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_sealed_together_by_one_rule() {
-        // In start 7: what is sealed after a flush, and what when the session is idle.
+    fn segments_worth_sealing_are_sealed_together() {
+        // In start 7: the segments sealed after a flush, and those sealed in an idle session.
         for (text, settled, idle) in [
             ("", "", ""),
             ("o7:4", "", ""),
             ("o7:5", "", "o7:5"),
             ("o6:1 o7:1", "", "o6:1 o7:1"),
-            // It was sealed in this start: not again for little.
+            // Sealed in this start: not sealed again for few bytes.
             ("s7:8 o7:8", "", ""),
             ("s7:8 o7:32", "", "o7:32"),
             ("s6:9 o7:5", "", "s6:9 o7:5"),
-            // It is much larger than what is added.
+            // Much larger than the added segment.
             ("s6:90 o7:9", "", "o7:9"),
             ("s4:20 s5:9 s6:4 o7:5", "", "s4:20 s5:9 s6:4 o7:5"),
             ("s4:900 s5:9 s6:4 o7:5", "", "s5:9 s6:4 o7:5"),
             ("s4:900 s5:9 s6:4", "", ""),
-            // What is sealed together stays within a segment's size and the last open one.
+            // A run stays within a segment's size plus the last open segment.
             ("s4:5000 s5:3000 o7:2000", "", "s5:3000 o7:2000"),
             ("s6:8000 o7:900", "", "o7:900"),
             ("o7:9000", "o7:9000", "o7:9000"),
             ("o6:8000 o7:900", "", "o6:8000 o7:900"),
             ("o5:8000 o6:900 o7:9", "o5:8000 o6:900", "o5:8000 o6:900"),
             ("o5:9000 o6:900 o7:9", "o5:9000", "o5:9000"),
-            // What is not worth it does not stand in the way of what is.
+            // A run that is not worth sealing does not block a later one.
             ("o5:2 s7:9 o7:40", "", "o7:40"),
             ("o5:2 s7:9 o7:9000", "o7:9000", "o7:9000"),
-            // Many are worth it however small; the last one takes more.
+            // Many segments are worth sealing regardless of size; the last one takes more writes.
             (
                 "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o7:1",
                 "",
@@ -166,7 +166,7 @@ mod tests {
                 "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o6:1",
                 "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o6:1 o7:1",
             ),
-            // Without an event its name comes again, whatever its size.
+            // Without an event its name is used again, regardless of its size.
             ("o6:9 o7:1=", "", "o6:9"),
             ("o7:9000=", "", ""),
             ("o6:9000=", "", ""),

@@ -1,5 +1,5 @@
-//! Opening a session: the tables of its files are read when a caller first asks for it. Nothing
-//! past the durable point is ever seen. It must not write, and must not slice (`slice` does).
+//! Opening a session: reads the tables of its files on first access. Bytes past the durable point
+//! are not read. It must not write segments, and must not return slices (`slice` does).
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ use crate::{
     store::{Gap, StoreError, StoreResult},
 };
 
-/// Maximum number of bytes copied of a damaged place.
+/// Maximum number of bytes copied of a damaged range.
 const COPY_BYTES: u64 = 64 << 10;
 
 impl Segments {
-    /// The session as a reader may know it, its files open. They are read while its lock is
-    /// free: the committer takes it to make frames visible.
+    /// Returns the locked state of a session visible to readers, with its files open. They are read
+    /// without its lock, since the committer takes it to make frames visible.
     pub(crate) fn opened<'a>(
         &self,
         session: &'a Arc<Session>,
@@ -44,8 +44,8 @@ impl Segments {
         opened.ok_or_else(|| session.not_found())
     }
 
-    /// [`Self::opened`] for its forks, though other callers may not know it; `None` once it was
-    /// erased, or went because no fork needs it any more.
+    /// Opens like [`Self::opened`], for the session's forks, though it may be deleted; returns
+    /// `None` once it was erased, or removed because no fork needs it.
     pub(crate) fn opened_kept<'a>(
         &self,
         session: &'a Arc<Session>,
@@ -77,7 +77,7 @@ impl Segments {
             let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
             let (mut opened, flaws) = blocking(load)?;
             let Some(mut state) = enter()? else { return Ok(None) };
-            // Flushed, sealed or opened meanwhile: what was read is not how it is now.
+            // Flushed, sealed or opened meanwhile: the tables read are outdated.
             let same = state.entry.segments == segments && state.unflushed.len() == waiting.len();
             if same && state.opened.is_none() {
                 opened.unread = self.note_all(session, &mut state, flaws);
@@ -87,7 +87,7 @@ impl Segments {
         }
     }
 
-    /// Reads the tables of a session's files, and the names in the frames that wait.
+    /// Reads the tables of a session's files, and the names in its unflushed frames.
     fn load(
         &self,
         session: SessionHash,
@@ -161,7 +161,7 @@ impl Segments {
                     segment.sealed = Some(sealed);
                     return Ok((segment, Vec::new()));
                 }
-                // Its tables are damaged: its blocks are walked like frames of an open segment.
+                // With damaged tables, its blocks are walked like frames of an open segment.
                 Err(LogError::Fault { fault, .. }) => tables = Some(fault),
                 Err(error) => return Err(error),
             }
@@ -173,8 +173,8 @@ impl Segments {
         Ok((segment, flaws))
     }
 
-    /// Walks the frames of a segment that is not sealed, or whose `tables` are wrong. Whatever is
-    /// wrong below the believed bytes is damage.
+    /// Walks the frames of a segment that is open, or whose `tables` have a fault. Any fault within
+    /// the durable bytes is damage.
     fn index_segment(
         &self,
         segment: &mut OpenSegment,
@@ -237,12 +237,12 @@ impl Segments {
         Ok(flaws)
     }
 
-    /// The key of a session, where it has one.
+    /// Returns the cipher of a session; `None` in a plaintext store.
     pub(crate) fn cipher(&self, session: &Session) -> Result<Option<Arc<Cipher>>, LogError> {
         self.cipher_in(&mut session.state())
     }
 
-    /// [`Self::cipher`] for who holds its lock: the first time it is read from `keys/`.
+    /// Returns [`Self::cipher`] for a caller with the session's lock; reads `keys/` on first use.
     pub(crate) fn cipher_in(
         &self,
         state: &mut SessionState,
@@ -257,7 +257,7 @@ impl Segments {
         Ok(state.cipher.clone())
     }
 
-    /// [`Self::cipher_in`] for a client: a session whose key is gone is damaged.
+    /// Returns [`Self::cipher_in`] for a client: a session whose key is gone is damaged.
     pub(crate) fn key_of(
         &self,
         session: &Arc<Session>,
@@ -277,8 +277,8 @@ impl Segments {
         }
     }
 
-    /// [`Self::note`] for all that was met; returns what the device did not give, and no person
-    /// gave up. That is reported and not kept: another time the device may give it.
+    /// Records flaws as damage, except unreadable ranges: returns those of them that no operator
+    /// accepted. They are reported and not recorded, since a later read may succeed.
     pub(crate) fn note_all(
         &self,
         session: &Arc<Session>,
@@ -292,7 +292,7 @@ impl Segments {
         state.unknown(unread.into_iter().map(Flaw::gap).collect())
     }
 
-    /// Remembers damage of a session, and has it flushed when it is new.
+    /// Records damage of a session, and schedules its flush if it is new.
     pub(crate) fn note(
         &self,
         session: &Arc<Session>,
@@ -307,7 +307,7 @@ impl Segments {
     }
 }
 
-/// Gap of a session whose key is readable in neither file.
+/// Returns the gap of a session whose key is readable in neither file.
 pub(crate) fn without_key(entry: &Entry, error: &LogError) -> Gap {
     let reason = format!(
         "its key cannot be read in either file of keys/ ({error}): it is whole once one of them \
@@ -317,7 +317,7 @@ pub(crate) fn without_key(entry: &Entry, error: &LogError) -> Gap {
     Gap { range, reason, accepted_at: None }
 }
 
-/// The tables of a sealed segment; the names in its one block, where it has no table of them.
+/// Reads the tables of a sealed segment; without a table of ids, adds the names in its one block.
 fn sealed_tables(
     file: &dyn File,
     header: &SegmentHeader,

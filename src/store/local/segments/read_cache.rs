@@ -1,6 +1,5 @@
 //! Cache of decoded events that were read recently, so that a later read finds them in memory.
-//! Bounded in bytes for the whole store. A cache: dropping any of it changes
-//! nothing but time. It must not answer for a session of which something is lost.
+//! Bounded in bytes for the whole store. It must not be used for a session with lost events.
 
 use std::{
     collections::hash_map::DefaultHasher, hash::BuildHasherDefault, mem::size_of, sync::Arc,
@@ -15,35 +14,35 @@ use crate::{
     log::{Cipher, Fault, segment::FrameIndex},
 };
 
-/// Parts of the cache with a lock of their own; the same on every machine, so that a seed replays
-/// a run there too.
+/// Parts of the cache with separate locks; constant, so that a seed replays a test run on every
+/// machine.
 const SHARDS: usize = 8;
-/// Usual bytes of a group: only the number of places kept ready depends on it.
+/// Usual bytes of a group, from which the initial capacity is estimated.
 const GROUP_BYTES_USUAL: usize = 64 << 10;
-/// Bytes of an event beside its body: its fixed fields, decoded and encoded, and its id.
+/// Bytes of an event in addition to its body: its fixed fields, decoded and encoded, and its id.
 const EVENT_BYTES: usize = size_of::<Event>() + 192;
-/// Bytes of an event that no compression makes smaller.
+/// Bytes of an event that cannot be compressed.
 const SALT_BYTES: usize = 16;
 
 /// Start of a group: the salt of its file, unique to one use of one file, and the byte offset.
-/// Those bytes are never written again, so that a group can only grow.
+/// Those bytes are never rewritten, so a group can only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct GroupPlace {
     pub(crate) salt: u64,
     pub(crate) byte_offset: u64,
 }
 
-/// Frames that lie side by side in a segment, whole, as their events.
+/// Decoded events of adjacent frames of a segment.
 pub(crate) struct Group {
     pub(crate) events: Vec<Event>,
-    /// Number of its frames.
+    /// Number of frames.
     pub(crate) frames: usize,
-    /// Bytes of the memory that the bodies share.
+    /// Number of bytes of memory that the bodies take.
     bytes: usize,
 }
 
 impl Group {
-    /// The events of `frames`, from the bytes of the file that start with the first of them.
+    /// Decodes the events of `frames` from the bytes of the file, which start with the first frame.
     ///
     /// # Errors
     /// The fault of the first frame that is not whole.
@@ -56,7 +55,7 @@ impl Group {
         let everything = Range::new(Position::ZERO, Position(u64::MAX));
         let from = frames.first().map_or(0, |frame| frame.byte_offset);
         let count: usize = frames.iter().map(|frame| frame.events as usize).sum();
-        // Whatever an index says: no event takes less room in a file than its salt or its digest.
+        // Bounded regardless of the index: an event takes at least the bytes of its salt in a file.
         let events = Vec::with_capacity(count.min(bytes.len() / SALT_BYTES));
         let mut group = Self { events, frames: frames.len(), bytes: bytes.len() };
         for index in frames {
@@ -81,13 +80,13 @@ impl Weighter<GroupPlace, Arc<Group>> for Weight {
     }
 }
 
-/// The groups that were read recently.
+/// Cache of recently read groups.
 pub(crate) struct ReadCache(
     Cache<GroupPlace, Arc<Group>, Weight, BuildHasherDefault<DefaultHasher>>,
 );
 
 impl ReadCache {
-    /// An empty cache for groups of `bytes_max` bytes together; 0 keeps nothing.
+    /// Returns an empty cache with a capacity of `bytes_max` bytes; 0 disables it.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let options = OptionsBuilder::new()
             .shards(SHARDS)
@@ -99,12 +98,12 @@ impl ReadCache {
         Self(Cache::with_options(options, Weight, hasher, lifecycle))
     }
 
-    /// The group at a place, if it has at least `frames` frames.
+    /// Returns the group that starts at a location, if it has at least `frames` frames.
     pub(crate) fn get(&self, place: GroupPlace, frames: usize) -> Option<Arc<Group>> {
         self.0.get(&place).filter(|group| group.frames >= frames)
     }
 
-    /// Forgets everything.
+    /// Removes all groups.
     pub(crate) fn clear(&self) {
         self.0.clear();
     }
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     impl ReadCache {
-        /// For tests of the engine.
+        /// Returns true if no group is cached; for tests of the engine.
         pub(crate) fn is_empty(&self) -> bool {
             self.0.is_empty()
         }

@@ -1,6 +1,6 @@
 //! Sealing: full segments are re-encoded into blocks under a new name, read back record by record
-//! and proven against the chains, and only then take the place of the old ones. It must not unlink
-//! a segment that a settled file may still name.
+//! and verified against the chains, and only then replace the old ones. It must not unlink a
+//! segment that a settled file may still name.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
@@ -23,14 +23,14 @@ use crate::{
     store::rules::entry::is_redacted,
 };
 
-/// Runs that are written before they are made durable together.
+/// Runs that are written before they are synced together.
 const SEALED_AT_ONCE: usize = 64;
 
 pub(crate) type Records = Vec<(Lsn, Record)>;
 
 impl Segments {
-    /// Seals the full segments of sessions that were flushed, unless callers write so fast that the
-    /// processor is wanted elsewhere: sealing saves room, not data.
+    /// Seals the full segments of flushed sessions, unless the journal is under pressure: sealing
+    /// saves space, and may wait.
     pub(crate) fn seal_when_quiet(
         &self,
         settled: Vec<Arc<Session>>,
@@ -51,29 +51,29 @@ impl Segments {
                     return Ok(());
                 }
                 self.seal_runs(vec![(Arc::clone(&session), run.clone())])?;
-                // A run that is still there was not sealed.
+                // A run that is returned again was not sealed.
                 last = Some(run);
             }
         }
         Ok(())
     }
 
-    /// Segments worth sealing of a session that others may write to.
+    /// Returns the segments worth sealing of a session in use.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
         let living = !state.entry.stage.is_discarded() && !state.entry.stage.is_reclaimed();
         living.then(|| self.policy(false).run(&state.entry.segments, &state.entry.damage))?
     }
 
-    /// Rule for the segments worth sealing now.
+    /// Returns the policy that chooses the segments worth sealing now.
     pub(crate) fn policy(&self, idle: bool) -> Policy {
         let (start, bytes_max) =
             (self.sessions.journal.start(), self.context.options.segment_bytes_max);
         Policy { start, bytes_max, idle }
     }
 
-    /// Seals each run of segments of a session: writes it as one sealed segment, makes it durable,
-    /// proves it against the chain, and lets it take their place.
+    /// Seals each run of segments of a session: writes one sealed segment, verified against the
+    /// chains, makes it durable, reads it back, and replaces the run by it.
     pub(crate) fn seal_runs(&self, runs: Vec<(Arc<Session>, Vec<SegmentEntry>)>) -> io::Result<()> {
         let mut runs = runs.into_iter().peekable();
         while runs.peek().is_some() && !self.context.closed.load(Ordering::Acquire) {
@@ -87,18 +87,18 @@ impl Segments {
             for (session, one) in written {
                 let read = read_back(&*one.file, &one.entry, &one.records, one.cipher.as_deref());
                 if let Some((salt, sealed)) = unless_damaged(&session, read)? {
-                    // Names from tables that go are in no memory: the next reader reads the block.
+                    // The names of replaced tables are not in memory: a reader loads them again.
                     let forget = sealed.nameless && one.run.iter().any(|old| old.sealed);
                     let sealed = OpenSegment::sealed(one.entry, one.path, salt, sealed);
-                    self.swap(&session, &one.run, sealed, forget);
+                    self.replace_run(&session, &one.run, sealed, forget);
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes a run as one sealed segment, without the bodies of redacted events. It is named after
-    /// this start: the name of its first segment may be that of a sealed one.
+    /// Writes a run as one sealed segment, without the bodies of redacted events. Its name has this
+    /// start, since the first segment's start may be in use by a sealed one.
     fn write_sealed(&self, session: &Session, run: Vec<SegmentEntry>) -> Result<Sealing, LogError> {
         let short = LogError::Fault { byte_offset: 0, fault: Fault::Short };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
@@ -121,8 +121,8 @@ impl Segments {
         Ok(Sealing { run, entry, path, file, records, cipher })
     }
 
-    /// The start that a sealed segment is named after: this one, or, where this start sealed one of
-    /// that base before, the one before it. Of the two names the session has one at most.
+    /// Returns the start for the name of a new sealed segment: this one, or the previous one if
+    /// this one is in use for that base. At most one of the two names is in use.
     fn sealing_start(&self, session: &Session, base: u64) -> u64 {
         let start = self.sessions.journal.start();
         let named = |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base, start, true);
@@ -141,7 +141,7 @@ impl Segments {
         directories.iter().try_for_each(|directory| self.context.env.storage.sync_dir(directory))
     }
 
-    fn swap(
+    fn replace_run(
         &self,
         session: &Arc<Session>,
         run: &[SegmentEntry],
@@ -169,7 +169,7 @@ impl Segments {
         self.sessions.retire(session, paths);
     }
 
-    /// The bytes of a sealed segment, proven against the chains, and the records it holds.
+    /// Encodes a sealed segment, verified against the chains; also returns its records.
     fn encode_sealed(
         &self,
         session: &Session,
@@ -210,8 +210,8 @@ impl Segments {
         Ok((bytes, records))
     }
 
-    /// The chains that must stand behind a run: those before the next segment, before the first
-    /// frame that waits, or at the end of the session.
+    /// Returns the chains expected after a run: those before the next segment, before the first
+    /// unflushed frame, or at the end of the session.
     fn chains_behind(
         &self,
         session: &Session,
@@ -235,9 +235,9 @@ impl Segments {
     }
 }
 
-/// A sealed segment that is written and does not count yet.
+/// Sealed segment that is written, but not yet part of the session.
 struct Sealing {
-    /// The segments it is to replace.
+    /// Segments that it replaces.
     run: Vec<SegmentEntry>,
     entry: SegmentEntry,
     path: String,
@@ -246,8 +246,8 @@ struct Sealing {
     cipher: Option<Arc<Cipher>>,
 }
 
-/// Leaves a session alone of which something cannot be read or written: its next reader says
-/// so, and what is left open is sealed another time.
+/// Logs and ignores errors of one session: its next reader reports them, and its open segments are
+/// sealed later. Returns errors of the whole store.
 fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Result<Option<T>> {
     match result {
         Ok(one) => Ok(Some(one)),
@@ -259,7 +259,7 @@ fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Resu
     }
 }
 
-/// Follows both chains over records that are to be sealed.
+/// Computes both chains over the records to be sealed, and compares them with the expected ones.
 fn check_chains(
     header: &SegmentHeader,
     records: &Records,
@@ -302,9 +302,9 @@ fn read_back(
     Ok((header.salt, sealed))
 }
 
-/// Takes the bodies of redacted events out of records that are to be sealed, the first event of
-/// them at `base`, and with them what batches say of their content: a digest tells whether a guess
-/// is right. Returns these batches: their keys still answer.
+/// Removes the bodies of redacted events from records to be sealed, the first event at `base`, and
+/// the digests of their batches, which would confirm a guess at the content. Returns these batches,
+/// whose keys stay valid.
 pub(crate) fn leave_out(
     base: Position,
     records: &mut Records,

@@ -1,6 +1,6 @@
-//! A slice of a session: from the frames that wait in memory, from what was read lately, and for
-//! the rest from the segments, a group of frames with one read. It must not open a session's
-//! tables (`read` does) and must not write.
+//! Reading a slice of a session: from unflushed frames in memory, from the cache, and else from the
+//! segments, a group of frames with one read. It must not read a session's tables (`read` does) and
+//! must not write.
 
 use std::{io, ops, sync::Arc};
 
@@ -37,31 +37,31 @@ use crate::{
 
 /// Size of the parts of an open segment: frames that start in the same part are read together.
 const GROUP_BYTES: u64 = 64 << 10;
-/// Bytes of bodies read at once while an instant is looked for.
+/// Bytes of bodies read at once during a search for an instant.
 const SEARCH_BYTES: usize = 1 << 20;
-/// Bytes of frames whose checking and decoding is work for a blocking thread.
+/// Bytes of frames above which decoding runs on a blocking thread.
 const WORK_BYTES: u64 = 512 << 10;
 
-/// Events somewhere: in memory, or in a file.
+/// Source of events: memory or a file.
 enum EventSource {
-    /// A frame that no segment has yet.
+    /// An unflushed frame.
     Memory(Arc<HeldFrame>),
-    /// A group of frames that was read lately.
+    /// A cached group of frames.
     Cache(Arc<Group>),
-    /// Groups of frames of a segment. `keep` is whether they may be kept in memory.
+    /// Groups of frames of a segment. `keep` is true if they may be cached.
     File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
 }
 
-/// Missing positions of those one session wrote.
+/// Missing positions among those that one session wrote.
 enum MissingPositions {
-    /// These, or nothing.
+    /// Damaged ranges, or none.
     Gaps(Vec<Gap>),
-    /// All of it.
+    /// All of them: the session was erased.
     Erased,
 }
 
 impl EventSource {
-    /// Bytes that have to be read and checked.
+    /// Returns the number of bytes to be read and decoded.
     fn work(&self) -> u64 {
         match self {
             Self::Memory(_) | Self::Cache(_) => 0,
@@ -73,8 +73,8 @@ impl EventSource {
 }
 
 impl Segments {
-    /// A slice of a session. A segment that was replaced under the read is no damage: the slice is
-    /// read again from the segments as they are now.
+    /// Returns a slice of a session. If a segment is replaced during the read, the slice is read
+    /// again from the current segments.
     pub(crate) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
@@ -101,12 +101,12 @@ impl Segments {
                 Some(writer) => {
                     let found = self.take_part(writer, read, &mut taken)?;
                     if !Arc::ptr_eq(writer, session) {
-                        // No other caller may ever ask the device for it again.
+                        // No other caller may open the writer again to retry the unreadable bytes.
                         writer.state().close_unread();
                     }
                     found
                 }
-                // The sessions of the lost records are unknown: its creation may be among them.
+                // The lost records name no session: the creation of the writer may be among them.
                 None if self.context.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
                     Some(MissingPositions::Gaps(vec![Gap { range, reason, accepted_at: None }]))
@@ -118,7 +118,7 @@ impl Segments {
                 Some(MissingPositions::Gaps(gaps)) => all.extend(gaps),
                 Some(MissingPositions::Erased) if read.allow_gaps => all.push(erased_gap(range)),
                 Some(MissingPositions::Erased) => {
-                    // It may be gone with its parent meanwhile.
+                    // The session may have been removed together with its parent.
                     drop(session.visible()?);
                     return Err(Self::prefix_erased(session, range));
                 }
@@ -139,22 +139,22 @@ impl Segments {
         let mut gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
         gaps.sort_by_key(|gap| gap.range.from);
         if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
-            // What is lost of its own, and of others what is lost here.
+            // The error lists all gaps of the session, and inherited gaps of this range.
             let mut state = session.state();
             let known = state.gaps();
-            // What its files say of it is known whole, whatever was asked for.
+            // Gaps from its files are listed in full, regardless of the range.
             let is_known = |gap: &Gap| known.iter().any(|one| one.range.holds(gap.range));
             gaps.retain(|gap| !is_known(gap));
             let error = session.damaged_with(&state, gaps);
-            // What the device did not give it is asked for again by the next.
+            // The next caller retries the unreadable bytes.
             state.close_unread();
             return Err(error);
         }
         Ok(Some(Slice { events, covered, gaps, tail }))
     }
 
-    /// Takes what one session wrote of the range; returns what is lost of it. `None` when a segment
-    /// was replaced under the read.
+    /// Collects the events of the range that one session wrote; returns the missing positions, or
+    /// `None` if a segment was replaced during the read.
     fn take_part(
         &self,
         session: &Arc<Session>,
@@ -165,7 +165,7 @@ impl Segments {
         let first = taken.events.len();
         let (sources, known, segments, cipher, redacted) = {
             let opened = match self.opened_kept(session) {
-                // Its key is gone, and who reads of it what another wrote loses no more than this.
+                // Its key is gone: a fork that reads it loses only these positions.
                 Err(StoreError::SessionDamaged { gaps, .. }) => {
                     let gaps = gaps.into_iter().filter_map(|gap| clip(gap, range));
                     return Ok(Some(MissingPositions::Gaps(gaps.collect())));
@@ -189,7 +189,7 @@ impl Segments {
                 break;
             }
         }
-        // Whatever a file, or memory, has of it.
+        // Regardless of the bodies in files or memory.
         let mine = taken.events.iter_mut().skip(first).filter(|_| !redacted.is_empty());
         let gone = mine.filter(|event| is_redacted(&redacted, event.position));
         let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
@@ -208,8 +208,8 @@ impl Segments {
         Ok(Some(MissingPositions::Gaps(gaps.collect())))
     }
 
-    /// Places of the events of the range, in the order the read fills, and no more than it can use:
-    /// one event more than fits, so that a cut is seen.
+    /// Returns the sources of the range's events in the order of the read, up to one event more
+    /// than it may return, so that a truncated slice is detected.
     fn sources(
         &self,
         state: &SessionState,
@@ -220,26 +220,26 @@ impl Segments {
         let mut budget = (events_max as u64).saturating_add(1);
         let mut sources = Vec::new();
         let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
-        // What was given up stays lost, whatever memory has of it.
+        // Accepted losses stay lost, even if memory has the events.
         let keep = state.entry.damage.is_empty();
         match fill {
             Fill::Forward => {
                 for segment in segments {
-                    self.in_segment(segment, range, fill, keep, &mut budget, &mut sources);
+                    self.add_from_segment(segment, range, fill, keep, &mut budget, &mut sources);
                 }
-                in_memory(state, range, fill, &mut budget, &mut sources);
+                add_from_memory(state, range, fill, &mut budget, &mut sources);
             }
             Fill::Backward => {
-                in_memory(state, range, fill, &mut budget, &mut sources);
+                add_from_memory(state, range, fill, &mut budget, &mut sources);
                 for segment in segments.iter().rev() {
-                    self.in_segment(segment, range, fill, keep, &mut budget, &mut sources);
+                    self.add_from_segment(segment, range, fill, keep, &mut budget, &mut sources);
                 }
             }
         }
         sources
     }
 
-    fn in_segment(
+    fn add_from_segment(
         &self,
         segment: &OpenSegment,
         range: Range,
@@ -323,7 +323,7 @@ impl Segments {
                 for frames in groups {
                     let from = frames.first().map_or(0, |frame| frame.byte_offset);
                     let to = frames.last().map_or(from, FrameIndex::behind);
-                    // What the system has in memory costs less than making way for waiting.
+                    // Reading from the page cache is cheaper than moving to a blocking thread.
                     let cached = read_cached(&*file, from, to);
                     let cached = cached.map(|bytes| Ok(Reading { bytes, ..Reading::default() }));
                     let read = cached.unwrap_or_else(|| blocking(|| read_around(&*file, from, to)));
@@ -356,7 +356,7 @@ impl Segments {
         Ok(flaws)
     }
 
-    /// Position of the first event processed at or after `time`.
+    /// Returns the position of the first event processed at or after `time`.
     pub(crate) fn find_time(
         &self,
         session: &Arc<Session>,
@@ -382,8 +382,8 @@ impl Segments {
     }
 }
 
-/// The frames waiting in memory that the range needs.
-fn in_memory(
+/// Adds the unflushed frames of the range to the sources.
+fn add_from_memory(
     state: &SessionState,
     range: Range,
     fill: Fill,
@@ -407,8 +407,8 @@ fn in_memory(
     }
 }
 
-/// The frames that are read together with the one at `at`. A block is opened alone, and so is what
-/// is large by itself.
+/// Returns the frames that are read together with the one at `at`. A block is opened alone, and so
+/// is a large frame.
 fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     let index = &segment.index;
     let large = |frame: &FrameIndex| u64::from(frame.stride) > GROUP_BYTES;
@@ -416,7 +416,7 @@ fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     match index.get(at) {
         Some(frame) if !segment.file.sealed && !large(frame) => {
             let from = index.partition_point(|other| part(other) < part(frame));
-            // A large frame is the last that starts in its part.
+            // A large frame is the last one that starts in its part, so the search is valid.
             let to = index.partition_point(|other| {
                 part(other) < part(frame) || part(other) == part(frame) && !large(other)
             });
@@ -426,36 +426,36 @@ fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     }
 }
 
-/// Number of positions that two ranges have in common.
+/// Returns the number of positions that two ranges have in common.
 fn overlap(one: Range, other: Range) -> u64 {
     let (from, to) = (one.from.max(other.from), one.to.min(other.to));
     to.0.saturating_sub(from.0)
 }
 
-/// Events collected for a slice.
+/// Collector of the events of a slice.
 struct Taken<'a> {
     range: Range,
     read: &'a Read,
     events: Vec<Event>,
-    /// Memory for the events of one frame.
+    /// Buffer for the events of one frame.
     frame: Vec<Event>,
     bytes: usize,
-    /// Given-up ranges of the session that is read: they stay lost, even where a file has them.
+    /// Ranges of accepted losses: they stay lost, even if a file has them.
     given_up: Vec<Range>,
-    /// A bound was met: what follows is left out.
+    /// True once a limit was reached: later events are left out.
     full: bool,
 }
 
 impl<'a> Taken<'a> {
     fn new(range: Range, read: &'a Read) -> Self {
-        // What most slices take; a longer one grows.
+        // Capacity for most slices; it grows for longer ones.
         let count = range.len().min(read.events_max as u64).min(128) as usize;
         let events = Vec::with_capacity(count);
         let given_up = Vec::new();
         Self { range, read, events, frame: Vec::new(), bytes: 0, given_up, full: false }
     }
 
-    /// Takes those of the range, from events in ascending order.
+    /// Adds the events in the range, from events in ascending order.
     fn events(&mut self, events: &[Event]) {
         let from = events.partition_point(|event| event.position < self.range.from);
         let to = events.partition_point(|event| event.position < self.range.to);
@@ -474,7 +474,7 @@ impl<'a> Taken<'a> {
         };
     }
 
-    /// Takes those of the range out of a frame.
+    /// Adds the events in the range from a frame.
     fn frame(&mut self, frame: &Frame) -> Result<(), Fault> {
         let mut events = std::mem::take(&mut self.frame);
         events.clear();
@@ -497,7 +497,7 @@ impl<'a> Taken<'a> {
         self.given_up.iter().any(|range| range.contains(event.position))
     }
 
-    /// True if an event fits; the first one that does not ends the slice.
+    /// Returns true if an event fits; the first one that does not ends the slice.
     fn has_room(&mut self, event: &Event) -> bool {
         let bytes = self.bytes + event.body.len();
         let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
@@ -508,7 +508,7 @@ impl<'a> Taken<'a> {
         !self.full
     }
 
-    /// Takes what is whole of frames that are not all whole; returns what is lost of the range.
+    /// Adds the events of the whole ones of these frames; returns the flaws of the others.
     fn take_whole(
         &mut self,
         session: (SessionHash, Option<&Cipher>),
@@ -545,7 +545,7 @@ fn covered_range(frames: &[FrameIndex]) -> Range {
     Range::new(from, frames.last().map_or(from, FrameIndex::end))
 }
 
-/// The part of a gap that is in a range.
+/// Returns the part of a gap that is in a range.
 fn clip(gap: Gap, range: Range) -> Option<Gap> {
     let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
     (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())

@@ -1,5 +1,5 @@
-//! Unlinking: files that were replaced, and those of sessions that were deleted. It must not unlink
-//! a file before both settled files know that no session consists of it.
+//! Unlinking of replaced files, and of files of deleted sessions. It must not unlink a file that a
+//! settled file may still name.
 
 use std::{collections::BTreeSet, io};
 
@@ -11,13 +11,13 @@ use crate::{
 };
 
 impl Segments {
-    /// Unlinks what was replaced, once both settled files name what took its place.
+    /// Unlinks files of deleted sessions and replaced files that no settled file names.
     pub(crate) fn unlink_retired(&self) {
         if self.pins.is_held() {
             if !self.sessions.reserve.is_given() {
                 return;
             }
-            // Room comes first: a backup under way would lack what goes, so it ends.
+            // Freeing space has priority: running backups are invalidated.
             self.pins.take_away();
         }
         let settled = self.sessions.settled_generation();
@@ -31,9 +31,9 @@ impl Segments {
         });
     }
 
-    /// Unlinks the files of sessions whose deletion both settled files know, those included that no
-    /// entry names because a crash came before it did. The entry forgets its segments after that:
-    /// a start that finds one that does not unlinks what is left.
+    /// Unlinks the files of sessions whose deletion is in both settled files, including files that
+    /// no entry names because of a crash. Then clears the segments in the entry: a start unlinks
+    /// the rest for an entry that still has segments.
     fn unlink_deleted(&self, settled: u64) {
         let mut waiting = self.sessions.backlog.take_deleted();
         let known = waiting.iter().filter(|(_, (_, generation))| *generation < settled);
@@ -69,7 +69,7 @@ impl Segments {
         self.sessions.backlog.return_deleted(waiting);
     }
 
-    /// Unlinks the files of a session but those of these paths, durably.
+    /// Unlinks the files of a session except these paths, durably.
     pub(crate) fn unlink_files(
         &self,
         session: SessionHash,
@@ -89,8 +89,8 @@ impl Segments {
                 _ => {}
             }
         }
-        // Else a power loss could bring back what no entry names any more; names that are gone
-        // already may be so because this failed before.
+        // Otherwise a power loss could bring back unnamed files. Synced even if none was removed
+        // now, since an earlier call may have failed after a removal.
         storage.sync_dir(&directory)
     }
 }

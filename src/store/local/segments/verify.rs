@@ -1,5 +1,5 @@
-//! Reads every frame of a session and follows its chains from their start. It must change nothing,
-//! and trusts neither index nor footer.
+//! Reads every frame of a session and follows its chains from their start. It must not change a
+//! file, nor trust index or footer.
 
 use std::{io, sync::Arc};
 
@@ -16,15 +16,15 @@ use crate::{
     store::{Gap, Head, Receipt, StoreError, StoreResult, Verified, rules::entry::is_redacted},
 };
 
-/// A position on the way, and what was met there.
+/// Progress of a verification: a position, and the chain values there.
 pub(crate) struct Met {
     position: Position,
-    /// The chain value there.
+    /// Event chain at the position; `None` if unknown.
     chain: Option<Chain>,
     tail: Position,
 }
 
-/// Chains followed so far.
+/// State of a walk along the chains.
 struct Walk {
     cipher: Option<Arc<Cipher>>,
     redacted: Vec<Redaction>,
@@ -34,23 +34,22 @@ struct Walk {
     events: u64,
     bytes: u64,
     damage: Vec<Gap>,
-    /// Positions that the device could not read: they are reported and not kept.
+    /// Unreadable positions: they are reported and not recorded as damage.
     unread: Vec<Gap>,
-    /// The position whose chain value is wanted, and that value once it is known.
+    /// Position whose chain value is wanted, and that value once known.
     wanted: Option<Position>,
     met: Option<Chain>,
 }
 
-/// Bytes of a frame that are hashed within a step.
+/// Bytes of a frame hashed per step.
 const BYTES_OF_A_STEP: usize = 1 << 10;
-/// Stands for an unknown chain value, behind what is damaged.
+/// Placeholder for an unknown chain value, after damage.
 const UNKNOWN: Chain = Chain([0; 32]);
 
 impl Segments {
-    /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
-    /// lacks is no damage: then it is read again. What the device does not give is reported like
-    /// any other damage, and not kept: another time it may. Returns what else the file system
-    /// refused.
+    /// Verifies one session and adds the findings. If a segment is replaced meanwhile, the session
+    /// is read again. Unreadable bytes are reported like damage, but not recorded, since a later
+    /// read may succeed. Returns other errors of the file system.
     pub(crate) fn verify_session(
         &self,
         session: &Arc<Session>,
@@ -70,7 +69,7 @@ impl Segments {
         }
     }
 
-    /// Returns whether the session stayed as it was while it was read.
+    /// Verifies the session once; returns whether it was unchanged during the read.
     fn verify_once(
         &self,
         session: &Arc<Session>,
@@ -80,7 +79,7 @@ impl Segments {
     ) -> StoreResult<bool> {
         let cipher;
         let (entry, memory) = {
-            // What is hidden and read by forks is verified like the rest.
+            // A hidden session that forks read is verified, too.
             let kept =
                 session.readable_by_forks().filter(|_| self.sessions.is_needed(session.hash));
             let mut state = kept.map_or_else(|| session.visible(), Ok)?;
@@ -91,7 +90,7 @@ impl Segments {
                 verified.damage.push((session.key.clone(), gap));
                 return Ok(true);
             }
-            // Without its key nothing of it is whole, and that is noted.
+            // Without its key no event is readable, which is recorded as damage.
             cipher = match self.key_of(session, &mut state) {
                 Err(error @ StoreError::Io { .. }) => return Err(error),
                 other => other.unwrap_or_default(),
@@ -112,7 +111,7 @@ impl Segments {
             wanted: met.as_ref().map(|met| met.position),
             met: None,
         };
-        if let Some(reason) = self.strays_from_parent(session)? {
+        if let Some(reason) = self.origin_fault(session)? {
             walk.damaged(Range::new(walk.position, walk.position), reason);
         }
         walk.note_chain();
@@ -152,7 +151,7 @@ impl Segments {
         Ok(true)
     }
 
-    /// Verifies a session and compares it with a receipt.
+    /// Verifies a session and compares its chain with a receipt.
     pub(crate) fn verify_head(
         &self,
         session: &Arc<Session>,
@@ -175,9 +174,9 @@ impl Segments {
         Ok((verified, head))
     }
 
-    /// Fault of the origin of a fork: its chain is not that of its parent there. A parent that
-    /// cannot be read says so itself.
-    fn strays_from_parent(&self, session: &Arc<Session>) -> StoreResult<Option<String>> {
+    /// Returns the fault of a fork's origin, if its chain differs from its parent's there. An
+    /// unreadable parent reports its own damage.
+    fn origin_fault(&self, session: &Arc<Session>) -> StoreResult<Option<String>> {
         let Some(origin) = &session.origin else { return Ok(None) };
         match self.chain_above(session) {
             Ok(Some(chain)) if chain != origin.chain => {
@@ -232,13 +231,13 @@ impl Segments {
 }
 
 impl Walk {
-    /// Continues behind a segment that says nothing; returns what it holds.
+    /// Continues after an unreadable segment; returns its range.
     fn skip(&mut self, file: &SegmentEntry) -> Range {
         (self.position, self.chain) = (Position(file.end), UNKNOWN);
         Range::new(Position(file.base), Position(file.end))
     }
 
-    /// The frames of a segment; what is missing between them, or behind the last, is damage.
+    /// Verifies the frames of a segment; missing positions between or after them are damage.
     fn segment(&mut self, found: Scan, tables: Option<Fault>, file: &SegmentEntry, path: &str) {
         let mut wrong = None;
         for piece in found.pieces {
@@ -267,7 +266,7 @@ impl Walk {
             }
         }
         let end = Position(file.end);
-        // Where every event was found, what is behind them are the tables.
+        // If every event was found, the bytes after them are the tables.
         let rest = match self.position == end {
             true => tables.or(found.rest),
             false => found.rest.or(tables),
@@ -299,7 +298,7 @@ impl Walk {
         (self.position, self.chain) = (header.first_position, header.chain);
         self.note_chain();
         if known {
-            // What was lost may have been a control record.
+            // The lost records may include control records.
             self.control_chain = header.control_chain;
         }
         let records: Vec<(Lsn, _)> = match frame.records() {
@@ -330,7 +329,7 @@ impl Walk {
         }
     }
 
-    /// Notes the chain value where it is wanted.
+    /// Stores the chain value if the current position is the wanted one.
     fn note_chain(&mut self) {
         if self.wanted == Some(self.position) && self.chain != UNKNOWN {
             self.met = Some(self.chain);

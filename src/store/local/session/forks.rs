@@ -1,5 +1,5 @@
-//! Sessions that forks read from: they stay until the last of their forks is gone. It must not read
-//! an event; `ancestry` finds where one was written.
+//! Sessions that forks read from, which stay until the last of their forks is gone. It must not
+//! look up events; `ancestry` does.
 
 use std::collections::{BTreeMap, HashSet, btree_map::Entry as Place};
 
@@ -9,25 +9,25 @@ use crate::{
     log::Entry,
 };
 
-/// Sessions needed by their forks: those that may still be read.
+/// Forks that may still be read, by their parent.
 #[derive(Default)]
 pub(crate) struct Forks {
     children: BTreeMap<SessionHash, BTreeMap<SessionHash, SessionId>>,
 }
 
-/// A fork as a start finds it.
+/// Fork found by a start.
 pub(crate) struct Birth {
     parent: SessionHash,
     session: SessionId,
-    /// It was discarded, or its grace is over: nothing brings it back.
+    /// True if it cannot be restored: it was discarded, or its grace period has ended.
     gone: bool,
 }
 
-/// Every fork of a store, while it is opened.
+/// Every fork of a store, collected during a start.
 pub(crate) type Births = BTreeMap<SessionHash, Birth>;
 
 impl Birth {
-    /// That of a session, when it is a fork.
+    /// Returns the birth of a session, if it is a fork.
     pub(crate) fn from_entry(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
         let origin = ForkOrigin::from_lineage(&key.scope, entry.lineage.as_ref()?);
         let hash = SessionHash::new(key, Incarnation(entry.incarnation));
@@ -36,7 +36,7 @@ impl Birth {
     }
 }
 
-/// A fork that comes from itself, at once or by way of others: following its parents would
+/// Returns a fork that is its own ancestor, directly or through others: following its parents would
 /// not end.
 pub(crate) fn find_cycle(births: &Births) -> Option<&SessionId> {
     let mut known = HashSet::new();
@@ -60,7 +60,7 @@ impl Forks {
         let mut forks = Self::default();
         for (child, birth) in births.iter().filter(|(_, birth)| !birth.gone) {
             let (mut child, mut birth) = (child, birth);
-            // A parent that had a fork before was visited.
+            // A parent with an earlier fork was already visited.
             while forks.add(birth.parent, *child, &birth.session) {
                 match births.get_key_value(&birth.parent) {
                     Some((hash, up)) if up.gone => (child, birth) = (hash, up),
@@ -71,7 +71,7 @@ impl Forks {
         forks
     }
 
-    /// Notes a fork; returns whether it is the first of its parent.
+    /// Adds a fork; returns whether it is the first of its parent.
     pub(crate) fn add(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
         assert_ne!(parent, child, "no session is a fork of itself");
         let children = self.children.entry(parent).or_default();
@@ -79,7 +79,7 @@ impl Forks {
         children.len() == 1
     }
 
-    /// Forgets a fork; returns whether it was the last of its parent.
+    /// Removes a fork; returns whether it was the last of its parent.
     pub(crate) fn release(&mut self, parent: SessionHash, child: SessionHash) -> bool {
         let Place::Occupied(mut children) = self.children.entry(parent) else { return false };
         let last = children.get_mut().remove(&child).is_some() && children.get().is_empty();
@@ -89,17 +89,17 @@ impl Forks {
         last
     }
 
-    /// The forks of a session.
+    /// Returns the forks of a session.
     pub(crate) fn children(&self, parent: SessionHash) -> impl Iterator<Item = &SessionId> {
         self.children.get(&parent).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// True if no session is a fork.
+    /// Returns true if no session is a fork.
     pub(crate) fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// True if forks of a session may still be read.
+    /// Returns true if forks of a session may still be read.
     pub(crate) fn needs(&self, session: SessionHash) -> bool {
         self.children.contains_key(&session)
     }

@@ -1,5 +1,5 @@
-//! One session in memory: what is durable, what is on its way, and what waits to be flushed. It
-//! must not do I/O; `read` opens its files.
+//! One session in memory: its durable state, frames in flight, and unflushed frames. It must not do
+//! I/O; `read` opens its files.
 
 pub(super) mod forks;
 pub(super) mod names;
@@ -28,29 +28,29 @@ use crate::{
     },
 };
 
-/// Most waiting frames of a session for which the allocated list is kept between two flushes.
+/// Numbers of unflushed frames for which the allocated list is kept after a flush.
 const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
 
-/// A session of the store.
+/// Session of the store.
 pub(super) struct Session {
     pub(super) key: SessionKey,
     pub(super) hash: SessionHash,
-    /// The point it continues from, when it is a fork.
+    /// Point it continues from, if it is a fork.
     pub(super) origin: Option<ForkOrigin>,
     state: Mutex<SessionState>,
     tail: watch::Sender<Position>,
-    /// The count of changes in which it waits to be handed out as changed; 0 is none.
+    /// Number of the count of changes in which it is queued as changed; 0 if it is not queued.
     pub(super) noted: AtomicU64,
 }
 
-/// The point a fork continues from.
+/// Point that a fork continues from.
 pub(super) struct ForkOrigin {
     pub(super) base: Position,
     pub(super) chain: Chain,
     pub(super) hash: SessionHash,
     pub(super) parent: Option<SessionKey>,
-    /// The parent as it was found last: a session that was evicted is another object once it is
-    /// loaded.
+    /// Cached parent; a weak reference, since an evicted session is another object once it is
+    /// loaded again.
     pub(super) found: Mutex<Weak<Session>>,
 }
 
@@ -70,59 +70,59 @@ impl ForkOrigin {
     }
 }
 
-/// Variable state of a session. `entry` is durable; `ahead` is not yet.
+/// Mutable state of a session. `entry` is durable; `ahead` is not yet.
 pub(super) struct SessionState {
-    /// The entry behind the last durable frame; its segments as of the last flush.
+    /// Entry after the last durable frame; its segments as of the last flush.
     pub(super) entry: Entry,
-    /// Its durable part, and the place of that.
+    /// State of its entry on disk.
     pub(super) durable: Durable,
     /// True if it is in the list of sessions to be flushed.
     pub(super) listed: bool,
-    /// Its state behind the queued frames; `None` while none is queued. Boxed: new memory is in the
-    /// cache, that of a session not written to for a while is not.
+    /// State after the queued frames; `None` while none is queued. Boxed: newly allocated memory is
+    /// in the CPU cache, that of an idle session is not.
     pub(super) ahead: Option<Box<InFlight>>,
-    /// Durable frames that no flushed segment holds. Readers share them; and where many wait,
-    /// room for more is made without copying them while writers wait.
+    /// Durable frames that no flushed segment holds. Shared with readers, and cheap to move when
+    /// the list grows while writers wait.
     pub(super) unflushed: VecDeque<Arc<HeldFrame>>,
-    /// Its files and id tables, once they were opened.
+    /// Its files and id tables while they are open.
     pub(super) opened: Option<Opened>,
-    /// Reason for which its frames were not written to its segment at the last flush.
+    /// Reason why the last flush could not write its frames to its segment.
     pub(super) unwritable: Option<Unwritable>,
-    /// Last log sequence number that the journal has of it, once it was given up.
+    /// Log sequence number from which the journal has no frame of it; set while it is removed.
     pub(super) leaves_behind: Option<Lsn>,
-    /// Its key, once it was needed.
+    /// Cipher of its key, once it was needed.
     pub(super) cipher: Option<Arc<Cipher>>,
 }
 
-/// Part of a session that is on disk.
+/// State of a session's entry on disk.
 #[derive(Debug)]
 pub(super) enum Durable {
-    /// Its creation is in flight: only its creator knows of it.
+    /// The creation is in flight: only its creator can use the session.
     Creating,
-    /// The journal has it; no settled file names it.
+    /// The creation is durable in the journal; no settled file has its entry.
     Fresh,
     /// The settled files have its entry.
     Settled,
-    /// The settled files have this entry; frames that changed it since wait to be flushed.
+    /// The settled files have this entry; frames that changed it since are unflushed.
     Behind(Box<Entry>),
 }
 
-/// A session whose segment takes no writes.
+/// State of a session whose segment cannot be written.
 pub(super) struct Unwritable {
     /// Error of the file system.
     pub(super) error: String,
-    /// Too many frames wait: it takes no more.
+    /// True if too many frames are unflushed: the session rejects appends.
     pub(super) full: bool,
 }
 
-/// State of a session behind its queued frames.
+/// State of a session after its queued frames.
 pub(super) struct InFlight {
-    /// The journal's epoch these frames were queued in: a failure starts another and voids them.
+    /// Epoch of the journal when these frames were queued: a failure starts another, voiding them.
     pub(super) epoch: u64,
     pub(super) end: Ahead,
 }
 
-/// A durable frame in memory.
+/// Durable frame in memory.
 #[derive(Clone)]
 pub(super) struct HeldFrame {
     pub(super) header: FrameHeader,
@@ -131,7 +131,7 @@ pub(super) struct HeldFrame {
 }
 
 impl HeldFrame {
-    /// The frame as it was written, in plaintext.
+    /// Returns the frame as it was written, in plaintext.
     pub(super) fn frame(&self) -> Frame {
         Frame { header: self.header, payload: self.payload.clone() }
     }
@@ -162,31 +162,31 @@ impl Session {
         Arc::new(Self { key, hash, origin, state, tail, noted })
     }
 
-    /// A session that is flushed, as its entry says.
+    /// Creates a flushed session from its entry.
     pub(super) fn settled(key: SessionKey, entry: Entry) -> Arc<Self> {
         let hash = SessionHash::new(&key, Incarnation(entry.incarnation));
         Self::new(key, hash, entry, Durable::Settled)
     }
 
-    /// Its entry, packed, when that is all there is to keep of it.
+    /// Returns its packed entry, if nothing else of it must stay in memory.
     pub(super) fn packed(&self) -> Option<Packed> {
         let state = self.state();
         (state.is_evictable() && !self.is_watched())
             .then(|| Packed::from_entry(&state.entry, &state.entry.encode()))
     }
 
-    /// True if a caller waits for new events.
+    /// Returns true if a caller waits for new events.
     pub(super) fn is_watched(&self) -> bool {
         self.tail.receiver_count() > 0
     }
 
-    /// The state; the lock is short and never held across an await or a sync.
+    /// Locks the state; the lock is held briefly and never across an await or a sync.
     #[cfg_attr(debug_assertions, track_caller)]
     pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
     }
 
-    /// Its first own position: what is below is its parent's.
+    /// Returns its first own position; lower ones are its parent's.
     pub(super) fn base(&self) -> Position {
         self.origin.as_ref().map_or(Position::ZERO, |origin| origin.base)
     }
@@ -195,8 +195,8 @@ impl Session {
         self.tail.subscribe()
     }
 
-    /// Makes durable frames visible, at that count of time. Returns whether the session must be
-    /// listed for flushing.
+    /// Makes durable frames visible, at the count of time `counted`. Returns whether the session
+    /// must be listed for flushing.
     pub(super) fn publish(
         &self,
         frames: impl Iterator<Item = (Frame, Option<Effect>)>,
@@ -210,8 +210,8 @@ impl Session {
             }
         }
         let now = Position(state.entry.tail);
-        // A watcher looks at the tail first: without one there is nothing to wake. The end of the
-        // session wakes watchers, too.
+        // A new watcher reads the tail first, so only existing ones are woken; also when the
+        // session ends.
         let gone = !state.entry.stage.is_alive();
         self.tail.send_if_modified(|tail| {
             let moved = std::mem::replace(tail, now) != now;
@@ -220,7 +220,7 @@ impl Session {
         state.list()
     }
 
-    /// Tells readers where the tail is.
+    /// Notifies readers of the tail.
     pub(super) fn announce(&self, tail: Position) {
         self.tail.send_replace(tail);
     }
@@ -229,7 +229,7 @@ impl Session {
         StoreError::SessionNotFound { session: self.key.session.clone() }
     }
 
-    /// The session as a reader may know it.
+    /// Locks the state of a session that is visible to readers.
     pub(super) fn visible(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() {
@@ -239,7 +239,7 @@ impl Session {
         Ok(state)
     }
 
-    /// The session as a caller may know it that restores or discards it.
+    /// Locks the state of a session that can be restored or discarded.
     pub(super) fn restorable(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() {
@@ -249,7 +249,7 @@ impl Session {
         Ok(state)
     }
 
-    /// The session while its files are there, deleted or not.
+    /// Locks the state of a session whose files exist, deleted or not.
     pub(super) fn kept_whole(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() || state.entry.stage.is_reclaimed() {
@@ -258,8 +258,8 @@ impl Session {
         Ok(state)
     }
 
-    /// The session as a fork of it may read it, though other callers may not; `None` once it was
-    /// erased.
+    /// Locks the state of a session for its forks, even if it is deleted; returns `None` once it
+    /// was erased.
     pub(super) fn readable_by_forks(&self) -> Option<MutexGuard<'_, SessionState>> {
         Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
     }
@@ -268,7 +268,7 @@ impl Session {
         self.damaged_with(state, Vec::new())
     }
 
-    /// [`Self::damaged`], with gaps beside those that are known of it.
+    /// Returns [`Self::damaged`] with gaps in addition to the known ones.
     pub(super) fn damaged_with(&self, state: &SessionState, more: Vec<Gap>) -> StoreError {
         let mut missing = state.unread();
         missing.extend(state.unknown(more));
@@ -281,7 +281,7 @@ impl Session {
 }
 
 impl SessionState {
-    /// Makes a durable frame a part of the session, at that count of time: live and in a replay.
+    /// Applies a durable frame to the session, at the count of time `counted`; also in a replay.
     pub(super) fn publish(&mut self, frame: Frame, effect: &Effect, counted: Timestamp) {
         let Frame { header, payload } = frame;
         self.keep_flushed();
@@ -293,7 +293,7 @@ impl SessionState {
         if let Some(opened) = &mut self.opened {
             opened.names.add_frame(header.first_position, effect);
         }
-        // Searches by time bisect frames: what is said aside does not run ahead of events.
+        // Searches by time bisect frames: notes and leases must not have later times than events.
         let written = Timestamp(self.entry.updated_at);
         let first_time = if effect.aside { written } else { effect.at };
         self.unflushed.push_back(Arc::new(HeldFrame { header, payload, first_time }));
@@ -302,7 +302,7 @@ impl SessionState {
         }
     }
 
-    /// Notes that it was used at that count of time.
+    /// Records its use at the count of time `counted`.
     pub(super) fn use_at(&mut self, counted: Timestamp) {
         for entry in self.entries_mut() {
             if counted > entry.used_at() {
@@ -311,22 +311,22 @@ impl SessionState {
         }
     }
 
-    /// True if a write of it is in flight.
+    /// Returns true if a write to it is in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.is_in_flight() || !self.exists()
     }
 
-    /// True if its creation is durable.
+    /// Returns true if its creation is durable.
     pub(super) fn exists(&self) -> bool {
         !matches!(self.durable, Durable::Creating)
     }
 
-    /// Its entry, once its creation is durable.
+    /// Returns its entry, once its creation is durable.
     pub(super) fn stored(&self) -> Option<&Entry> {
         self.exists().then_some(&self.entry)
     }
 
-    /// Its entry, and the one that the settled files have where that is another.
+    /// Returns its entry, and the entry in the settled files if that differs.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         let settled = match &mut self.durable {
             Durable::Behind(settled) => Some(&mut **settled),
@@ -335,30 +335,30 @@ impl SessionState {
         std::iter::once(&mut self.entry).chain(settled)
     }
 
-    /// True if frames of it are queued. A request that queued nothing leaves an end without frames.
+    /// Returns true if frames are queued. A request that queued none leaves `ahead` without frames.
     pub(super) fn is_in_flight(&self) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.end.frames > 0)
     }
 
-    /// Forgets frames that were queued before this epoch of the journal: they are void.
+    /// Drops the state after frames of an earlier epoch of the journal: they are void.
     pub(super) fn forget_void(&mut self, epoch: u64) {
         if self.ahead.as_ref().is_some_and(|ahead| ahead.epoch != epoch) {
             self.ahead = None;
         }
     }
 
-    /// True if all of it is flushed.
+    /// Returns true if all of it is flushed.
     pub(super) fn is_flushed(&self) -> bool {
         matches!(self.durable, Durable::Settled)
     }
 
-    /// True if its expiry is in flight, in that epoch of the journal.
+    /// Returns true if its expiry is in flight, in this epoch of the journal.
     pub(super) fn is_ending(&self, epoch: u64) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.end.ends && ahead.epoch == epoch)
     }
 
-    /// Takes away the first frames that wait. A session that is written to all the time keeps the
-    /// room for the next.
+    /// Removes and returns the first unflushed frames. A session with steady writes keeps the
+    /// allocated list.
     pub(super) fn take_flushed(&mut self, frames: usize) -> VecDeque<Arc<HeldFrame>> {
         // A deletion may have dropped frames since.
         let frames = frames.min(self.unflushed.len());
@@ -369,17 +369,17 @@ impl SessionState {
         std::mem::replace(&mut self.unflushed, rest)
     }
 
-    /// Bytes of the frames that no segment has yet.
+    /// Returns the number of bytes of its unflushed frames.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.unflushed.iter().map(|held| held.header.stride()).sum()
     }
 
-    /// Lists it for the next flush; returns whether it was not listed yet.
+    /// Marks it as listed for the next flush; returns whether the caller must list it.
     pub(super) fn list(&mut self) -> bool {
         !self.unflushed.is_empty() && !std::mem::replace(&mut self.listed, true)
     }
 
-    /// A waiting frame has a copy further on in the journal.
+    /// Records that an unflushed frame was copied forward in the journal.
     pub(super) fn copied(&mut self, copy: &FrameHeader) {
         for held in &mut self.unflushed {
             if held.header.first_lsn == copy.first_lsn {
@@ -388,7 +388,7 @@ impl SessionState {
         }
     }
 
-    /// Keeps the entry as it was flushed before the first frame that waits changes it.
+    /// Keeps the flushed entry before the first unflushed frame changes it.
     pub(super) fn keep_flushed(&mut self) {
         if self.is_flushed() {
             self.durable = Durable::Behind(Box::new(self.entry.clone()));
@@ -399,54 +399,54 @@ impl SessionState {
         self.entry.receipt()
     }
 
-    /// Its missing positions: those its entry names, and those the device could not read when
-    /// its files were opened.
+    /// Returns its missing positions: those in its entry, and those that were unreadable when its
+    /// files were opened.
     pub(super) fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.entry.gaps();
         gaps.extend(self.unread());
         gaps
     }
 
-    /// Positions that the device could not read when its files were opened and no person gave up.
+    /// Returns positions that were unreadable when its files were opened and are not in its entry.
     pub(super) fn unread(&self) -> Vec<Gap> {
         let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
         self.unknown(unread.unwrap_or_default())
     }
 
-    /// Those of some gaps that its entry does not have.
+    /// Returns those of the given gaps that its entry does not have.
     pub(super) fn unknown(&self, mut gaps: Vec<Gap>) -> Vec<Gap> {
         let known = self.entry.gaps();
         gaps.retain(|gap| !known.iter().any(|old| old.range.holds(gap.range)));
         gaps
     }
 
-    /// Forgets its files where the device did not give all of them: the next caller asks again.
+    /// Closes its files if some were unreadable, so that the next caller reads them again.
     pub(super) fn close_unread(&mut self) {
         if self.opened.as_ref().is_some_and(|opened| !opened.unread.is_empty()) {
             self.opened = None;
         }
     }
 
-    /// Its ranges that were given up.
+    /// Returns its ranges of accepted losses.
     pub(super) fn given_up(&self) -> Vec<Range> {
         let accepted = self.entry.damage.iter().filter(|old| old.accepted_at.is_some());
         accepted.map(|old| Range::new(Position(old.from), Position(old.to))).collect()
     }
 
-    /// True if it has gaps that no person gave up: its names are not all known.
+    /// Returns true if it has gaps that no operator accepted: some of its ids may be unknown.
     pub(super) fn is_degraded(&self) -> bool {
         self.entry.is_degraded() || !self.unread().is_empty()
     }
 
-    /// True if its entry is its whole state: it is flushed, its files are closed, and it is not
-    /// being removed.
+    /// Returns true if its entry is its whole state: it is flushed, its files are closed, and it is
+    /// not being removed.
     fn is_evictable(&self) -> bool {
         let leaves = self.leaves_behind.is_some();
         let waits = self.listed || self.is_in_flight() || !self.unflushed.is_empty() || leaves;
         self.is_flushed() && !waits && self.opened.is_none()
     }
 
-    /// Remembers a damaged range, once; returns whether it is new.
+    /// Records a damaged range, once; returns whether it is new.
     pub(super) fn damage(&mut self, range: Range, reason: &str) -> bool {
         let before = self.entry.damage.len();
         for entry in self.entries_mut() {
@@ -465,7 +465,7 @@ impl SessionState {
         self.entry.damage.len() > before
     }
 
-    /// The entry as the settled files may name it; `None` for a session they do not know.
+    /// Returns the entry for the settled files; `None` if they must not have the session yet.
     pub(super) fn settled_entry(&self) -> Option<Entry> {
         match &self.durable {
             Durable::Creating | Durable::Fresh => None,
@@ -474,8 +474,8 @@ impl SessionState {
         }
     }
 
-    /// The entry, and the end that the next frame goes behind; void frames of an earlier epoch are
-    /// forgotten.
+    /// Returns the entry, and the state after which the next frame is queued; drops void frames of
+    /// an earlier epoch.
     pub(super) fn end(&mut self, epoch: u64) -> (&Entry, &mut Ahead) {
         self.forget_void(epoch);
         let entry = &self.entry;
@@ -484,7 +484,7 @@ impl SessionState {
     }
 }
 
-/// The hash of the session that an entry is of.
+/// Returns the hash of an entry's session; `None` if an id is invalid.
 pub(super) fn hash_of(entry: &Entry) -> Option<SessionHash> {
     let (tenant, user) = (TenantId::new(&entry.tenant).ok()?, UserId::new(&entry.user).ok()?);
     let session = SessionId::new(&entry.session).ok()?;

@@ -1,5 +1,5 @@
-//! Lookup of a session's events by id, and of a batch by its key. Most ids are the store's own and
-//! are rarely looked up: they cost no hash until a caller asks for one. It must not read files.
+//! Lookup of a session's events by id, and of a batch by its key. Most ids are minted by the store
+//! and rarely looked up: they are hashed only at the next lookup. It must not read files.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::{
     store::rules::{Effect, StoredId, names::minted},
 };
 
-/// Ids and batch keys, each with its place.
+/// Event ids with their positions, and batches by key.
 #[derive(Default)]
 pub(crate) struct SessionNames {
     ids: HashMap<[u8; 16], Position>,
-    /// Minted ids that `ids` lacks.
+    /// Minted ids that are not in `ids` yet.
     later: Vec<([u8; 16], Position)>,
     pub(crate) batches: HashMap<String, (Timestamp, KnownBatch)>,
 }
@@ -46,14 +46,14 @@ impl SessionNames {
         }
     }
 
-    /// Position of the event of that id hash.
+    /// Returns the position of the event with that id hash.
     pub(crate) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let later = self.later.drain(..);
         self.ids.extend(later.map(|(bits, at)| (name_hash(minted(bits).as_str()), at)));
         self.ids.get(hash).copied()
     }
 
-    /// Forgets the ids of events that have a table of their own now.
+    /// Removes the ids of events that are in the table of a sealed segment now.
     pub(crate) fn forget(&mut self, range: Range) {
         self.ids.retain(|_, position| !range.contains(*position));
         self.later.retain(|(_, position)| !range.contains(*position));
@@ -76,8 +76,8 @@ mod tests {
         assert_eq!(names.find(&name_hash("evt_other")), None);
     }
 
-    /// Names of eight events, given and minted by turns.
-    fn eight() -> (SessionNames, Vec<[u8; 16]>) {
+    /// Returns the names of eight events, given and minted by turns.
+    fn eight_names() -> (SessionNames, Vec<[u8; 16]>) {
         let (mut names, mut hashes) = (SessionNames::default(), Vec::new());
         for n in 0..8 {
             let (id, name) = mint(Timestamp(1_700_000_000_000_000), [n; 10]);
@@ -94,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_a_segment_has_a_table_of_are_forgotten() {
+    fn only_ids_in_the_table_of_a_sealed_segment_are_removed() {
         for looked_before in [false, true] {
             for (from, to) in [(0, 0), (0, 8), (2, 5), (3, 4), (4, 5), (7, 9), (8, 20)] {
-                let (mut names, hashes) = eight();
+                let (mut names, hashes) = eight_names();
                 if looked_before {
                     let _ = names.find(&[0; 16]);
                 }

@@ -1,5 +1,5 @@
-//! In-memory state of a session's files while it is in use: its segments, each with the index of
-//! its frames, and the names of its events. It must not open a file.
+//! In-memory state of a session's open files: its segments, each with the index of its frames, and
+//! the names of its events. It must not open a file.
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ use crate::{
     store::Gap,
 };
 
-/// A session's files and names, in memory while it is in use.
+/// Segments and names of a session in use.
 pub(crate) struct Opened {
     pub(crate) segments: Vec<OpenSegment>,
-    /// Names in segments that are not sealed, and in frames not flushed yet.
+    /// Names in open segments, in sealed ones without a table of ids, and in unflushed frames.
     pub(crate) names: SessionNames,
-    /// When a caller asked for it last, by the clock that never goes back.
+    /// Time of the last use by a caller, by the monotonic clock.
     pub(crate) used_at: Duration,
-    /// Positions the device could not read of its files; the next to open them may get them.
+    /// Unreadable positions of its files; the next opening may be able to read them.
     pub(crate) unread: Vec<Gap>,
 }
 
-/// Fault of some positions of a session.
+/// Unreadable or damaged positions of a session.
 pub(crate) struct Flaw {
     pub(crate) range: Range,
     pub(crate) reason: String,
-    /// The device did not give them: another time it may.
+    /// True if the device could not read them; a later read may succeed.
     pub(crate) unread: bool,
 }
 
@@ -45,7 +45,7 @@ impl Flaw {
     }
 }
 
-/// A segment that can be read.
+/// Segment that can be read.
 pub(crate) struct OpenSegment {
     pub(crate) file: SegmentEntry,
     pub(crate) path: String,
@@ -61,20 +61,19 @@ impl OpenSegment {
 }
 
 impl Opened {
-    /// The salt of a segment, if it is open.
+    /// Returns the salt of a segment, if it is in memory.
     pub(crate) fn salt(&self, segment: &SegmentEntry) -> Option<u64> {
         let known = self.segments.iter().rev().find(|open| open.file == *segment);
         known.map(|open| open.salt)
     }
 
-    /// That of a session without a file, at `now`.
+    /// Creates the state of a session without files, used at `now`.
     pub(crate) fn new(now: Duration) -> Self {
         let (segments, unread) = (Vec::new(), Vec::new());
         Self { segments, names: SessionNames::default(), used_at: now, unread }
     }
 
-    /// A sealed segment took the place of a run of others; its names are in its own table, if it
-    /// has one.
+    /// Replaces a run of segments by a sealed one; removes their names if it has a table of ids.
     pub(crate) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
         let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
         let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
@@ -85,14 +84,14 @@ impl Opened {
         self.segments.splice(at..at + run.len(), [sealed]);
     }
 
-    /// Position of the event of that id hash.
+    /// Returns the position of the event with that id hash.
     pub(crate) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let sealed = self.segments.iter().rev().filter_map(|segment| segment.sealed.as_ref());
         let known = self.names.find(hash);
         known.or_else(|| sealed.into_iter().find_map(|sealed| sealed.find(hash)))
     }
 
-    /// The batch of that key, if it was written at or after `from`.
+    /// Returns the batch with that key, if it was written at or after `from`.
     pub(crate) fn batch(&self, key: &str, from: Timestamp) -> Option<&KnownBatch> {
         let sealed = self.segments.iter().filter_map(|segment| segment.sealed.as_ref());
         let sealed = sealed.flat_map(|sealed| &sealed.batches);
@@ -104,7 +103,7 @@ impl Opened {
             .map(|(_, batch)| batch)
     }
 
-    /// A flushed segment grew, or is new.
+    /// Adds flushed frames to a new or existing segment.
     pub(crate) fn settled(
         &mut self,
         file: &SegmentEntry,
@@ -134,7 +133,7 @@ impl Opened {
     }
 }
 
-/// The index entry of a frame at a byte offset.
+/// Returns the index entry of a frame at a byte offset.
 pub(crate) fn index_of(
     byte_offset: u64,
     header: &FrameHeader,
@@ -151,7 +150,7 @@ pub(crate) fn index_of(
     }
 }
 
-/// The frames of a segment, all whole and decrypted, or the first fault.
+/// Reads and decrypts all frames of a segment; fails if one is not whole.
 pub(crate) fn whole_frames(
     file: &dyn File,
     header: &SegmentHeader,
@@ -176,7 +175,7 @@ pub(crate) fn whole_frames(
     found.pieces.into_iter().map(whole).collect()
 }
 
-/// Reads one frame out of bytes that start at `from` in its file, and decrypts it.
+/// Decodes and decrypts one frame from bytes that start at `from` in its file.
 pub(crate) fn read_frame(
     (session, cipher): (SessionHash, Option<&Cipher>),
     salt: u64,

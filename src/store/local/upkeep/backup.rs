@@ -1,7 +1,7 @@
-//! A backup: a copy of everything as it was at one moment, made while others write. The moment is
-//! a place of the journal. What was flushed up to it is named by a settled file of the copy's own,
-//! and of the segments it names none is unlinked meanwhile; what was not flushed yet is in the
-//! copy's journal. It must not hold up an append, nor write anything here.
+//! A backup: a consistent copy of the store at one moment, made while others write. The moment is a
+//! location of the journal. A separate settled file of the copy names what was flushed up to it,
+//! and the segments it names are not unlinked meanwhile; unflushed frames are in the copy's
+//! journal. It must not block an append, nor write to the data directory.
 
 use std::{io, sync::Arc};
 
@@ -28,27 +28,27 @@ use crate::{
     store::{Backup, FilePart, StoreError, StoreResult},
 };
 
-/// Bytes that are handed out at once.
+/// Maximum bytes of a part.
 const PART_BYTES: usize = 1 << 20;
-/// The order of the copy's only journal file.
+/// Order of the copy's only journal file.
 const ORDER: u64 = 1;
 
-/// Everything as it was at one moment, segments aside.
+/// State of the store at one moment, without the segments.
 struct Moment<'a> {
-    /// Segments that were named then stay.
+    /// Keeps the segments named at that moment.
     pin: Pin<'a>,
     at: Timestamp,
     sessions: u64,
-    /// The copy's settled file.
+    /// Settled file of the copy.
     settled: Bytes,
-    /// The copy's journal file.
+    /// Journal file of the copy.
     journal: Vec<u8>,
-    /// Both files of keys, where there are any.
+    /// Content of both files of keys; `None` in a plaintext store.
     keys: Option<Vec<u8>>,
     store: Vec<u8>,
 }
 
-/// Takes parts of files.
+/// Consumer of parts of files.
 type Take<'a> = &'a mut dyn FnMut(FilePart) -> io::Result<()>;
 
 fn failed(source: io::Error) -> StoreError {
@@ -56,7 +56,7 @@ fn failed(source: io::Error) -> StoreError {
 }
 
 impl Upkeep {
-    /// Hands out a copy of everything acknowledged so far, file by file, `STORE` last.
+    /// Passes a copy of everything acknowledged so far to `take`, file by file, `STORE` last.
     pub(crate) fn backup(&self, take: Take<'_>) -> StoreResult<Backup> {
         if self.context.frozen.load(Ordering::Acquire) {
             let reason = "acknowledged records are lost and name no session: copy the directory \
@@ -64,7 +64,7 @@ impl Upkeep {
             return Err(StoreError::ReadOnly { reason: reason.to_owned() });
         }
         if let Err(error) = self.removal.flush(false) {
-            // What waits is copied from memory.
+            // Unflushed frames are copied from memory.
             tracing::warn!(%error, "a backup begins with what could not be flushed");
         }
         let Some(moment) = self.moment().map_err(failed)? else { return Err(StoreError::Busy) };
@@ -112,8 +112,8 @@ impl Upkeep {
         hand_out(STORE, &moment.store, take)
     }
 
-    /// The segments of a session; none of one that was erased, whatever is left of it. Answers
-    /// whether the device gave all of them.
+    /// Passes the segments of a session to `take`; none if it was erased. Returns whether all were
+    /// readable.
     fn hand_out_session(&self, entry: &Entry, take: Take<'_>) -> io::Result<bool> {
         let Some(hash) = hash_of(entry).filter(|_| !entry.stage.is_erased()) else {
             return Ok(true);
@@ -125,8 +125,8 @@ impl Upkeep {
         Ok(whole)
     }
 
-    /// A segment, as far as it is believed. What the device refuses to read are bytes in the copy
-    /// that no checksum fits: damage there as here. Returns whether there is none.
+    /// Passes the durable bytes of a segment to `take`. Unreadable pages become bytes in the copy
+    /// that no checksum matches. Returns whether all were readable.
     fn hand_out_segment(
         &self,
         session: SessionHash,
@@ -135,8 +135,8 @@ impl Upkeep {
     ) -> io::Result<bool> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
         let file = match self.context.env.storage.open_read(&path) {
-            // It was lost before, and the copy says so as this store does; or its session was
-            // deleted, and is not read again.
+            // It was lost before, and the copy reports so, too; or its session was deleted, and is
+            // not read again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             file => file?,
         };
@@ -152,9 +152,9 @@ impl Upkeep {
         Ok(whole)
     }
 
-    /// Everything at one moment; `None` while a session is being erased.
+    /// Captures the store at one moment; returns `None` while a session is being erased.
     fn moment(&self) -> io::Result<Option<Moment<'_>>> {
-        // Nothing is flushed, sealed away or erased meanwhile; appends continue.
+        // No thread flushes, seals or erases meanwhile; appends continue.
         let _flushing = self.segments.flushing.lock();
         let pin = Pin::new(&self.segments.pins);
         let place = self.sessions.journal.place();
@@ -183,13 +183,13 @@ impl Upkeep {
         // In the order of their numbers, so that a session's creation comes first.
         frames.sort_by_key(|(_, held)| held.header.first_lsn);
         let journal = self.journal_of(frames, place.lsn)?;
-        // Behind the place: a key is durable before anything is written under it.
+        // After the location is fixed: a key is durable before a frame is written under it.
         let (store, keys) = self.context.keys.copy()?;
         let at = Timestamp(delta.at);
         Ok(Some(Moment { pin, at, sessions, settled: settled.into(), journal, keys, store }))
     }
 
-    /// A journal of one file that holds copies of frames, behind the number `lsn`.
+    /// Encodes a journal of one file with copies of frames, from the number `lsn` on.
     fn journal_of(
         &self,
         frames: Vec<(Arc<Session>, Arc<HeldFrame>)>,
@@ -229,8 +229,8 @@ impl Upkeep {
     }
 }
 
-/// Frames of a session that wait to be flushed, as far as they lie before a number, and whether no
-/// settled file names it. `None` for one that is being erased.
+/// Returns the unflushed frames of a session before a number, and whether no settled file names the
+/// session. `None` if it is being erased.
 fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<HeldFrame>>, bool)> {
     let state = session.state();
     if state.entry.stage.is_erased() && !state.unflushed.is_empty() {
@@ -240,7 +240,7 @@ fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<HeldFrame>>, bool)
     Some((held.cloned().collect(), matches!(state.durable, Durable::Fresh)))
 }
 
-/// Says that everything before it was durable.
+/// Returns the header of a watermark, which marks everything before it as durable.
 fn watermark(end: u64, next: Lsn) -> FrameHeader {
     FrameHeader {
         kind: FrameKind::Watermark,
@@ -259,13 +259,13 @@ fn watermark(end: u64, next: Lsn) -> FrameHeader {
     }
 }
 
-/// The bytes `[from, to)`, as far as there are any.
+/// Returns the bytes `[from, to)`, or as many as exist.
 fn part_of(bytes: &Bytes, from: u64, to: u64) -> Bytes {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.slice(place(from).min(place(to))..place(to))
 }
 
-/// Hands out a file that is in memory.
+/// Passes a file in memory to `take`, in parts.
 fn hand_out(path: &str, bytes: &[u8], take: Take<'_>) -> io::Result<()> {
     if bytes.is_empty() {
         return take(FilePart { path: path.to_owned(), bytes: Bytes::new() });

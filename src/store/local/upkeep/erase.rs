@@ -1,8 +1,8 @@
-//! Erasing a session and redacting an event, because a person said so: a control record first, then
-//! the steps of `removal`. It must not answer before the bytes are gone, nor take them itself.
+//! Requests to erase a session or redact an event: writes a control record, then runs the steps of
+//! `removal`. It must not return success before the bytes are gone, nor remove bytes itself.
 //!
-//! An erasure begins with a tombstone, the session's last control record, in a frame that is
-//! readable without the session's key. A start that meets it finishes what was begun.
+//! An erasure starts with a tombstone, the session's last control record, in a frame that is
+//! readable without the session's key. A start that reads it finishes the erasure.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
@@ -20,7 +20,7 @@ impl Upkeep {
     /// Erases a session; it is unreadable once this returns.
     pub(crate) async fn erase(&self, session: &Arc<Session>) -> StoreResult<()> {
         if session.origin.is_some() && self.sessions.is_needed(session.hash) {
-            // Its forks read on from its own parent: what it continues from must outlive its key.
+            // Its forks still read its ancestors' events: its lineage must outlive its key.
             let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
             blocking(|| self.removal.flush(false)).map_err(failed)?;
         }
@@ -49,15 +49,15 @@ impl Upkeep {
                 finished = self.removal.finish_erasures();
             }
             if failed(&finished, LogError::was_unreadable) {
-                // Of a journal that no start needs any more all may go, read or not.
+                // Once no start needs the journal's files, unreadable ranges may be zeroed, too.
                 let left = self.removal.leave_journal(&[]).map_err(Failed::from);
                 let left = left.map_err(|failed| failed.with_step("leaving the journal"));
                 finished = left.and_then(|()| self.removal.finish_erasures());
             }
             if session.state().entry.stage.is_erasing() {
-                return Err(finished.err().unwrap_or_else(may_be_left));
+                return Err(finished.err().unwrap_or_else(unknown_outcome));
             }
-            // Where payloads are zeros now, no start needs to read.
+            // No start may need to read the zeroed payloads.
             let zeroed = self.removal.writes_zeros();
             let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.removal.flush(false));
             settled.unwrap_or_else(|error| tracing::warn!(%error, "zeros stay in the journal"));
@@ -77,7 +77,7 @@ impl Upkeep {
     ) -> StoreResult<Option<Position>> {
         let Some((writer, position)) = self.segments.find_with_writer(session, id)? else {
             let state = session.visible()?;
-            // It may be where the device cannot read.
+            // The event may be in an unreadable range.
             return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
         {
@@ -95,13 +95,13 @@ impl Upkeep {
         if those.all(|one| one.cleared) {
             return Ok(Some(position));
         }
-        let Failed { doing, source } = finished.err().unwrap_or_else(may_be_left);
+        let Failed { doing, source } = finished.err().unwrap_or_else(unknown_outcome);
         Err(StoreError::Unfinished { what: "redaction", doing, source })
     }
 }
 
-/// Another thread took the steps, and did not report how they ended.
-fn may_be_left() -> Failed {
+/// Returns the error if another thread ran the steps and its result is unknown.
+fn unknown_outcome() -> Failed {
     let source = io::Error::other("bytes may be left");
     Failed { doing: "waiting for another thread", source }
 }

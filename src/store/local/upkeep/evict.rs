@@ -1,5 +1,5 @@
 //! Release of unused sessions: closes their files, seals their open segments, and keeps only their
-//! packed entries in memory. It must not touch a session that is used.
+//! packed entries in memory. It must not evict a session in use.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -10,21 +10,21 @@ use crate::{
     log::{Entry, SegmentEntry},
 };
 
-/// Time without a write after which a session is idle, and without an opening after which its
-/// files are closed.
+/// Time without a write after which a session is idle, and time without use after which its files
+/// are closed.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
-/// Maximum number of sessions with files and names in memory, beside those with frames in flight.
+/// Maximum number of sessions with files and names in memory, not counting those in flight.
 const OPEN_SESSIONS_MAX: usize = 10_000;
-/// Sessions that are evicted while the catalogue is locked once.
+/// Sessions examined for eviction per lock of the catalogue.
 const EVICTED_AT_ONCE: usize = 256;
-/// Evicted sessions that are looked at in one round of sealing.
+/// Evicted sessions examined in one round of sealing.
 const LOOKED_AT_MAX: usize = 2_000;
-/// Sessions sealed in one round, and bytes: what a flush may have to wait for.
+/// Maximum sessions sealed in one round, and bytes: a flush may have to wait for them.
 const SEALED_MAX: usize = 256;
 const SEALED_BYTES_MAX: u64 = 32 << 20;
 
 impl Upkeep {
-    /// Evicts what is idle, and tries a disk again that failed.
+    /// Evicts idle sessions, and probes a disk that failed.
     pub(crate) fn evict(&self) {
         self.sessions.journal.probe();
         self.removal.keep_reserve();
@@ -39,8 +39,8 @@ impl Upkeep {
         }
     }
 
-    /// Forgets the files and names of sessions that were not used for long, or that were opened
-    /// longest ago when they are too many; the next caller opens them again.
+    /// Closes the files of sessions unused for long, and of those opened first if too many are
+    /// open; the next caller opens them again.
     fn close_unused(&self) {
         let since = self.context.env.clock.monotonic().saturating_sub(IDLE_AFTER);
         let mut closed = 0;
@@ -58,7 +58,7 @@ impl Upkeep {
         });
     }
 
-    /// Packs the entries of sessions of which nothing else is known.
+    /// Evicts loaded sessions that have no state besides their entry.
     fn evict_unused(&self) {
         if self.sessions.moving.is_walking() {
             return;
@@ -73,7 +73,7 @@ impl Upkeep {
         }
     }
 
-    /// Seals what evicted sessions left open, some of them in each round.
+    /// Seals open segments of evicted sessions, some of them in each round.
     fn seal_evicted(&self) -> io::Result<()> {
         if self.context.frozen.load(Ordering::Acquire)
             || self.context.closed.load(Ordering::Acquire)
@@ -97,8 +97,8 @@ impl Upkeep {
         self.seal_idle(found.iter().filter_map(|key| self.sessions.session(key).ok()).collect())
     }
 
-    /// Seals what the sessions in use left open, before the owner leaves: as much as one round
-    /// takes, so that a stop stays short. A stop is clean without it.
+    /// Seals open segments of loaded sessions before the owner stops: at most one round, so that
+    /// the stop stays short. A stop is clean without it.
     pub(crate) fn seal_leaving(&self) {
         if self.context.frozen.load(Ordering::Acquire) {
             return;
@@ -124,7 +124,7 @@ impl Upkeep {
         self.segments.seal_runs(runs)
     }
 
-    /// Segments of a flushed session that are worth sealing together.
+    /// Returns segments of a flushed session that are worth sealing together.
     fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
         if !state.unflushed.is_empty()

@@ -1,11 +1,11 @@
-//! Expiry of unused sessions: they expire with a control record, and when their grace has ended
-//! their files are removed. Looks at some of them in each round, off the path of any request. It
-//! must not decide how long a session lives; `store::rules` does.
+//! Expiry of unused sessions: they expire with a control record, and when their grace period has
+//! ended their files are removed. Examines some of them in each round, off the path of any request.
+//! It must not decide how long a session lives; `store::rules` does.
 //!
-//! A session goes in steps that may each be the last before a crash: its settled entry says
-//! `reclaimed`; once both settled files say so its files are unlinked (`segments::unlink`); once no
-//! replay can meet a frame of it, it is forgotten, and its id is free. A start finds the entry
-//! until the next base is written without it, and takes the steps that are left again.
+//! A session is removed in steps, with a crash possible after each: its settled entry is
+//! `reclaimed`; once both settled files have that, its files are unlinked (`segments::unlink`);
+//! once no replay can read a frame of it, it is removed from the catalogue, and its id is free. A
+//! start finds the entry until a base is written without it, and runs the remaining steps.
 
 use std::{collections::HashSet, io, sync::Arc};
 
@@ -28,17 +28,17 @@ use crate::{
     },
 };
 
-/// Evicted sessions that are looked at in one round, and while the catalogue is locked once.
+/// Evicted sessions examined in one round, and per lock of the catalogue.
 const LOOKS_MAX: usize = 2_000;
 const LOOKS_AT_ONCE: usize = 500;
-/// Sessions that go one step in one round.
+/// Maximum sessions that take a step in one round.
 const STEPS_MAX: usize = 256;
-/// Expiries that may share a sync.
+/// Sessions that take a step concurrently, so that expiries share a sync.
 const STEPS_AT_ONCE: usize = 64;
 
 impl Upkeep {
-    /// Description of a session for a caller that uses it. A caller that comes while its expiry is
-    /// in flight waits for the outcome: what was read stays.
+    /// Returns the info of a session and records its use. While its expiry is in flight, waits for
+    /// the outcome, so that a session reported as present is not expiring.
     pub(crate) async fn used(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
         let session = self.sessions.session(key)?;
         loop {
@@ -56,12 +56,12 @@ impl Upkeep {
         if state.is_ending(self.sessions.journal.epoch()) {
             return Ok(None);
         }
-        self.use_now(session, &mut state, counted);
+        self.record_use(session, &mut state, counted);
         Ok(Some(session.info(&state)))
     }
 
-    /// Notes that a session is used, no finer than its grain; the next flush makes it durable.
-    fn use_now(&self, session: &Arc<Session>, state: &mut SessionState, counted: Timestamp) {
+    /// Records the use of a session, no finer than its grain; the next flush makes it durable.
+    fn record_use(&self, session: &Arc<Session>, state: &mut SessionState, counted: Timestamp) {
         let grain = self.context.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
@@ -69,7 +69,7 @@ impl Upkeep {
         }
     }
 
-    /// The next step of a session, when no caller is about to do anything with it.
+    /// Returns the next step of a session, unless it is being written to or watched.
     fn step_of(
         &self,
         session: &Arc<Session>,
@@ -80,8 +80,8 @@ impl Upkeep {
             return None;
         }
         if session.is_watched() && state.entry.stage.is_alive() {
-            // A caller that waits for its events uses it.
-            self.use_now(session, state, counted);
+            // A caller that waits for its events counts as a use.
+            self.record_use(session, state, counted);
             return None;
         }
         self.step(&state.entry, counted)
@@ -92,7 +92,7 @@ impl Upkeep {
         self.context.options.lifetimes.step(entry, counted, is_needed)
     }
 
-    /// Takes sessions that are not used one step further, some in each round.
+    /// Advances unused sessions by one step, some in each round.
     pub(crate) async fn sweep(&self) -> StoreResult<Swept> {
         let mut swept = Swept::default();
         if self.context.frozen.load(Ordering::Acquire)
@@ -121,8 +121,8 @@ impl Upkeep {
         Ok(swept)
     }
 
-    /// Makes durable what readers noted: before sessions take a step everything is flushed, since
-    /// that may be what they wait for. Else what waits of writers is left until it presses.
+    /// Makes recorded uses durable. With `all`, flushes everything, since steps may depend on it;
+    /// else writes only the settled entries.
     fn flush_uses(&self, all: bool) -> io::Result<()> {
         let noted = self.sessions.backlog.is_touched();
         if all && (noted || !self.sessions.is_even()) {
@@ -137,7 +137,7 @@ impl Upkeep {
         self.sessions.write_settled()
     }
 
-    /// Sessions with a step to take, and whether some were not looked at.
+    /// Returns sessions with a step to take, and whether some were not examined.
     fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
         let counted = self.context.counted();
         let mut found: Vec<Arc<Session>> = Vec::new();
@@ -167,7 +167,7 @@ impl Upkeep {
         (found, after.is_some())
     }
 
-    /// Takes a session one step further; returns which.
+    /// Advances a session by one step; returns the step.
     async fn advance(&self, session: &Arc<Session>) -> StoreResult<Option<LifetimeStep>> {
         let counted = self.context.counted();
         let step = self.step_of(session, &mut session.state(), counted);
@@ -187,7 +187,7 @@ impl Upkeep {
                 Ok(step)
             }
             Some(LifetimeStep::Reclaim) => {
-                let gone = blocking(|| self.forget_gone(session));
+                let gone = blocking(|| self.remove_gone(session));
                 Ok(step.filter(|_| gone))
             }
             None => Ok(None),
@@ -208,8 +208,8 @@ impl Upkeep {
         self.commit.plan_in(session, state, request)
     }
 
-    /// Forgets a session whose files are gone; `false` when a start could still need its name.
-    fn forget_gone(&self, session: &Arc<Session>) -> bool {
+    /// Removes a session whose files are gone; returns false if a start could still need its name.
+    fn remove_gone(&self, session: &Arc<Session>) -> bool {
         let _flushing = self.segments.flushing.lock();
         // Before the state is locked: the journal locks it while a round becomes visible.
         let place = self.sessions.journal.place();
@@ -218,8 +218,8 @@ impl Upkeep {
             return false;
         }
         let Some(behind) = state.leaves_behind else {
-            // All of it is flushed, and only a flush takes frames away: behind this place
-            // nothing of it will stand in the journal any more, copies of its frames included.
+            // All of it is flushed, so that the journal gets no further frames or copies of it
+            // after this location.
             state.leaves_behind = Some(place.lsn);
             drop(state);
             self.sessions.reclaim(session);
@@ -237,7 +237,7 @@ impl Upkeep {
         true
     }
 
-    /// Sessions of a scope with an end in sight, the soonest first.
+    /// Returns the sessions of a scope that will expire or be removed, the soonest first.
     pub(crate) fn aging(&self, scope: &Scope, limit: usize) -> Vec<Aging> {
         let mut found: Vec<Aging> = Vec::new();
         let soonest = |found: &mut Vec<Aging>| {
@@ -256,8 +256,9 @@ impl Upkeep {
         found
     }
 
-    /// Usage of a tenant without that of one user: living sessions, and bytes of all that can be
-    /// restored or that forks need. No caller waits for it longer than for one user's.
+    /// Returns the usage of a tenant without that of one user: living sessions, and bytes of all
+    /// that can be restored or that forks need. Walks in slices, so that it blocks no caller for
+    /// long.
     pub(crate) fn usage(&self, tenant: &TenantId, but: &UserId) -> TenantUsage {
         let scopes = self.sessions.catalogue().scopes();
         let mut usage = TenantUsage::default();

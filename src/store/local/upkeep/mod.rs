@@ -1,5 +1,5 @@
-//! Maintenance, in the background or on request: flushing in time, sweeps, scrubbing, repairs,
-//! backups, the end. It must not answer a request for events.
+//! Maintenance, in the background or on request: timely flushes, sweeps, scrubbing, repairs,
+//! backups, closing. It must not append or read events for clients.
 
 pub(super) mod backup;
 pub(super) mod erase;
@@ -27,41 +27,41 @@ use crate::{
     store::{Recovery, Scrub},
 };
 
-/// Losses that a start found and no person gave up yet.
+/// Losses that a start found and no operator accepted yet.
 #[derive(Default)]
 pub(super) struct UnresolvedLosses {
-    /// Copies to be kept: name and bytes.
+    /// Copies to be written to quarantine: name and bytes.
     pub(super) copies: Vec<(String, Bytes)>,
-    /// Losses that name no session: while there are any, the store takes no writes.
+    /// Losses that name no session; unless empty, the store refuses writes.
     pub(super) unnamed: Vec<String>,
-    /// Files of the ring that are not what they were.
+    /// Numbers of damaged or missing files of the ring.
     pub(super) ring: Vec<Range<u32>>,
 }
 
-/// Maintenance of a store.
+/// Parts of a store for its maintenance.
 pub(super) struct Upkeep {
     pub(super) context: Arc<EngineContext>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     pub(super) removal: Arc<Removal>,
     pub(super) commit: Arc<CommitPath>,
-    /// Places where the last rounds over evicted sessions stopped.
+    /// Keys at which the last rounds over evicted sessions stopped.
     pub(super) looked_to: Mutex<Option<SessionKey>>,
     pub(super) swept_to: Mutex<Option<SessionKey>>,
-    /// Ends the scrubber.
+    /// Signal that ends the scrub thread.
     pub(super) scrubber: Signal,
     /// Result of the last scrub.
     pub(super) scrubbed: Mutex<Scrub>,
-    /// Held by a repair of the store or a rotation of keys, and by the close that ends all of them.
+    /// Held by a repair of the store or a rotation of keys, and by closing, which waits for them.
     pub(super) repairing: Mutex<()>,
     pub(super) refused: Mutex<UnresolvedLosses>,
-    /// Report of the start.
+    /// Report on recovery at the start.
     pub(super) recovery: Recovery,
 }
 
 impl Upkeep {
-    /// Flushes when the waiting bytes exceed the threshold, or when no caller wrote for a while: a
-    /// sync of segments between two of the journal is time that a writer waits.
+    /// Runs the flush thread: flushes when the unflushed bytes exceed the threshold, or when no
+    /// caller wrote for a while, since syncs of segments delay writers of the journal.
     pub(super) fn flush_in_background(&self) {
         self.removal.keep_reserve();
         self.sessions.journal.look_for_room();
@@ -74,7 +74,7 @@ impl Upkeep {
             let before = std::mem::replace(&mut written, self.sessions.journal.written());
             let flush = self.sessions.is_pressed() || !woken && before == written;
             if flush {
-                // A failure is logged there; the next try comes with the timer.
+                // A failure is logged there; the timer triggers the retry.
                 let _ = self.removal.flush(false);
             }
             if flush || !woken {
@@ -83,7 +83,7 @@ impl Upkeep {
         }
     }
 
-    /// Ends all writing, flushes into both files, and says that the stop was clean.
+    /// Stops all writes, flushes to both settled files, and records a clean stop.
     pub(super) fn close(&self) {
         self.sessions.journal.refuse("the store is closed");
         self.sessions.journal.drain(&*self.sessions);

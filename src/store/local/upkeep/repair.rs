@@ -1,6 +1,6 @@
-//! Giving up what is damaged, because a person said so: of a session, or of the store where no
-//! session is named. Copies of everything refused are in `quarantine/` before anything is given up.
-//! It must not delete a byte, nor act by itself.
+//! Repair: accepts the losses of a session, or of the store if they name no session, at an
+//! operator's request. Copies of all refused bytes are in `quarantine/` before a loss is accepted.
+//! It must not delete a byte, nor run without a request.
 
 use std::{io, sync::Arc};
 
@@ -20,12 +20,12 @@ use crate::{
     store::{Gap, HeldEvents, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
-/// More files of the ring than these are not missing: one of them has a name that this program did
-/// not give.
+/// Maximum number of missing ring files; with more, a file has a name that this program did not
+/// give.
 const RING_FILES_MAX: usize = 1_000;
 
 impl Upkeep {
-    /// Fails once the store is closed; while `repairing` is held it stays open.
+    /// Fails if the store is closed; while the caller holds `repairing` it stays open.
     pub(crate) fn check_open(&self) -> StoreResult<()> {
         if self.context.closed.load(Ordering::Acquire) {
             return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
@@ -33,20 +33,20 @@ impl Upkeep {
         Ok(())
     }
 
-    /// [`Keys::rotate`], unless the store is closed; it stays open meanwhile.
+    /// Calls [`EngineKeys::rotate`], unless the store is closed; it stays open meanwhile.
     pub(crate) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let _turn = self.repairing.lock();
         self.check_open()?;
         self.context.keys.rotate(keys_max)
     }
 
-    /// Lists the losses of a session; gives them up with `accept`.
+    /// Lists the losses of a session; with `accept`, accepts them.
     pub(crate) async fn repair(
         &self,
         session: &Arc<Session>,
         accept: bool,
     ) -> StoreResult<Repaired> {
-        let gaps = blocking(|| self.lost_of(session))?;
+        let gaps = blocking(|| self.find_losses(session))?;
         if gaps.is_empty() {
             return Ok(Repaired::default());
         }
@@ -62,8 +62,8 @@ impl Upkeep {
         }
         let failed = |error: io::Error| write_error("copying to quarantine", &error);
         let copies = blocking(|| {
-            self.keep_refused()?;
-            // What was made from what is lost is made anew from what is left.
+            self.copy_refused()?;
+            // Files derived from lost events are computed again from the remaining ones.
             let holds = |holds: &[HeldEvents]| holds.iter().any(|held| held.hash == session.hash);
             self.segments.derived_files.withdraw(&holds)?;
             self.segments.derived_files.destroy(&holds)?;
@@ -81,11 +81,11 @@ impl Upkeep {
         Ok(Repaired { gaps, copies, accepted: true, ..Repaired::default() })
     }
 
-    /// Reads all of a session, so that nothing stays unknown; returns what no person gave up yet.
-    fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
+    /// Verifies all of a session, to find every loss; returns those that no operator accepted.
+    fn find_losses(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
         let mut verified = Verified::default();
         if let Some(source) = self.segments.verify_session(session, &mut verified, None)? {
-            // It was not read: what is lost is unknown.
+            // The session was not read: its losses are unknown.
             return Err(StoreError::Io { doing: "reading the session", source });
         }
         let mut gaps: Vec<Gap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();
@@ -100,8 +100,8 @@ impl Upkeep {
         Ok(gaps)
     }
 
-    /// Keeps what the start could not read; a copy that is there already is enough.
-    fn keep_refused(&self) -> io::Result<()> {
+    /// Copies to quarantine what the start could not read; keeps existing copies.
+    fn copy_refused(&self) -> io::Result<()> {
         let refused = self.refused.lock().copies.clone();
         refused.iter().try_for_each(|(name, bytes)| {
             layout::write_quarantined(
@@ -113,7 +113,7 @@ impl Upkeep {
         })
     }
 
-    /// Copies a damaged segment as far as it can be read; `None` when the file is gone.
+    /// Copies the readable bytes of a damaged segment; returns `None` if the file is gone.
     fn copy_segment(&self, session: SessionHash, one: &SegmentEntry) -> io::Result<Option<String>> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
         let file = match self.context.env.storage.open_read(&path) {
@@ -131,11 +131,11 @@ impl Upkeep {
         Ok(Some(name))
     }
 
-    /// Lists the losses of the store that name no session; gives them up with `accept`: everything
-    /// whole is flushed past them, and damaged files of the ring are made anew.
+    /// Lists the losses of the store that name no session; with `accept`, accepts them: flushes
+    /// everything whole past them, and recreates damaged files of the ring.
     pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
         if accept && !self.refused.lock().unnamed.is_empty() {
-            // Positions that were lost are given out again.
+            // Lost positions are assigned again.
             let withdrawn = self.segments.derived_files.withdraw(&|_| true);
             withdrawn.map_err(|error| write_error("repairing the store", &error))?;
         }
@@ -154,12 +154,12 @@ impl Upkeep {
             );
             return Err(write_error("repairing the store", &io::Error::other(what)));
         }
-        copies.extend(ring.iter().map(|number| ring_copy(*number)));
+        copies.extend(ring.iter().map(|number| ring_copy_name(*number)));
         if unnamed.is_empty() || !accept {
             return Ok(Repaired { unnamed, copies, ..Repaired::default() });
         }
         self.check_open()?;
-        let given_up = self.keep_refused().and_then(|()| {
+        let given_up = self.copy_refused().and_then(|()| {
             ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
             let name = format!("accepted-{}", self.context.env.clock.now().0);
             let text = unnamed.join("\n") + "\n";
@@ -196,7 +196,7 @@ impl Upkeep {
         };
         layout::write_quarantined(
             &self.context.env,
-            &ring_copy(number),
+            &ring_copy_name(number),
             &bytes,
             "a damaged file of the journal\n",
         )
@@ -208,6 +208,6 @@ fn copy_name(session: SessionHash, one: &SegmentEntry) -> String {
     format!("{session}-{:020}-{:010}.{end}.damaged", one.base, one.start)
 }
 
-fn ring_copy(number: u32) -> String {
+fn ring_copy_name(number: u32) -> String {
     format!("journal-file-{number}.damaged")
 }

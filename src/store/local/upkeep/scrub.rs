@@ -1,6 +1,6 @@
 //! The scrubber: reads everything that a start would need, from the device and not from the cache,
-//! so that rot is found while a copy elsewhere is still good: of `settled/` and of the journal
-//! memory has one, and they are written anew. It must not take the disk from those who wait for it.
+//! to find bit rot while a good copy exists: `settled/` and the journal are rewritten from memory.
+//! It must not starve other users of the disk.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -21,20 +21,20 @@ use crate::{
     store::{Scrub, Verified},
 };
 
-/// A file of the journal that a start would read.
+/// Journal file that a start would read.
 struct Needed {
     number: u32,
     file: Box<dyn File>,
-    /// From whichever copy is whole, and whether both are.
+    /// Header from the first copy that is whole; the other flag tells whether both are.
     header: Option<JournalHeader>,
     both: bool,
 }
 
-/// Bytes a second that a scrub in the background reads at most, over a while.
+/// Maximum bytes per second that a background scrub reads, on average.
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
 impl Upkeep {
-    /// Reads every session and both settled files once; waits between sessions with `paced`.
+    /// Reads sessions, settled files, keys and journal once; throttled with `paced`.
     pub(crate) fn scrub(&self, paced: bool) {
         let mut round = Scrub::default();
         for what in self.sessions.check_settled() {
@@ -53,7 +53,7 @@ impl Upkeep {
                 }
                 let mut verified = Verified::default();
                 let key = SessionKey { scope: scope.clone(), session };
-                // Deleted, or gone meanwhile: there is nothing to read.
+                // Deleted or removed meanwhile: not read.
                 let Ok(session) = self.sessions.session(&key) else { continue };
                 seen.add(&session);
                 let Ok(_) = self.segments.verify_session(&session, &mut verified, None) else {
@@ -85,7 +85,7 @@ impl Upkeep {
         *self.scrubbed.lock() = round;
     }
 
-    /// Reads both files of keys.
+    /// Checks both files of keys.
     fn scrub_keys(&self, round: &mut Scrub) {
         let _turn = self.repairing.lock();
         for what in self.context.keys.check(self.context.check_writable().is_ok()) {
@@ -94,11 +94,11 @@ impl Upkeep {
         }
     }
 
-    /// Reads the files of the journal that a start would read. Where one is damaged everything is
-    /// flushed from memory, and a new file begun: then no start needs it.
+    /// Checks the files of the journal that a start would read. If one is damaged, flushes
+    /// everything from memory and starts a new file, so that no start needs it.
     fn scrub_journal(&self, round: &mut Scrub) {
         if self.context.frozen.load(Ordering::Acquire) {
-            // Its files are evidence.
+            // The journal files are evidence and must not change.
             return;
         }
         let place = self.sessions.recyclable();
@@ -111,7 +111,7 @@ impl Upkeep {
                 return;
             }
         };
-        // A file that is free meanwhile was written anew while it was read.
+        // A file freed meanwhile may have been rewritten while it was read.
         let free = self.sessions.recyclable().order;
         let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
         if found.is_empty() {
@@ -128,7 +128,7 @@ impl Upkeep {
         }
     }
 
-    /// Faults of the files of the journal from `place` to `end`.
+    /// Returns the faults of the files of the journal from `place` to `end`.
     fn damaged_journal(
         &self,
         place: JournalPlace,
@@ -161,9 +161,9 @@ impl Upkeep {
                 let which = if headless { "its header" } else { "a copy of its header" };
                 tell(format!("{path}: {which} is damaged"));
             }
-            // A use that failed before anything in it was acknowledged has no end.
+            // A use that failed before a frame of it was acknowledged has no end.
             let (Some(header), Some(to)) = (one.header, to) else { continue };
-            // What is before the place no start reads: payloads there may be taken away.
+            // No start reads what is before the location: payloads there may be zeroed.
             let first = place.order == order;
             let from = if first { place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
             let mut wrong = None;
@@ -175,7 +175,7 @@ impl Upkeep {
             let (whole, rest) = walk_file(&*one.file, header.salt, (from, to), take)?;
             round.bytes += to.saturating_sub(from);
             let found = wrong.or(rest.map(|fault| (whole, fault)));
-            // Where frames may continue a start looks for them.
+            // A start searches for frames where they may continue.
             let sought = to.next_multiple_of(WATERMARK_ALIGN_BYTES) + HEADER_BYTES as u64;
             let unread = last.is_some() && read_around(&*one.file, to, sought)?.holes.any();
             if let Some((at, fault)) = found.or(unread.then_some((to, Fault::Unreadable))) {
@@ -191,12 +191,12 @@ impl Upkeep {
         self.wait_to_scrub(pause);
     }
 
-    /// Waits; returns whether the store stays open.
+    /// Waits for `pause`; returns false if the store is closing.
     fn wait_to_scrub(&self, pause: Duration) -> bool {
         self.scrubber.pause(pause) != Waited::Stopped
     }
 
-    /// Scrubs once in every interval, the first time when one has passed.
+    /// Runs the scrub thread: scrubs once per interval, the first time after one interval.
     pub(crate) fn scrub_in_background(self: Arc<Self>) {
         while self.wait_to_scrub(self.context.options.scrub_every) {
             self.scrub(true);

@@ -1,8 +1,8 @@
-//! Stray files: segments that no session consists of any more, because a crash came after a sealed
-//! one took their place and before they were unlinked, or before `settled/` named what a flush
-//! wrote. The scrubber unlinks them once no start can need them: those of earlier starts only, when
-//! both settled files lie behind all that those starts wrote to the journal. It must not touch a
-//! file of a session of which anything is lost.
+//! Stray files: segments that no entry names, because of a crash after a sealed one replaced them
+//! and before they were unlinked, or before `settled/` named what a flush wrote. The scrubber
+//! unlinks them once no start can need them: only those of earlier starts, when both settled files
+//! cover all that those starts wrote to the journal. It must not unlink a file of a session with
+//! damage.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,28 +21,28 @@ use crate::{
     log::{Entry, SegmentEntry, segment},
 };
 
-/// Evicted sessions that are looked at while the catalogue is locked once.
+/// Evicted sessions examined per lock of the catalogue.
 const LOOKS_AT_ONCE: usize = 500;
-/// Strays that go in one round.
+/// Maximum strays unlinked in one round.
 const STRAYS_MAX: usize = 10_000;
 
-/// Digest of one round of the scrubber: eight bytes for each session and each of its files. Where
-/// two are equal by chance a stray stays.
+/// Digests of the sessions and files seen in a round of the scrubber, eight bytes each. If two
+/// collide, a stray stays.
 #[derive(Default)]
 pub(crate) struct SeenNames {
     sessions: Vec<u64>,
     files: Vec<u64>,
 }
 
-/// A file that no session named when it was visited.
+/// File that no session named when the round visited it.
 struct Stray {
     session: SessionHash,
     path: String,
-    /// No session of that hash was there at all.
+    /// True if no session has that hash.
     nobodys: bool,
 }
 
-/// Eight bytes that tell a hash from others.
+/// Returns the first eight bytes of a hash.
 fn mark(hash: &[u8]) -> u64 {
     hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }
@@ -52,7 +52,7 @@ fn mark_of(path: &str) -> u64 {
 }
 
 impl SeenNames {
-    /// Notes a session and its files.
+    /// Adds a session and its files.
     pub(crate) fn add(&mut self, session: &Session) {
         self.sessions.push(mark(&session.hash.0));
         let mut state = session.state();
@@ -72,10 +72,10 @@ fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
 }
 
 impl Upkeep {
-    /// Unlinks the strays that a whole round of the scrubber did not see named.
+    /// Unlinks the strays that no session named during a whole round of the scrubber.
     pub(crate) fn unlink_strays(&self, mut seen: SeenNames) -> io::Result<u64> {
         let lost = !self.recovery.damage.is_empty() || self.context.frozen.load(Ordering::Acquire);
-        // Else the journal may have frames whose only other copy is in such a file.
+        // Otherwise a lost frame of the journal may have its only copy in such a file.
         let needed = self.sessions.recyclable().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.is_held() {
             return Ok(0);
@@ -84,7 +84,7 @@ impl Upkeep {
         seen.files.sort_unstable();
         let strays = self.strays(&seen)?;
         let known = strays.iter().filter(|stray| !stray.nobodys).map(|stray| stray.session);
-        let sessions = self.of_hashes(&known.collect());
+        let sessions = self.sessions_of_hashes(&known.collect());
         let mut gone = 0;
         for stray in strays {
             let _flushing = self.segments.flushing.lock();
@@ -101,7 +101,7 @@ impl Upkeep {
         Ok(gone)
     }
 
-    /// Files of earlier starts that no entry names.
+    /// Returns the files of earlier starts that no entry names.
     fn strays(&self, seen: &SeenNames) -> io::Result<Vec<Stray>> {
         let (storage, start) = (&self.context.env.storage, self.sessions.journal.start());
         let mut strays = Vec::new();
@@ -122,8 +122,11 @@ impl Upkeep {
         Ok(strays)
     }
 
-    /// The sessions of these hashes; one that is evicted meanwhile may be missed.
-    fn of_hashes(&self, hashes: &BTreeSet<SessionHash>) -> BTreeMap<SessionHash, Arc<Session>> {
+    /// Returns the sessions with these hashes; one that is evicted meanwhile may be missed.
+    fn sessions_of_hashes(
+        &self,
+        hashes: &BTreeSet<SessionHash>,
+    ) -> BTreeMap<SessionHash, Arc<Session>> {
         let mut found: Vec<_> = self.sessions.catalogue().all_loaded();
         let wanted = |entry: Entry| hash_of(&entry).is_some_and(|hash| hashes.contains(&hash));
         let mut after = None;
@@ -144,7 +147,7 @@ impl Upkeep {
         found.into_iter().map(|session| (session.hash, session)).collect()
     }
 
-    /// True if both settled files know that a session no longer needs a file.
+    /// Returns true if both settled files show that a session no longer needs a file.
     fn is_free(&self, session: &Session, stray: &Stray) -> bool {
         let (named, whole) = {
             let state = session.state();

@@ -1,5 +1,5 @@
-//! Derived files of the model: bytes in memory. Which sessions changed it finds by comparing all of
-//! them with what it handed out. It must not be durable.
+//! Derived files of the model: bytes in memory. It finds changed sessions by comparing all of them
+//! with those it returned before. It must not be durable.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use sessionlog::{
 
 type Files = BTreeMap<DerivedName, (DerivedFile, Arc<Vec<u8>>)>;
 
-/// The derived files, and how the sessions were when they were compared last.
+/// The derived files, and the state of the sessions at the last comparison.
 pub(super) struct DerivedFiles {
     files: Mutex<Files>,
     names: AtomicU64,
@@ -50,18 +50,18 @@ impl DerivedFiles {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hash of a session that begins.
+    /// Registers a new session and returns its hash.
     pub(super) fn begin(&self, key: &SessionKey) -> SessionHash {
         let life = u128::from(self.lives.fetch_add(1, Ordering::Relaxed));
         SessionHash::new(key, Incarnation(life.to_le_bytes()))
     }
 
-    /// Tells those who follow that a session may have changed.
+    /// Notifies watchers that a session may have changed.
     pub(super) fn tell(&self) {
         self.watch.send_modify(|count| *count += 1);
     }
 
-    /// Forgets the files that hold events of a session, or those at these positions.
+    /// Removes the files that hold events of a session, or those at these positions.
     pub(super) fn take_away(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) {
         let is_of = |held: &HeldEvents| held.is_of(session, positions);
         self.files().retain(|_, (file, _)| !file.holds.iter().any(is_of));

@@ -1,4 +1,4 @@
-//! Forks of the model: a fork has copies of its parent's events, and knows whose they are.
+//! Forks of the model: a fork has copies of its parent's events, and knows who wrote them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use sessionlog::{
     store::{Family, ForkPoint, Relative, StoreError, StoreResult, Survival},
 };
 
-/// Content that a fork begins with.
+/// Initial content of a fork.
 #[derive(Default)]
 pub(super) struct Lent {
     pub(super) events: Vec<Event>,
@@ -25,9 +25,9 @@ pub(super) struct Lent {
 pub(super) struct Ancestor {
     pub(super) writer: SessionKey,
     pub(super) hash: SessionHash,
-    /// Position where the next one continues from it.
+    /// Position where the next session continues from it.
     pub(super) at: Position,
-    /// The events of it that the fork has.
+    /// Positions of its events that the fork has.
     pub(super) range: Range,
 }
 
@@ -36,12 +36,12 @@ impl Session {
         self.ancestors.last().map_or(Position::ZERO, |parent| parent.at)
     }
 
-    /// The session that it is a fork of.
+    /// Returns the session that it is a fork of.
     pub(super) fn parent(&self) -> Option<SessionHash> {
         self.ancestors.last().map(|parent| parent.hash)
     }
 
-    /// The session that wrote the event at a position: itself, or the one it has it of.
+    /// Returns the session that wrote the event at a position: itself, or an ancestor.
     pub(super) fn writer_of(&self, at: Position) -> SessionKey {
         let found = self.ancestors.iter().find(|one| one.range.contains(at));
         found.map_or(&self.info.key, |one| &one.writer).clone()
@@ -51,12 +51,12 @@ impl Session {
         self.lost.iter().copied().find(|range| range.contains(at))
     }
 
-    /// The events that a caller may see.
+    /// Returns the events that a caller may see.
     pub(super) fn whole(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| self.lost_at(event.position).is_none())
     }
 
-    /// Content that a fork has of it below a position.
+    /// Returns the content that a fork below a position gets from it.
     pub(super) fn lend(&self, at: Position) -> Lent {
         let clip = |range: Range| Range::new(range.from.min(at), range.to.min(at));
         let own = Ancestor {
@@ -79,13 +79,13 @@ impl Session {
     }
 }
 
-/// True if forks of a session may still be read.
+/// Returns true if forks of a session may still be read.
 pub(super) fn is_needed(sessions: &BTreeMap<SessionKey, Session>, key: &SessionKey) -> bool {
     let reads = |one: &Session| one.ancestors.iter().any(|ancestor| ancestor.writer == *key);
     sessions.values().any(|one| !one.deleted && reads(one))
 }
 
-/// State of a session's content.
+/// Returns the state of a session's content.
 pub(super) fn survival(session: &Session) -> Survival {
     match (session.erased, session.deleted, session.expired) {
         (true, ..) => Survival::Erased,
@@ -109,7 +109,7 @@ fn relative(session: &Session, at: Position) -> Relative {
 
 type Sessions = BTreeMap<SessionKey, Session>;
 
-/// Content that a fork at that point begins with.
+/// Returns the initial content of a fork at that point.
 pub(super) fn lend(sessions: &Sessions, scope: &Scope, point: &ForkPoint) -> StoreResult<Lent> {
     let key = SessionKey { scope: scope.clone(), session: point.session.clone() };
     let session = point.session.clone();
@@ -127,7 +127,7 @@ pub(super) fn lend(sessions: &Sessions, scope: &Scope, point: &ForkPoint) -> Sto
     Ok(parent.lend(point.at))
 }
 
-/// The sessions that a session has events of, and those that have events of it.
+/// Returns the sessions whose events a session has, and those that have its events.
 pub(super) fn family(sessions: &Sessions, key: &SessionKey, limit: usize) -> StoreResult<Family> {
     let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
     let session = sessions.get(key).ok_or_else(unknown)?;
@@ -147,15 +147,15 @@ pub(super) fn family(sessions: &Sessions, key: &SessionKey, limit: usize) -> Sto
 }
 
 impl Ancestor {
-    /// True if a fork has the event at that position from it, or any of its events.
+    /// Returns true if a fork has the event at that position from it, or any of its events.
     fn lends(&self, writer: &SessionKey, at: Option<Position>) -> bool {
         let has = at.map_or(!self.range.is_empty(), |at| self.range.contains(at));
         self.writer == *writer && has
     }
 }
 
-/// Refuses to take away what a session wrote, all of it or the event at a position, while a fork is
-/// held that has it.
+/// Rejects the removal of a session's content, all of it or the event at a position, while a fork
+/// that has it is held.
 pub(super) fn check_readers(
     sessions: &Sessions,
     writer: &SessionKey,
@@ -169,7 +169,7 @@ pub(super) fn check_readers(
     })
 }
 
-/// Takes the body of a redacted event from the forks that have it.
+/// Removes the body of a redacted event from the forks that have it.
 pub(super) fn spread(sessions: &mut Sessions, key: &SessionKey, at: Position) {
     for fork in sessions.values_mut() {
         let has = fork.ancestors.iter().any(|one| one.lends(key, Some(at)));
@@ -180,7 +180,7 @@ pub(super) fn spread(sessions: &mut Sessions, key: &SessionKey, at: Position) {
     }
 }
 
-/// Takes what an erased session wrote from its forks.
+/// Removes the events of an erased session from its forks.
 pub(super) fn lose(sessions: &mut Sessions, key: &SessionKey) {
     for fork in sessions.values_mut() {
         let of_it = fork.ancestors.iter().filter(|one| one.writer == *key);

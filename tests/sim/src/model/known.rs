@@ -1,4 +1,4 @@
-//! Answers of the model to repeated requests: by a key, or by the ids of events.
+//! Results of the model for repeated requests: by a key, or by the ids of events.
 
 use super::{Session, gone};
 use sessionlog::{
@@ -6,7 +6,7 @@ use sessionlog::{
     store::{Appended, ForkPoint, NewSession, PlacedEvent, SessionInfo, StoreError, StoreResult},
 };
 
-/// The answer given before to a creation with the same key, when its content is the same.
+/// Returns the earlier result of a creation with the same key, if its content is the same.
 pub(super) fn created_before(
     known: &Session,
     new: &NewSession,
@@ -55,7 +55,7 @@ pub(super) fn same_batch(known: &Batch, answer: &Appended, sent: &Batch) -> bool
         && both.all(|(a, b)| (&a.kind, &a.body) == (&b.kind, &b.body))
 }
 
-/// The answer given before, when every event of the batch is known by its id.
+/// Returns the earlier result, if every event of the batch is known by its id.
 pub(super) fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<Appended>> {
     let mut known = Vec::new();
     for (index, event) in batch.events.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! The model beside every engine: sessions as plain vectors in memory. The conformance suite runs
-//! against it too, and property tests compare an engine with it. It must never be reachable from
-//! the binary: nothing here is durable.
+//! The model of an engine: sessions as plain vectors in memory. The conformance suite runs against
+//! it as well, and property tests compare an engine with it. It must never be reachable from the
+//! binary: nothing in it is durable.
 
 mod derived;
 mod forks;
@@ -45,23 +45,23 @@ struct Session {
     deleted: bool,
     expired: bool,
     erased: bool,
-    /// Its own, behind those it has of others.
+    /// Its own events, which follow those of its ancestors.
     events: Vec<Event>,
-    /// Those that it has events of, the eldest first.
+    /// Sessions whose events it has, the oldest first.
     ancestors: Vec<Ancestor>,
-    /// Ranges of those that were erased.
+    /// Ranges of its ancestors' events that were erased.
     lost: Vec<Range>,
-    /// Events without a body: they answer any retry.
+    /// Positions of events without a body: they match any retry.
     redacted: BTreeSet<Position>,
-    /// The chain value behind each event.
+    /// The chain value after each event.
     chains: Vec<[u8; 32]>,
-    /// Without events when nothing is known of the content any more.
+    /// Known batches; without events when their content was removed.
     batches: HashMap<BatchKey, (Batch, Appended)>,
     notes: Vec<Note>,
     tail: tokio::sync::watch::Sender<Position>,
 }
 
-/// Sessions in memory.
+/// A store in memory.
 pub struct Model {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -73,7 +73,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty model.
+    /// Creates an empty model.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let (count, lifetimes) = (Count::begin(&*clock), Lifetimes::default());
@@ -86,7 +86,7 @@ impl Model {
         self.count.now(&*self.clock)
     }
 
-    /// True if a session's time has come: to expire, or, gone already, to leave.
+    /// Returns true if a session is due: to expire, or, after its end, to be removed.
     fn ends(&self, session: &Session, counted: Timestamp) -> bool {
         let (info, lifetimes) = (&session.info, &self.lifetimes);
         let gone = self.goes_at(session);
@@ -98,7 +98,7 @@ impl Model {
         info.held_at.is_none() && !watched && expires.is_some_and(|at| counted > at)
     }
 
-    /// When the files go of a session that expired or was deleted.
+    /// Returns when the files of an expired or deleted session are removed.
     fn goes_at(&self, session: &Session) -> Option<Timestamp> {
         let (info, lifetimes) = (&session.info, &self.lifetimes);
         match session.deleted {
@@ -229,7 +229,7 @@ fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
     info.workspace = info.metadata.get(MOVED).cloned().or(info.workspace.take());
 }
 
-/// Error for a caller who may not know of it any more.
+/// Returns the error for a caller that cannot see the session.
 fn gone(session: &Session) -> StoreResult<()> {
     let id = || session.info.key.session.clone();
     match (session.deleted, session.expired) {
@@ -328,7 +328,7 @@ impl Store for Model {
     fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo> {
         async move {
             let (now, counted) = (self.clock.now(), self.counted());
-            // What is deleted and expired can be restored as what expired can.
+            // An expired session that was also deleted can be restored like any expired one.
             if (change.restore || change.discard)
                 && let Some(session) = self.sessions().get_mut(key).filter(|one| one.expired)
             {

@@ -1,5 +1,4 @@
-//! Maintenance of the model as a whole by a person. It must not find damage: nothing of it is on a
-//! disk.
+//! Maintenance of the whole model by an operator. It must not find damage: none of it is on a disk.
 
 use futures_util::{FutureExt, future::BoxFuture};
 

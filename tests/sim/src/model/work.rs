@@ -1,4 +1,4 @@
-//! Notes and leases of the model: as plain vectors, too.
+//! Notes and leases of the model, as plain vectors.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use sessionlog::{
 };
 
 impl Model {
-    /// Keeps a note; numbers count the notes of all sessions.
+    /// Stores a note; numbers count the notes of all sessions.
     pub(super) fn keep(&self, session: &mut Session, note: NewNote) {
         let number = Lsn(self.numbers.fetch_add(1, Ordering::Relaxed) + 1);
         let (info, kind) = (&mut session.info, note.kind);
