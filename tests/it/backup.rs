@@ -1,6 +1,6 @@
-//! A backup holds all that was acknowledged before it began, whatever is written, flushed, sealed
-//! and deleted while it is made; cut anywhere it is refused; changed anywhere it is refused; and a
-//! restored store works. It must not look into the engine.
+//! A backup contains every event acknowledged before it began, despite concurrent writes, flushes,
+//! seals and deletions; a truncated or changed backup is rejected; a restored store works. It must
+//! not use internals of the engine.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 const CANARY: &str = "canary-77c1e0";
-/// Bytes of a key in a file of keys (docs/format.md).
+/// Bytes of a key in a keys file (docs/format.md).
 const KEY_SLOT_BYTES: u64 = 128;
 
 /// Directories of a backup.
@@ -55,12 +55,12 @@ impl Places {
     }
 }
 
-/// A store, and what of it was acknowledged.
+/// A store, and its acknowledged events.
 struct Filled {
     sim: Sim,
     store: Arc<Local>,
     acknowledged: BTreeMap<SessionKey, Vec<String>>,
-    /// Sessions that clients use.
+    /// Names of the sessions that clients use.
     names: Vec<String>,
     dice: SeededEntropy,
 }
@@ -72,12 +72,12 @@ impl Filled {
         let dice = SeededEntropy::new(seed);
         let names = (0..6).map(|n| format!("s{n}")).collect();
         let mut filled = Self { sim, store, acknowledged: BTreeMap::new(), names, dice };
-        (0..80).for_each(|_| filled.live());
+        (0..80).for_each(|_| filled.act_once());
         filled
     }
 
-    /// One thing that a client, or the store itself, does.
-    fn live(&mut self) {
+    /// Performs one action of a client or of the store's background work.
+    fn act_once(&mut self) {
         let name = self.names[self.dice.next() as usize % self.names.len()].clone();
         match self.dice.next() % 20 {
             0 => self.store.flush().unwrap(),
@@ -98,7 +98,7 @@ impl Filled {
         known.push(body);
     }
 
-    /// Makes a backup; `meanwhile` is done between any two parts of it.
+    /// Makes a backup; runs `meanwhile` between any two parts of it.
     fn back_up(
         &mut self,
         to: &Places,
@@ -125,18 +125,18 @@ impl Filled {
     }
 }
 
-/// Prints a figure, past the harness that hides what passing tests print.
+/// Prints a figure past the test harness, which hides the output of passing tests.
 fn told(figure: &str) {
     let _ = writeln!(io::stderr(), "FIGURE: {figure}");
 }
 
-fn bodies(store: &Local, key: &SessionKey) -> Vec<String> {
+fn read_bodies(store: &Local, key: &SessionKey) -> Vec<String> {
     let events = runtime().block_on(events_of(store, key));
     events.iter().map(|event| String::from_utf8(event.body.to_vec()).unwrap()).collect()
 }
 
 #[test]
-fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
+fn a_backup_has_every_event_acknowledged_before_it_despite_concurrent_writers() {
     let (mut events, mut parts) = (0, 0);
     for seed in 0..asked("SESSIONLOG_SEEDS").unwrap_or(12) {
         let encrypted = seed % 2 == 1;
@@ -145,8 +145,8 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
         let to = Places::new(seed, encrypted);
         let made = filled.back_up(&to, &mut |filled, part| {
             parts += 1;
-            (0..4).for_each(|_| filled.live());
-            // Files that a backup names are deleted once they are not needed: not before it has
+            (0..4).for_each(|_| filled.act_once());
+            // Files that a backup names are deleted once they are not needed, but not before it has
             // them.
             filled.store.flush().unwrap();
             if part == 2 {
@@ -167,10 +167,10 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
         restored.power_loss();
         let store = Local::open_local(&restored.env(), small()).unwrap();
         for (key, known) in &before {
-            let kept = bodies(&store, key);
+            let kept = read_bodies(&store, key);
             assert_eq!(kept, known[..], "{seed} {key:?}: the moment is the one it began at");
             events += kept.len();
-            // It takes writes, under another store id.
+            // The restored store accepts writes, with another store id.
             let appended = append(&store, key, batch([event("{}")]));
             let appended = runtime().block_on(appended).unwrap();
             assert_eq!(appended.first_position, Position(known.len() as u64));
@@ -182,7 +182,7 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
         filled.store.scrub();
         assert_eq!(filled.store.recovery().scrub.found, Vec::<String>::new());
         for (key, known) in &filled.acknowledged {
-            assert_eq!(bodies(&filled.store, key), known[..]);
+            assert_eq!(read_bodies(&filled.store, key), known[..]);
         }
         let gone = format!("{}", filled.sim.files().len());
         assert!(filled.sim.files().len() < 200, "{gone} files are left");
@@ -191,7 +191,7 @@ fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
 }
 
 #[test]
-fn a_session_that_cannot_be_flushed_is_in_the_backups_journal() {
+fn a_session_that_cannot_be_flushed_is_in_the_journal_of_the_backup() {
     for encrypted in [false, true] {
         let mut filled = Filled::new(3, encrypted);
         filled.sim.fail_writing("segments", Fault::Io);
@@ -204,7 +204,7 @@ fn a_session_that_cannot_be_flushed_is_in_the_backups_journal() {
         assert_eq!(to.restore(&restored).unwrap().verified.damage, []);
         let store = Local::open_local(&restored.env(), small()).unwrap();
         for (key, known) in &before {
-            assert_eq!(bodies(&store, key), known[..], "{encrypted} {key:?}");
+            assert_eq!(read_bodies(&store, key), known[..], "{encrypted} {key:?}");
         }
     }
 }
@@ -223,7 +223,7 @@ fn a_session_erased_during_a_backup_is_not_in_it() {
         assert!(error.contains("erased"), "{error}");
         let refused = to.restore(&Sim::new(9)).expect_err("it is incomplete").to_string();
         assert!(refused.contains("incomplete"), "{refused}");
-        // The next one shows it as erased.
+        // The next backup shows it as erased.
         let to = Places::new(5, encrypted);
         filled.back_up(&to, &mut |_, _| {}).unwrap();
         let restored = machine(5, encrypted);
@@ -234,7 +234,7 @@ fn a_session_erased_during_a_backup_is_not_in_it() {
     }
 }
 
-/// Cuts a backup within one call of one of its places; answers how many calls of it there were.
+/// Interrupts a backup within one of its disk calls; returns the number of its calls.
 fn cut(filled: &mut Filled, outer: bool, case: Option<Nth>, tally: &mut [u64; 2]) -> u64 {
     let encrypted = filled.sim.env().keys.is_some();
     let to = Places::new(7, encrypted);
@@ -247,7 +247,7 @@ fn cut(filled: &mut Filled, outer: bool, case: Option<Nth>, tally: &mut [u64; 2]
     place.heal();
     [&to.outer, &to.inner].into_iter().for_each(Sim::power_loss);
     match to.restore(&machine(7, encrypted)) {
-        // Only the answer was lost, or nothing.
+        // Only the response was lost, or nothing.
         Ok(told) => {
             assert_eq!(told.verified.damage, [], "{case:?}");
             tally[1] += 1;
@@ -265,7 +265,7 @@ fn cut(filled: &mut Filled, outer: bool, case: Option<Nth>, tally: &mut [u64; 2]
 }
 
 #[test]
-fn a_backup_that_is_cut_anywhere_is_no_backup() {
+fn a_backup_truncated_at_any_byte_is_rejected() {
     let mut tally = [0, 0];
     for encrypted in [false, true] {
         let mut filled = Filled::new(7, encrypted);
@@ -276,7 +276,7 @@ fn a_backup_that_is_cut_anywhere_is_no_backup() {
             }
         }
         for (key, known) in &filled.acknowledged {
-            assert_eq!(bodies(&filled.store, key), known[..], "the store has no part in it");
+            assert_eq!(read_bodies(&filled.store, key), known[..], "the store has no part in it");
         }
     }
     let [cuts, whole] = tally;
@@ -285,7 +285,7 @@ fn a_backup_that_is_cut_anywhere_is_no_backup() {
 }
 
 #[test]
-fn a_backup_that_was_changed_anywhere_is_refused_and_nothing_is_written() {
+fn a_backup_changed_at_any_byte_is_rejected_and_nothing_is_written() {
     let dice = SeededEntropy::new(11);
     let mut refused = 0;
     for encrypted in [false, true] {
@@ -333,7 +333,7 @@ fn a_backup_that_was_changed_anywhere_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_restore_that_crashes_leaves_a_whole_store_or_one_that_says_so_and_is_restored_again() {
+fn a_crashed_restore_leaves_a_complete_store_or_a_detectable_partial_one() {
     for encrypted in [false, true] {
         let mut filled = Filled::new(13, encrypted);
         let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(3_600), key: None };
@@ -343,11 +343,11 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_one_that_says_so_and_is_restor
         let (mut none, mut whole) = (0, 0);
         let undisturbed = machine(13, encrypted);
         to.restore(&undisturbed).unwrap();
-        // It is a store at the very end alone.
+        // It is a valid store only after the last call.
         let calls = undisturbed.calls();
         for at in (0..calls + 2).filter(|at| at % 2 == 0 || at + 8 > calls) {
             let restored = machine(13, encrypted);
-            // What a kill leaves is what was written, in the order it was.
+            // A kill leaves the written bytes, in the order of the writes.
             let fault = if at % 4 == 0 { Fault::PowerLoss } else { Fault::Kill };
             restored.fail_call(at, fault, false);
             let told = to.restore(&restored);
@@ -360,7 +360,7 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_one_that_says_so_and_is_restor
                     assert!(again.repeated && again.verified.damage.is_empty(), "{at}");
                     let store = Local::open_local(&restored.env(), small()).unwrap();
                     for (key, known) in &filled.acknowledged {
-                        assert_eq!(bodies(&store, key), known[..], "{at}, repeated");
+                        assert_eq!(read_bodies(&store, key), known[..], "{at}, repeated");
                     }
                     none += 1;
                 }
@@ -368,7 +368,7 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_one_that_says_so_and_is_restor
                 Ok(store) if store.recovery().sessions == 0 => none += 1,
                 Ok(store) => {
                     for (key, known) in &filled.acknowledged {
-                        assert_eq!(bodies(&store, key), known[..], "{at}");
+                        assert_eq!(read_bodies(&store, key), known[..], "{at}");
                     }
                     let fenced = Batch { fence: Some(fence), ..batch([event("{}")]) };
                     let refused = runtime().block_on(append(&store, &key("s1"), fenced));
@@ -384,7 +384,7 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_one_that_says_so_and_is_restor
 }
 
 #[test]
-fn a_restore_that_fails_leaves_a_directory_as_vacant_as_it_was() {
+fn a_failed_restore_leaves_the_target_directory_empty() {
     let mut filled = Filled::new(14, true);
     let to = Places::new(14, true);
     filled.back_up(&to, &mut |_, _| {}).unwrap();
@@ -403,7 +403,7 @@ fn a_restore_that_fails_leaves_a_directory_as_vacant_as_it_was() {
 }
 
 #[test]
-fn a_backup_goes_where_nothing_is_and_needs_its_key() {
+fn a_backup_needs_an_unused_target_and_its_master_key() {
     let mut filled = Filled::new(17, true);
     let to = Places::new(17, true);
     filled.back_up(&to, &mut |_, _| {}).unwrap();
@@ -434,14 +434,14 @@ fn a_backup_goes_where_nothing_is_and_needs_its_key() {
 }
 
 #[test]
-fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
+fn a_lease_from_before_a_restore_is_rejected_after_it() {
     let mut filled = Filled::new(23, false);
     let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(3_600), key: None };
     let leased = runtime().block_on(filled.store.lease(&key("s1"), take));
     let fence = leased.unwrap().0.fence;
     let to = Places::new(23, false);
     filled.back_up(&to, &mut |_, _| {}).unwrap();
-    // The running store draws its own tokens.
+    // The running store generates different tokens.
     let stolen = LeaseCall::Take { steal: true, ttl: Duration::from_secs(3_600), key: None };
     let later = runtime().block_on(filled.store.lease(&key("s1"), stolen)).unwrap().0.fence;
     let restored = Sim::new(23);
@@ -458,8 +458,8 @@ fn a_lease_from_before_a_restore_is_good_for_nothing_after_it() {
     runtime().block_on(append(&store, &key("s1"), fenced)).unwrap();
 }
 
-/// A backup that is not restored.
-fn copy(store: &Local, to: &Places) {
+/// Makes a backup of a store; it is not restored.
+fn make_backup(store: &Local, to: &Places) {
     let mut incoming = to.begin();
     let made =
         store.backup(&mut |part| incoming.take(&part.path, &part.bytes).map_err(io::Error::other));
@@ -467,9 +467,9 @@ fn copy(store: &Local, to: &Places) {
     incoming.seal().unwrap();
 }
 
-/// Sessions whose lease cannot be ended by request: expired, damaged, archived.
+/// Sessions whose lease cannot be ended by a request: expired, damaged, archived.
 #[test]
-fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_restore() {
+fn a_lease_of_a_session_that_rejects_writes_is_invalid_after_a_restore() {
     let take =
         LeaseCall::Take { steal: false, ttl: Duration::from_secs(90 * 24 * 3_600), key: None };
     let filled = Filled::new(29, false);
@@ -503,7 +503,7 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
         clock.advance(Duration::from_secs(2 * 3_600));
         assert_eq!(store.sweep().await.unwrap().expired, [key("expired")]);
         let to = Places::new(29, false);
-        copy(store, &to);
+        make_backup(store, &to);
         let restored = Sim::new(29);
         restored.clock().set(clock.now());
         let told = to.restore_within(&restored).await.unwrap();
@@ -526,7 +526,7 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
 
 /// A session whose key is lost cannot be written: its lease does not block a restore.
 #[test]
-fn a_leased_session_that_lost_its_key_stops_no_restore() {
+fn a_leased_session_with_a_lost_key_does_not_block_a_restore() {
     let take =
         LeaseCall::Take { steal: false, ttl: Duration::from_secs(90 * 24 * 3_600), key: None };
     let filled = Filled::new(31, true);
@@ -550,7 +550,7 @@ fn a_leased_session_that_lost_its_key_stops_no_restore() {
             let damaged = store.verify(&Scope::local(), None).await.unwrap().damage.len();
             if damaged == 1 {
                 let to = Places::new(31, true);
-                copy(&store, &to);
+                make_backup(&store, &to);
                 let told = to.restore_within(&machine(31, true)).await.unwrap();
                 assert_eq!(told.verified.damage.len(), 1, "key {number}");
                 lost += 1;
@@ -567,7 +567,7 @@ fn a_leased_session_that_lost_its_key_stops_no_restore() {
 }
 
 #[test]
-fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
+fn a_damaged_session_stays_damaged_in_its_backup_and_the_others_are_intact() {
     let filled = Filled::new(19, false);
     (0..4).for_each(|_| filled.store.flush().unwrap());
     let files = filled.sim.files();
@@ -575,7 +575,7 @@ fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     filled.sim.spoil_sector(hurt, 1);
     filled.store.scrub();
     let to = Places::new(19, false);
-    copy(&filled.store, &to);
+    make_backup(&filled.store, &to);
     let restored = Sim::new(19);
     let told = to.restore(&restored).unwrap();
     assert_eq!(told.verified.damage.len(), 1, "{:?}", told.verified.damage);
@@ -583,7 +583,7 @@ fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
     let store = Local::open_local(&restored.env(), small()).unwrap();
     for (key, known) in &filled.acknowledged {
         if key != lost {
-            assert_eq!(bodies(&store, key), known[..]);
+            assert_eq!(read_bodies(&store, key), known[..]);
         }
     }
     let left = runtime().block_on(whole_of(&store, lost)).len();
@@ -591,7 +591,7 @@ fn a_damaged_session_is_damaged_in_its_backup_and_the_others_are_whole() {
 }
 
 #[test]
-fn a_backup_that_a_full_disk_takes_segments_from_is_an_error() {
+fn a_backup_fails_if_its_segments_are_deleted_on_a_full_disk() {
     let mut filled = Filled::new(29, false);
     (0..4).for_each(|_| filled.store.flush().unwrap());
     let to = Places::new(29, false);

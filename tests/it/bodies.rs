@@ -1,8 +1,8 @@
-//! Lives of a store from which bodies go: events are redacted and sessions erased while others are
-//! appended, files flush, seal and are used again, and the machine dies or a call fails anywhere.
-//! No file may have a body whose redaction or erasure was answered, neither on the device nor in
-//! the page cache. One seed decides a life. It must not look into the engine, but it reads every
-//! file with its keys.
+//! Removal of bodies: events are redacted and sessions erased while others are appended, files are
+//! flushed, sealed and reused, and the machine crashes or a call fails anywhere. No file may
+//! contain a body whose redaction or erasure was acknowledged, neither on the device nor in the
+//! page cache. A run is determined by one seed. It must not use internals of the engine, but it
+//! reads every file with its keys.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -30,16 +30,16 @@ use crate::{
     witness::{Answer, Arrival, Witness},
 };
 
-/// Every body is words of its own, so that a part of one is found, too.
+/// Every body has unique words, so that a part of one is found, too.
 const WORD: &[u8] = b"word~";
 
-/// Knowledge of a client about a body.
+/// State of a body as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
-    /// Sent, and not answered.
+    /// Sent, and not acknowledged.
     InDoubt,
     Kept,
-    /// It was to go, and that was not answered.
+    /// Its removal was requested, and not acknowledged.
     Going,
     Gone,
 }
@@ -48,11 +48,11 @@ struct Event {
     session: String,
     body: Body,
     bytes: usize,
-    /// Sent more than once: an earlier try may lie anywhere.
+    /// Sent more than once: an earlier attempt may be in any file.
     again: bool,
 }
 
-/// Counts of lives.
+/// Counts over all runs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     lives: u64,
@@ -81,13 +81,13 @@ struct Life {
     witness: Arc<Witness>,
     dice: SeededEntropy,
     encrypted: bool,
-    /// Power may fail within a write that requests share.
+    /// True if power may fail within a write that requests share.
     wild: bool,
-    /// Sessions that are there.
+    /// Names of the existing sessions.
     sessions: Vec<String>,
     created: usize,
     events: Vec<Event>,
-    /// First event of each batch, and the one behind its last.
+    /// First event of each batch, and the one after its last.
     batches: Vec<(usize, usize)>,
     tally: Tally,
 }
@@ -100,7 +100,7 @@ fn word(n: usize) -> String {
     format!("word~{n:06}~")
 }
 
-/// The numbers of the events of which bytes have a word.
+/// Returns the numbers of the events with a word in these bytes.
 fn words(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let number = |at: usize| {
         let digits = bytes.get(at + WORD.len()..at + WORD.len() + 6)?;
@@ -134,12 +134,12 @@ impl Life {
         self.sessions.get(self.below(self.sessions.len().max(1))).cloned()
     }
 
-    /// `None` when a planned fault struck meanwhile.
+    /// Opens the store; returns `None` if a planned fault occurred meanwhile.
     fn open(&self) -> Option<Arc<Local>> {
         let strikes = self.sim.strikes();
         let mut env = self.sim.env();
         env.storage = self.witness.before(env.storage);
-        // In plaintext nothing is compressed, so that a body is stored as it is.
+        // In plaintext no block is compressed, so that a body is stored verbatim.
         let opened = Local::open_local(&env, Options { compression: self.encrypted, ..TINY });
         match opened {
             Ok(store) => Some(Arc::new(store)),
@@ -150,8 +150,8 @@ impl Life {
         }
     }
 
-    /// New events for a session.
-    fn mint(&mut self, session: &str) -> (usize, Batch) {
+    /// Creates one to three new events for a session; returns the batch and its number.
+    fn create_events(&mut self, session: &str) -> (usize, Batch) {
         let first = self.events.len();
         for _ in 0..1 + self.below(3) {
             let bytes = [40, 300, 700, 3_000, 3_000, 12_000][self.below(6)] + self.below(500);
@@ -170,7 +170,7 @@ impl Life {
         }))
     }
 
-    /// An append to come: of new events, or again of those that were not answered.
+    /// Prepares an append of new events, or again of those that were not acknowledged.
     fn append(&mut self, store: &Arc<Local>) -> Option<Arrival> {
         let doubtful = |(number, (first, _)): (usize, &(usize, usize))| {
             let event = &self.events[*first];
@@ -187,7 +187,7 @@ impl Life {
             }
             None => {
                 let session = self.any()?;
-                let (number, batch) = self.mint(&session);
+                let (number, batch) = self.create_events(&session);
                 (number, session, batch)
             }
         };
@@ -200,8 +200,8 @@ impl Life {
         Some(appended.boxed())
     }
 
-    /// A redaction to come: of an event that was sent more than once, where there is one; a new one
-    /// where the caller asks for that.
+    /// Prepares a redaction: of an event that was sent more than once, if one exists; a new one if
+    /// the caller requests it.
     fn redact(&mut self, store: &Arc<Local>, new: bool) -> Option<Arrival> {
         let there = |event: &Event| self.sessions.contains(&event.session);
         let may = |event: &Event| match event.body {
@@ -221,8 +221,8 @@ impl Life {
         Some(redacted.boxed())
     }
 
-    /// Runs other callers and the committer thread beside the next request.
-    fn crowd(&mut self, store: &Arc<Local>) {
+    /// Runs other callers and the committer thread concurrently with the next request.
+    fn run_concurrent_callers(&mut self, store: &Arc<Local>) {
         let mut within: Vec<Arrival> = Vec::new();
         for _ in 0..self.below(3) {
             let redacts = self.below(2) == 0;
@@ -245,7 +245,7 @@ impl Life {
         self.witness.arrive_beside(beside);
     }
 
-    fn took(&mut self, answer: Answer) {
+    fn record_answer(&mut self, answer: Answer) {
         match answer {
             Answer::Appended(_, number, Ok(_)) => {
                 let (first, end) = self.batches[number];
@@ -271,7 +271,7 @@ impl Life {
         Ok(())
     }
 
-    /// Creates a session while there are few.
+    /// Creates a session if few exist.
     async fn create(&mut self, store: &Local) {
         if self.sessions.len() < 3 {
             let name = key(&format!("s{}", self.created));
@@ -282,24 +282,24 @@ impl Life {
         }
     }
 
-    /// One request, and what others do beside it.
+    /// Sends one request, concurrently with those of others.
     async fn step(&mut self, store: &Arc<Local>) {
         self.create(store).await;
         if self.below(2) == 0 {
-            self.crowd(store);
+            self.run_concurrent_callers(store);
         }
         let before = self.tally;
         match self.below(16) {
             0..=4 => {
                 if let Some(append) = self.append(store) {
                     let answer = append.await;
-                    self.took(answer);
+                    self.record_answer(answer);
                 }
             }
             5..=8 => {
                 if let Some(redact) = self.redact(store, false) {
                     let answer = redact.await;
-                    self.took(answer);
+                    self.record_answer(answer);
                 }
             }
             9 | 10 => drop(store.flush()),
@@ -310,14 +310,14 @@ impl Life {
             _ => (0..2).for_each(|_| drop(store.flush())),
         }
         for answer in self.witness.answers().await {
-            self.took(answer);
+            self.record_answer(answer);
         }
         if (self.tally.redacted, self.tally.erased) != (before.redacted, before.erased) {
             self.search("it was answered");
         }
     }
 
-    /// Searches every file for bodies that are gone.
+    /// Searches every file for removed bodies.
     #[track_caller]
     fn search(&mut self, when: &str) {
         self.tally.searches += 1;
@@ -345,7 +345,7 @@ impl Life {
         }
     }
 
-    /// The n-th call from now on fails, or the machine dies there.
+    /// Makes the n-th call from now on fail, or crash the machine.
     fn plan(&self, calls: usize) {
         let at = self.sim.calls() + self.dice.next() % calls as u64;
         match self.below(10) {
@@ -373,7 +373,7 @@ impl Life {
         self.search("the machine died");
     }
 
-    /// Starts on a healthy disk, and makes so many requests.
+    /// Starts on a healthy disk, and sends this number of requests.
     async fn go_on(&mut self, requests: usize) {
         self.sim.heal();
         self.wild = false;
@@ -391,7 +391,7 @@ impl Life {
             }
             let answer = store.redact(&key(&event.session), &id(going)).await;
             assert!(answer.is_ok(), "{answer:?}");
-            self.took(Answer::Redacted(going, answer));
+            self.record_answer(Answer::Redacted(going, answer));
         }
         self.search("what was begun is finished");
     }
@@ -405,7 +405,7 @@ impl Life {
     }
 }
 
-/// Lives of one store, each of which ends anywhere.
+/// Runs one store through several starts, each of which ends anywhere.
 pub async fn going(seed: u64) {
     lives(seed).await;
 }
@@ -441,8 +441,8 @@ async fn lives(seed: u64) -> Tally {
     life.finish()
 }
 
-/// One life that meets this fault, and the next ones; how many calls the story makes.
-async fn cut(seed: u64, case: Option<Nth>) -> (u64, Tally) {
+/// Runs one start with this fault, and the following ones; returns the number of its calls.
+async fn run_with_fault(seed: u64, case: Option<Nth>) -> (u64, Tally) {
     let mut life = Life::new(seed);
     let store = life.open().unwrap();
     for _ in 0..16 {
@@ -468,7 +468,7 @@ async fn cut(seed: u64, case: Option<Nth>) -> (u64, Tally) {
 }
 
 #[test]
-fn no_file_has_a_body_that_went_wherever_the_machine_dies() {
+fn a_removed_body_is_in_no_file_after_a_crash_at_any_call() {
     let all = Mutex::new(Tally::default());
     sweep(8, async |seed| {
         let done = lives(seed).await;
@@ -477,14 +477,14 @@ fn no_file_has_a_body_that_went_wherever_the_machine_dies() {
     eprintln!("bodies that go: {:?}", all.into_inner().unwrap());
 }
 
-/// Every call of one story, in plaintext and encrypted.
+/// Runs every call of one sequence with a fault, in plaintext and encrypted.
 #[test]
-fn no_file_has_a_body_that_went_whichever_call_fails() {
+fn a_removed_body_is_in_no_file_after_a_failure_of_any_call() {
     let mut all = Tally::default();
     for seed in [8, 15] {
-        let (calls, _) = runtime().block_on(cut(seed, None));
+        let (calls, _) = runtime().block_on(run_with_fault(seed, None));
         for case in cases(calls, 1501) {
-            let run = AssertUnwindSafe(cut(seed, Some(case))).catch_unwind();
+            let run = AssertUnwindSafe(run_with_fault(seed, Some(case))).catch_unwind();
             let Ok((_, done)) = runtime().block_on(run) else { panic!("seed {seed}: {case:?}") };
             all.add(done);
         }
@@ -492,12 +492,12 @@ fn no_file_has_a_body_that_went_whichever_call_fails() {
     eprintln!("bodies that go, call by call: {all:?}");
 }
 
-/// An event of which every word is its own.
-fn event_of(n: usize, bytes: usize) -> NewEvent {
+/// Returns an event whose every word is unique.
+fn unique_event(n: usize, bytes: usize) -> NewEvent {
     named(id(n).as_str(), &format!("{{\"text\":\"{}\"}}", word(n).repeat(bytes / word(n).len())))
 }
 
-/// Files in which a word of that event is.
+/// Returns the files that contain a word of that event.
 fn with(sim: &Sim, n: usize) -> Vec<String> {
     let has = |path: &String| {
         let bytes = [sim.read_durable(path), sim.read_cached(path)].into_iter().flatten();
@@ -506,33 +506,33 @@ fn with(sim: &Sim, n: usize) -> Vec<String> {
     sim.files().into_iter().filter(has).collect()
 }
 
-fn plain(sim: &Sim, witness: &Arc<Witness>) -> Arc<Local> {
+fn open_plaintext(sim: &Sim, witness: &Arc<Witness>) -> Arc<Local> {
     let mut env = sim.env();
     env.storage = witness.before(env.storage);
     Arc::new(Local::open_local(&env, Options { compression: false, ..TINY }).unwrap())
 }
 
-/// One call of a redaction fails, or the machine dies there; it is asked for again until it is
-/// answered, and then power fails. How many calls it makes.
-async fn asked_again(seed: u64, case: Option<Nth>) -> u64 {
+/// One call of a redaction fails, or the machine crashes there; the redaction is retried until it
+/// is acknowledged, and then power fails. Returns the number of its calls.
+async fn retry_redaction(seed: u64, case: Option<Nth>) -> u64 {
     let (sim, witness) = (Sim::new(seed), Witness::new(seed, None));
     for n in [1, 2] {
-        let store = plain(&sim, &witness);
+        let store = open_plaintext(&sim, &witness);
         if n == 1 {
             create(&*store, "s").await;
         }
-        append(&*store, &key("s"), batch([event_of(n, 3_000)])).await.unwrap();
+        append(&*store, &key("s"), batch([unique_event(n, 3_000)])).await.unwrap();
         (0..2).for_each(|_| store.flush().unwrap());
         sim.kill();
     }
-    // As starts that died leave them: behind the end that is named of a segment, and a copy of a
-    // torn tail.
+    // As crashed starts leave them: bytes after the recorded end of a segment, and a copy of a torn
+    // tail.
     let last = sim.files().into_iter().rfind(|path| path.ends_with(".seg")).unwrap();
     let end = sim.read_durable(&last).unwrap().len() as u64;
     sim.write_durable(&last, end, word(1).repeat(80).as_bytes());
     sim.write_durable("quarantine/journal-1-9000.torn", 0, word(1).repeat(80).as_bytes());
-    let mut store = plain(&sim, &witness);
-    append(&*store, &key("s"), batch([event_of(3, 100)])).await.unwrap();
+    let mut store = open_plaintext(&sim, &witness);
+    append(&*store, &key("s"), batch([unique_event(3, 100)])).await.unwrap();
     let (first, lives) = (sim.calls(), sim.lives());
     if let Some(case) = case {
         case.plan(&sim);
@@ -541,7 +541,7 @@ async fn asked_again(seed: u64, case: Option<Nth>) -> u64 {
     let calls = sim.calls() - first;
     sim.heal();
     if sim.lives() != lives {
-        store = plain(&sim, &witness);
+        store = open_plaintext(&sim, &witness);
     }
     for _ in 0..3 {
         if answer.is_err() {
@@ -552,24 +552,24 @@ async fn asked_again(seed: u64, case: Option<Nth>) -> u64 {
     assert_eq!(with(&sim, 1), Vec::<String>::new(), "seed {seed}, {case:?}: it was answered");
     sim.power_loss();
     assert_eq!(with(&sim, 1), Vec::<String>::new(), "seed {seed}, {case:?}: power failed");
-    assert_eq!(plain(&sim, &witness).recovery().damage, Vec::<String>::new());
+    assert_eq!(open_plaintext(&sim, &witness).recovery().damage, Vec::<String>::new());
     calls
 }
 
 #[test]
-fn a_redaction_that_is_asked_for_again_leaves_nothing_either() {
-    let calls = runtime().block_on(asked_again(0, None));
+fn a_repeated_redaction_leaves_the_body_in_no_file() {
+    let calls = runtime().block_on(retry_redaction(0, None));
     let once = |case: &Nth| case.is_certain() && !case.lasting;
     for case in cases(calls, 23).filter(once) {
-        runtime().block_on(asked_again(0, Some(case)));
+        runtime().block_on(retry_redaction(0, Some(case)));
     }
 }
 
 /// Power fails while frames of two sessions share a write. The header of the first is lost, so its
-/// copy in quarantine names the other session alone. Whether it had the body.
-async fn torn_round(seed: u64) -> bool {
+/// copy in quarantine names only the other session. Returns true if the copy had the body.
+async fn crash_shared_write(seed: u64) -> bool {
     let (sim, witness) = (Sim::new(seed), Witness::new(seed, None));
-    let store = plain(&sim, &witness);
+    let store = open_plaintext(&sim, &witness);
     for name in ["s", "other"] {
         create(&*store, name).await;
     }
@@ -581,44 +581,44 @@ async fn torn_round(seed: u64) -> bool {
         };
         sent.boxed()
     };
-    let within = vec![arrives("s", event_of(1, 3_000)), arrives("other", event_of(2, 100))];
+    let within = vec![arrives("s", unique_event(1, 3_000)), arrives("other", unique_event(2, 100))];
     let fails = sim.clone();
     let then = move || fails.fail_next(Op::Sync, Fault::PowerLoss, false);
     witness.arrive(within, Some(Box::new(then)));
-    append(&*store, &key("s"), batch([event_of(0, 100)])).await.unwrap();
+    append(&*store, &key("s"), batch([unique_event(0, 100)])).await.unwrap();
     drop(witness.answers().await);
     drop(store);
-    let store = plain(&sim, &witness);
+    let store = open_plaintext(&sim, &witness);
     let quarantined = with(&sim, 1).iter().any(|path| path.starts_with("quarantine/"));
-    append(&*store, &key("s"), batch([event_of(1, 3_000)])).await.unwrap();
+    append(&*store, &key("s"), batch([unique_event(1, 3_000)])).await.unwrap();
     store.redact(&key("s"), &id(1)).await.unwrap();
     assert_eq!(with(&sim, 1), Vec::<String>::new(), "seed {seed}");
     quarantined
 }
 
 #[test]
-fn a_body_that_a_torn_round_left_in_quarantine_is_removed_too() {
-    let left = (0..40).filter(|seed| runtime().block_on(torn_round(*seed)));
+fn a_redaction_removes_a_body_that_a_torn_commit_left_in_quarantine() {
+    let left = (0..40).filter(|seed| runtime().block_on(crash_shared_write(*seed)));
     assert!(left.count() > 0, "no copy had the body");
 }
 
-/// Power fails within the first write to a journal file, which is new or was used before so many
-/// times; its header is lost, and the next start needs a larger file. Whether a part of the body
-/// was in it. Without a call to fail at, that of the write's sync is answered.
-async fn torn_use(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64> {
+/// Power fails within the first write to a journal file, new or used `uses` times before; its
+/// header is lost, and the next start needs a larger file. Returns true if the file had a part of
+/// the body; without a call to fail at, the call of the write's sync as an error.
+async fn crash_first_write(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64> {
     let (sim, witness) = (Sim::new(seed), Witness::new(seed, None));
-    let store = plain(&sim, &witness);
+    let store = open_plaintext(&sim, &witness);
     create(&*store, "s").await;
     for n in 0..=uses {
-        // Each needs another file; all of them are free then.
-        append(&*store, &key("s"), batch([event_of(100 + n, 16_000)])).await.unwrap();
+        // Each event needs another file; all of them are free then.
+        append(&*store, &key("s"), batch([unique_event(100 + n, 16_000)])).await.unwrap();
         (0..2).for_each(|_| store.flush().unwrap());
     }
     let first = sim.calls();
     if let Some(call) = call {
         sim.fail_call(call, Fault::PowerLoss, false);
     }
-    let answer = append(&*store, &key("s"), batch([event_of(1, 20_000)])).await;
+    let answer = append(&*store, &key("s"), batch([unique_event(1, 20_000)])).await;
     if call.is_none() {
         let begins = |call: &Call| call.op == Op::Sync && call.byte_offset == 0 && call.bytes > 0;
         let at = sim.trace().iter().skip(first as usize).position(begins);
@@ -627,25 +627,27 @@ async fn torn_use(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64
     assert!(answer.is_err());
     drop(store);
     sim.heal();
-    let store = plain(&sim, &witness);
+    let store = open_plaintext(&sim, &witness);
     if events_of(&*store, &key("s")).await.len() > uses + 1 {
         return Ok(false);
     }
     let left = with(&sim, 1).iter().any(|path| path.starts_with("journal/"));
-    append(&*store, &key("s"), batch([event_of(1, 20_000), event_of(2, 12_000)])).await.unwrap();
+    append(&*store, &key("s"), batch([unique_event(1, 20_000), unique_event(2, 12_000)]))
+        .await
+        .unwrap();
     store.redact(&key("s"), &id(1)).await.unwrap();
     assert_eq!(with(&sim, 1), Vec::<String>::new(), "seed {seed}, {uses} uses");
     sim.power_loss();
-    assert_eq!(plain(&sim, &witness).recovery().damage, Vec::<String>::new());
+    assert_eq!(open_plaintext(&sim, &witness).recovery().damage, Vec::<String>::new());
     Ok(left)
 }
 
 #[test]
-fn a_body_in_a_journal_file_whose_first_write_was_torn_is_removed_too() {
+fn a_redaction_removes_a_body_from_a_journal_file_with_a_torn_first_write() {
     for uses in [0, 3] {
         let tried = |seed: &u64| {
-            let call = runtime().block_on(torn_use(*seed, uses, None)).unwrap_err();
-            runtime().block_on(torn_use(*seed, uses, Some(call))).unwrap()
+            let call = runtime().block_on(crash_first_write(*seed, uses, None)).unwrap_err();
+            runtime().block_on(crash_first_write(*seed, uses, Some(call))).unwrap()
         };
         assert!((0..16).filter(tried).count() > 0, "{uses} uses: no file had a part of the body");
     }

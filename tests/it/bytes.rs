@@ -1,8 +1,8 @@
-//! Looks for bytes in files. It must not know what a file is.
+//! Searches for bytes in files. It must not interpret a file.
 
 use memchr::memmem;
 
-/// True if `bytes` contain `part`.
+/// Returns true if `bytes` contain `part`.
 pub fn holds(bytes: &[u8], part: impl AsRef<[u8]>) -> bool {
     memmem::find(bytes, part.as_ref()).is_some()
 }

@@ -1,4 +1,4 @@
-//! The command line, through the real program: every verb, its exit codes, its refusals.
+//! The command line, through the real program: every verb, its exit codes and errors.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -20,7 +20,7 @@ pub fn event(kind: &str, content: &str) -> String {
     json!({ "type": kind, "content": content }).to_string()
 }
 
-/// A place with a session `trip` of three events.
+/// Creates a place with a session `trip` of three events.
 pub fn with_trip() -> Place {
     let place = Place::new();
     let input = [
@@ -99,7 +99,7 @@ fn a_session_is_forked_rewound_and_compared_and_show_draws_the_tree() {
 }
 
 #[test]
-fn a_slice_is_named_by_points_types_order_and_limit() {
+fn a_slice_is_selected_by_points_types_order_and_limit() {
     let place = with_trip();
     for (arguments, expected) in [
         (vec!["--from", "1"], vec![1, 2]),
@@ -125,7 +125,7 @@ fn a_slice_is_named_by_points_types_order_and_limit() {
 }
 
 #[test]
-fn a_session_goes_through_a_pipe_into_an_empty_one() {
+fn a_session_exported_through_a_pipe_is_imported_unchanged() {
     let place = with_trip();
     let printed = place.run(&["events", "trip"]).ok();
     place.run_with(&["append", "copy", "--create"], &printed).ok();
@@ -136,13 +136,13 @@ fn a_session_goes_through_a_pipe_into_an_empty_one() {
     };
     let (old, new) = (place.events("trip"), place.events("copy"));
     assert_eq!(old.iter().map(body).collect::<Vec<_>>(), new.iter().map(body).collect::<Vec<_>>());
-    // The same lines again: the ids say that they are there.
+    // The same lines again: their ids are known.
     place.run_with(&["append", "copy"], &printed).ok();
     assert_eq!(place.events("copy").len(), 3);
 }
 
 #[test]
-fn json_is_what_http_answers() {
+fn json_output_equals_the_http_response() {
     let place = Place::new();
     let server = place.serve();
     place.run_with(&["append", "trip", "--create"], &event("user.message", "one")).ok();
@@ -195,7 +195,7 @@ fn each_outcome_has_its_exit_code_and_error_code() {
 }
 
 #[test]
-fn a_refused_line_is_named_and_loses_nothing() {
+fn a_rejected_line_is_reported_and_keeps_every_other_event() {
     let place = with_trip();
     let deep = format!("{{\"type\":\"a.b\",\"x\":{}{}}}", "[".repeat(200), "]".repeat(200));
     for (input, code) in [
@@ -219,7 +219,7 @@ fn a_refused_line_is_named_and_loses_nothing() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_success() {
+fn a_closed_output_pipe_exits_with_success() {
     let place = Place::new();
     let filler = "x".repeat(1_000);
     let input: String = (0..2_000).map(|_| event("user.message", &filler) + "\n").collect();
@@ -232,7 +232,7 @@ fn a_reader_that_has_seen_enough_is_success() {
 }
 
 #[test]
-fn conversations_are_imported_once_and_exported_as_they_were() {
+fn conversations_are_imported_once_and_exported_unchanged() {
     let place = Place::new();
     let sample =
         read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/conversation.jsonl"));
@@ -277,7 +277,7 @@ fn conversations_are_imported_once_and_exported_as_they_were() {
 }
 
 #[test]
-fn a_bad_line_is_reported_and_does_not_stop_the_others() {
+fn an_invalid_line_is_reported_and_the_others_are_imported() {
     let place = Place::new();
     let file = place.write(
         "notes.jsonl",
@@ -292,7 +292,7 @@ fn a_bad_line_is_reported_and_does_not_stop_the_others() {
 }
 
 #[test]
-fn our_own_lines_are_imported_with_their_ids() {
+fn exported_lines_are_imported_with_their_event_ids() {
     let place = with_trip();
     let printed = place.run(&["export", "trip"]).ok();
     let file = place.write("moved.jsonl", &printed);
@@ -305,7 +305,7 @@ fn our_own_lines_are_imported_with_their_ids() {
 }
 
 #[test]
-fn lines_before_a_wrong_one_are_appended_as_is_said() {
+fn lines_before_an_invalid_one_are_appended_and_reported() {
     for wrong in ["not json".to_owned(), "x".repeat((4 << 20) + (70 << 10))] {
         let place = Place::new();
         let input = format!("{}\n{}\n{wrong}\n", event("a.b", "one"), event("a.b", "two"));
@@ -348,7 +348,7 @@ fn appending_to_an_unknown_session_is_an_error() {
     assert_eq!(place.run(&["append", "trip"]).code, 0);
 }
 
-/// A server that gives these answers in turn, the last one again and again; what it was asked.
+/// Starts a server that gives these responses in turn, then repeats the last; returns the requests.
 fn scripted(answers: &'static [(u16, &'static str)]) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -394,7 +394,7 @@ const UNKNOWN: &str = r#"{"type":"error","error":{"type":"outcome_unknown","mess
 const READ_ONLY: &str = r#"{"type":"error","error":{"type":"store_read_only","message":"no","recovery_hint":{"retryable":true}}}"#;
 
 #[test]
-fn an_unknown_outcome_is_asked_again_under_the_same_key() {
+fn an_append_of_unknown_outcome_is_retried_with_the_same_key() {
     let place = Place::new();
     let (url, asked) =
         scripted(&[(500, UNKNOWN), (200, r#"{"first_position":0,"next_position":1}"#)]);
@@ -405,7 +405,7 @@ fn an_unknown_outcome_is_asked_again_under_the_same_key() {
 }
 
 #[test]
-fn an_outcome_that_stays_unknown_names_the_lines_and_the_key() {
+fn an_append_whose_outcome_stays_unknown_reports_its_lines_and_key() {
     let place = Place::new();
     let (url, asked) = scripted(&[(500, UNKNOWN), (503, READ_ONLY)]);
     let arguments = ["append", "s", "--url", &url, "--json", "--idempotency-key", "mine"];
@@ -414,7 +414,7 @@ fn an_outcome_that_stays_unknown_names_the_lines_and_the_key() {
     assert_eq!(ran.refused(1), "outcome_unknown");
     assert!(said.contains("line 1") && said.contains("--idempotency-key mine"), "{said}");
     assert!(asked.try_iter().all(|key| key == "mine"));
-    // The real one: the same key again appends nothing.
+    // The real server: the same key again appends nothing.
     for _ in 0..2 {
         let arguments = ["append", "s", "--create", "--idempotency-key", "mine"];
         place.run_with(&arguments, &event("a.b", "x")).ok();
@@ -422,7 +422,7 @@ fn an_outcome_that_stays_unknown_names_the_lines_and_the_key() {
     assert_eq!(place.events("s").len(), 1);
 }
 
-/// Report of an import of one file.
+/// Returns the report of an import of one file.
 fn imported(place: &Place, arguments: &[&str]) -> (i32, Value) {
     let ran = place.run(&[&["import", "--json"], arguments].concat());
     let report = lines(&ran.out).pop().unwrap_or_else(|| panic!("{ran:?}"));
@@ -430,7 +430,7 @@ fn imported(place: &Place, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[test]
-fn our_events_are_imported_where_missing_and_reported_where_changed() {
+fn exported_events_are_imported_if_missing_and_reported_if_changed() {
     let place = Place::new();
     let five: Vec<String> = ["a", "b", "c", "d", "e"].iter().map(|id| with_id(id, id)).collect();
     place.write("part", &five[3..].join("\n"));
@@ -480,7 +480,7 @@ fn another_conversation_is_not_merged_into_a_session() {
     let back = place.run(&["export", "c1", "--format", "openai"]).json();
     assert_eq!(back["user"], json!("ann"), "nothing of it was changed");
 
-    // A session that no import made.
+    // A session that was not imported.
     place.run_with(&["append", "own", "--create"], &event("a.b", "x")).ok();
     place.write("own.jsonl", &message("m"));
     assert_eq!(imported(&place, &["own.jsonl"]).0, 1);
@@ -490,7 +490,7 @@ fn another_conversation_is_not_merged_into_a_session() {
 }
 
 #[test]
-fn a_message_that_is_too_large_or_too_deep_for_one_event_is_imported_and_exported_whole() {
+fn a_message_too_large_or_deep_for_one_event_round_trips() {
     let place = Place::new();
     let title = |id: &str, title: &str| {
         let messages = [json!({ "role": "user", "content": "hi" })];
@@ -514,7 +514,7 @@ fn a_message_that_is_too_large_or_too_deep_for_one_event_is_imported_and_exporte
     assert_eq!(exported("long").json()["title"].as_str().unwrap().len(), 600);
     assert_eq!(exported("large").json()["messages"][0]["content"], json!(large));
     assert_eq!(exported("deep").out.trim(), deep);
-    // A message of its own line comes back at its place.
+    // A message on a separate line is exported at its position.
     let message = |text: &str| json!({ "role": "user", "content": text }).to_string();
     let file = [message("a"), message(&large), message("b")].join("\n");
     place.write("log", &file);
@@ -527,7 +527,7 @@ fn a_message_that_is_too_large_or_too_deep_for_one_event_is_imported_and_exporte
 }
 
 #[test]
-fn an_event_near_the_size_limit_goes_through_a_pipe() {
+fn an_event_near_the_size_limit_round_trips_through_a_pipe() {
     let place = Place::new();
     let content = "x".repeat((4 << 20) - 60);
     place.run_with(&["append", "a", "--create"], &event("a.b", &content)).ok();
@@ -538,7 +538,7 @@ fn an_event_near_the_size_limit_goes_through_a_pipe() {
 }
 
 #[test]
-fn a_deleted_session_is_gone_and_said_to_be() {
+fn a_deleted_session_is_reported_as_gone() {
     let place = with_trip();
     place.run(&["delete", "trip", "--yes"]).ok();
     assert_eq!(place.run(&["show", "trip", "--json"]).refused(4), "session_deleted");
@@ -546,7 +546,7 @@ fn a_deleted_session_is_gone_and_said_to_be() {
 }
 
 #[test]
-fn verify_reads_everything_back() {
+fn verify_reads_every_session() {
     let place = with_trip();
     let all = place.run(&["verify", "--json"]).json();
     assert_eq!((&all["events"], &all["damage"]), (&json!(3), &json!([])), "{all}");
@@ -555,7 +555,7 @@ fn verify_reads_everything_back() {
 }
 
 #[test]
-fn inspect_shows_the_contents_of_files_and_reports_bad_places() {
+fn inspect_shows_the_contents_of_files_and_reports_damaged_ranges() {
     let place = with_trip();
     let server = place.serve();
     assert_eq!(server.stop(), Some(0));
@@ -583,7 +583,7 @@ fn inspect_shows_the_contents_of_files_and_reports_bad_places() {
 
 /// Bytes after the frames of a whole file are not reported.
 #[test]
-fn inspect_reports_the_whole_sessions_of_a_damaged_directory() {
+fn inspect_reports_the_intact_sessions_of_a_damaged_directory() {
     let place = with_trip();
     let hurt = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1/damaged/data");
     let seen = place.run(&["inspect", hurt.to_str().unwrap(), "--json"]);
@@ -603,12 +603,12 @@ fn inspect_reports_the_whole_sessions_of_a_damaged_directory() {
 }
 
 #[test]
-fn a_damaged_segment_is_reported_with_exit_code_3_and_other_sessions_are_whole() {
+fn a_damaged_segment_exits_with_code_3_and_other_sessions_stay_readable() {
     let place = with_trip();
     place.run_with(&["append", "other", "--create"], &event("user.message", "whole")).ok();
     let server = place.serve();
     assert_eq!(server.stop(), Some(0));
-    let segments = files(&place.data_dir().join("segments"));
+    let segments = files_below(&place.data_dir().join("segments"));
     let damaged = segments
         .iter()
         .find(|path| {
@@ -659,19 +659,19 @@ fn a_damaged_segment_is_reported_with_exit_code_3_and_other_sessions_are_whole()
     assert_eq!(place.run(&["repair"]).code, 2);
 }
 
-/// Every file below a directory.
-fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+/// Returns every file below a directory.
+fn files_below(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
     std::fs::read_dir(directory)
         .unwrap()
         .flat_map(|entry| {
             let path = entry.unwrap().path();
-            if path.is_dir() { files(&path) } else { vec![path] }
+            if path.is_dir() { files_below(&path) } else { vec![path] }
         })
         .collect()
 }
 
 #[test]
-fn a_held_session_stays_and_the_retention_report_comes_true() {
+fn a_held_session_is_kept_and_the_retention_report_is_accurate() {
     let place = with_trip();
     place.run(&["hold", "trip"]).ok();
     let refused = place.run(&["delete", "trip", "--yes", "--json"]);
@@ -695,7 +695,7 @@ fn a_held_session_stays_and_the_retention_report_comes_true() {
 }
 
 #[test]
-fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
+fn settings_show_their_source_and_an_invalid_one_is_rejected_with_its_name() {
     let place = Place::new();
     let config = place.run(&["config", "--json", "--log", "warn"]).json();
     let log = &config["settings"]["log"];
@@ -740,7 +740,7 @@ fn completions_and_the_manual_page_are_printed() {
 }
 
 #[test]
-fn the_reference_of_the_command_line_is_the_programs_own_help() {
+fn the_command_line_reference_equals_the_help_of_the_program() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cli.md");
     let fresh = sessionlog::cli::reference();
     if std::env::var_os("UPDATE").is_some() {

@@ -1,6 +1,6 @@
-//! Backups through the real program: taken of an owner that others write through, by command line
-//! and by HTTP, brought back elsewhere, refused where they must be. What a backup holds is the
-//! engine's matter (`backup`). It must not look into files but to change them.
+//! Backups through the real program: made of an owner in use, by command line and by HTTP, restored
+//! elsewhere, and rejected where they must be. The content of a backup is tested with the engine
+//! (`backup`). It must not open store files except to change them.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const EVENTS: usize = 40;
 
-/// The program with a key, when there is one, and another data directory.
+/// Runs the program with a key, if one is given, and another data directory.
 fn run(place: &Place, key: Option<&str>, data: &str, arguments: &[&str]) -> crate::program::Ran {
     let mut command = place.command(arguments);
     command.env("SESSIONLOG_DATA_DIR", place.path(data));
@@ -20,7 +20,7 @@ fn run(place: &Place, key: Option<&str>, data: &str, arguments: &[&str]) -> crat
     crate::program::ran(command.spawn().unwrap())
 }
 
-fn fill(place: &Place, key: Option<&str>, session: &str) {
+fn fill_session(place: &Place, key: Option<&str>, session: &str) {
     let text: String =
         (0..EVENTS).map(|n| json!({"type": "user.message", "n": n}).to_string() + "\n").collect();
     let mut command = place.command(&["append", "--create", session]);
@@ -30,20 +30,21 @@ fn fill(place: &Place, key: Option<&str>, session: &str) {
     crate::program::ran(child).ok();
 }
 
-/// Ends the owner of a data directory that is not the place's own.
-fn end(place: &Place, data: &str) {
+/// Stops the owner of a data directory other than the place's.
+fn stop_owner(place: &Place, data: &str) {
     let socket = place.path(data).join("owner.sock");
     let _ = std::fs::remove_file(socket);
 }
 
 #[test]
-fn a_store_in_use_is_backed_up_and_brought_back_by_its_program() {
+fn a_store_in_use_is_backed_up_and_restored_by_the_program() {
     for key in [None, Some(KEY)] {
         let place = Place::new();
-        fill(&place, key, "trip");
+        fill_session(&place, key, "trip");
         let before = run(&place, key, "data", &["events", "trip"]).ok();
         let made = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| (0..3).for_each(|n| fill(&place, key, &format!("w{n}"))));
+            let writer =
+                scope.spawn(|| (0..3).for_each(|n| fill_session(&place, key, &format!("w{n}"))));
             let to = place.path("copy").display().to_string();
             let made = run(&place, key, "data", &["backup", "create", &to, "--json"]).json();
             writer.join().unwrap();
@@ -58,19 +59,19 @@ fn a_store_in_use_is_backed_up_and_brought_back_by_its_program() {
         assert_eq!(run(&place, key, "back", &["events", "trip"]).ok(), before);
         let verified = run(&place, key, "back", &["verify", "--json"]).json();
         assert_eq!(verified["damage"], json!([]), "{verified}");
-        end(&place, "back");
-        refusals(&place, key, &from);
+        stop_owner(&place, "back");
+        check_refusals(&place, key, &from);
     }
 }
 
 #[test]
-fn an_interrupted_restore_is_no_store_and_is_repeated() {
+fn an_interrupted_restore_is_rejected_as_a_store_and_can_be_repeated() {
     let place = Place::new();
-    fill(&place, None, "trip");
+    fill_session(&place, None, "trip");
     let before = place.run(&["events", "trip"]).ok();
     let from = place.path("copy").display().to_string();
     place.run(&["backup", "create", &from]).ok();
-    // What a kill may leave: nothing but the mark, a part, and everything.
+    // States that a kill may leave: only the mark, one part, and all parts.
     for left in [&[][..], &["settled"], &["settled", "journal"], &["settled", "journal", "STORE"]] {
         let name = format!("back{}", left.len());
         let back = place.path(&name);
@@ -87,11 +88,11 @@ fn an_interrupted_restore_is_no_store_and_is_repeated() {
         let told = run(&place, None, &name, &["backup", "restore", &from, "--json"]).json();
         assert_eq!((&told["repeated"], &told["verified"]["damage"]), (&json!(true), &json!([])));
         assert_eq!(run(&place, None, &name, &["events", "trip"]).ok(), before);
-        end(&place, &name);
+        stop_owner(&place, &name);
         let over = run(&place, None, &name, &["backup", "restore", &from, "--json"]);
         assert_eq!(over.refused(1), "invalid_request");
     }
-    // Files of other programs are not removed, whatever the mark says.
+    // Files of other programs are not removed, even next to the mark.
     let other = place.path("other");
     std::fs::create_dir_all(&other).unwrap();
     std::fs::write(other.join("RESTORING"), "").unwrap();
@@ -116,9 +117,9 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 }
 
 #[test]
-fn a_backup_into_the_data_directory_is_refused_however_it_is_spelled() {
+fn a_backup_into_the_data_directory_is_rejected_for_every_spelling_of_the_path() {
     let place = Place::new();
-    fill(&place, None, "trip");
+    fill_session(&place, None, "trip");
     std::os::unix::fs::symlink(place.data_dir(), place.path("link")).unwrap();
     for inside in ["data/copy", "data/segments/a/b", "data/../data/copy", "link/copy", "data"] {
         let refused = place.run(&["backup", "create", inside, "--json"]);
@@ -129,8 +130,8 @@ fn a_backup_into_the_data_directory_is_refused_however_it_is_spelled() {
     place.run(&["backup", "create", "data-copy", "--json"]).json();
 }
 
-fn refusals(place: &Place, key: Option<&str>, from: &str) {
-    // Nothing is written over, in either direction.
+fn check_refusals(place: &Place, key: Option<&str>, from: &str) {
+    // Nothing is overwritten, in either direction.
     let again = run(place, key, "data", &["backup", "create", from, "--json"]);
     assert_eq!(again.refused(1), "invalid_request");
     let over = run(place, key, "data", &["backup", "restore", from, "--json"]);
@@ -146,10 +147,10 @@ fn refusals(place: &Place, key: Option<&str>, from: &str) {
             assert_eq!(refused.refused(1), "forbidden");
         }
     }
-    // A backup is no data directory.
+    // A backup is not a data directory.
     let opened = run(place, key, "copy", &["sessions", "--json"]);
     assert!(opened.code == 1 && opened.out.contains("backup restore"), "{}", opened.out);
-    // Changed, or cut.
+    // A changed, then a truncated backup.
     let store = place.path("copy").join("data/settled/0");
     let mut bytes = std::fs::read(&store).unwrap();
     let at = bytes.len() / 2;
@@ -167,7 +168,7 @@ fn refusals(place: &Place, key: Option<&str>, from: &str) {
 }
 
 #[test]
-fn a_server_gives_its_backup_to_operators_alone() {
+fn a_server_allows_backups_to_operators_only() {
     let place = Place::new();
     let tokens = place.path("tokens.json").display().to_string();
     let token = |scopes: &str| {

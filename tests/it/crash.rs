@@ -1,5 +1,5 @@
-//! The embedded engine on a disk that breaks: whatever was acknowledged is there afterwards,
-//! batches are whole, and every event was sent. A seed in a message reproduces its failure:
+//! The embedded engine on a failing disk: every acknowledged event exists afterwards, batches are
+//! complete, and every event was sent. A seed in a message reproduces its failure:
 //! `SESSIONLOG_SEED=n cargo test --test it crash::`.
 
 use std::panic::AssertUnwindSafe;
@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn lives_that_end_anywhere_lose_nothing_and_invent_nothing() {
+fn stores_that_crash_anywhere_keep_every_acknowledged_event_and_add_none() {
     sweep(20, async |seed| drop(life(seed, None).await));
 }
 
@@ -39,7 +39,7 @@ fn acknowledged_events_survive_kills_and_power_losses() {
 }
 
 #[test]
-fn a_crash_within_any_call_loses_nothing() {
+fn a_crash_within_any_call_keeps_every_acknowledged_event() {
     sweep(30, async |seed| {
         let mut run = Run::new(seed);
         for _ in 0..4 {
@@ -56,7 +56,7 @@ fn a_crash_within_any_call_loses_nothing() {
     });
 }
 
-/// Calls that fail, once or persistently, and a disk that heals in between.
+/// Runs calls that fail, once or persistently, on a disk that recovers in between.
 pub async fn failing(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, ROOMY);
     for _ in 0..4 {
@@ -78,13 +78,13 @@ pub async fn failing(seed: u64, flaw: Option<Flaw>) {
 }
 
 #[test]
-fn a_failing_call_loses_nothing() {
+fn a_failing_call_keeps_every_acknowledged_event() {
     sweep(16, async |seed| failing(seed, None).await);
 }
 
-/// The same requests, forks among them, with a fault at one call of them; answers how many calls
-/// they make without.
-async fn one_fault(seed: u64, case: Option<Nth>) -> u64 {
+/// Sends the same requests, forks among them, with a fault at one call; returns the number of calls
+/// without a fault.
+async fn run_with_fault(seed: u64, case: Option<Nth>) -> u64 {
     let mut run = Run::new(seed);
     if let Some(case) = case {
         case.plan(&run.sim);
@@ -106,20 +106,20 @@ async fn one_fault(seed: u64, case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn every_call_of_a_run_may_be_the_one_that_fails() {
+fn a_failure_of_any_single_call_keeps_every_acknowledged_event() {
     let runtime = runtime();
     // Without forks, and with them in plaintext and encrypted.
     for seed in [1, 2, 3] {
-        let calls = runtime.block_on(one_fault(seed, None));
+        let calls = runtime.block_on(run_with_fault(seed, None));
         assert!(calls > 200, "{calls} calls are hardly a run");
         for case in cases(calls, 255) {
-            let run = AssertUnwindSafe(one_fault(seed, Some(case))).catch_unwind();
+            let run = AssertUnwindSafe(run_with_fault(seed, Some(case))).catch_unwind();
             assert!(runtime.block_on(run).is_ok(), "seed {seed}, {case:?}");
         }
     }
 }
 
-/// A sync fails; a start after a kill serves what the device has, and so does the next.
+/// Makes a sync fail; a start after a kill serves the bytes on the device, and so does the next.
 pub async fn believed(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, ROOMY);
     let store = run.judge().await;
@@ -134,7 +134,7 @@ pub async fn believed(seed: u64, flaw: Option<Flaw>) {
     }
     let requests = [0, 1, 2, 20][usize::try_from(run.below(4)).unwrap()];
     run.work(&store, requests).await;
-    // The page cache of a killed process shows what the device never got.
+    // The page cache of a killed process shows bytes that the device never received.
     run.sim.kill();
     drop(store);
     let store = run.judge().await;
@@ -145,24 +145,24 @@ pub async fn believed(seed: u64, flaw: Option<Flaw>) {
 }
 
 #[test]
-fn a_failed_sync_is_believed() {
+fn a_failed_sync_keeps_acknowledged_events_over_a_kill_and_a_power_loss() {
     sweep(30, async |seed| believed(seed, None).await);
 }
 
 #[test]
-fn flushing_may_end_at_any_call() {
+fn a_crash_at_any_call_of_a_flush_keeps_every_event() {
     sweep(10, async |seed| interrupted(seed, None).await);
 }
 
 #[test]
-fn whole_frames_after_a_torn_frame_are_never_recovered() {
+fn complete_frames_after_a_torn_frame_are_never_recovered() {
     sweep(20, async |seed| torn(seed, None).await);
 }
 
 /// Compares each copy of a torn tail that a start set aside with the journal file it is of. The
 /// power may have failed at a call of an earlier start. Returns the number of copies, and true if
 /// there was such a call.
-async fn set_aside(seed: u64, call: Option<u64>) -> (usize, bool) {
+async fn check_torn_copies(seed: u64, call: Option<u64>) -> (usize, bool) {
     let sim = Sim::new(seed);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
@@ -202,17 +202,17 @@ async fn set_aside(seed: u64, call: Option<u64>) -> (usize, bool) {
 }
 
 #[test]
-fn a_torn_tail_is_kept_to_its_last_byte_wherever_the_start_dies() {
+fn a_torn_tail_is_quarantined_whole_despite_a_crash_at_any_call_of_recovery() {
     let runtime = runtime();
     let (mut torn, mut died) = (0, 0);
     for seed in 0..20 {
-        let (copies, _) = runtime.block_on(set_aside(seed, None));
+        let (copies, _) = runtime.block_on(check_torn_copies(seed, None));
         if copies == 0 {
             continue;
         }
         torn += 1;
         for call in 0.. {
-            let (kept, fell) = runtime.block_on(set_aside(seed, Some(call)));
+            let (kept, fell) = runtime.block_on(check_torn_copies(seed, Some(call)));
             assert_eq!(kept, copies, "seed {seed}: after call {call} of a start");
             if !fell {
                 break;
@@ -223,12 +223,12 @@ fn a_torn_tail_is_kept_to_its_last_byte_wherever_the_start_dies() {
     assert!(torn > 5 && died > 50 * torn, "{torn} torn, {died} starts that died");
 }
 
-/// A failed sync spoils a sector that held acknowledged frames; the engine makes one more write.
+/// Damages a sector with acknowledged frames by a failed sync; the engine makes one more write.
 pub async fn spoiled(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, ROOMY);
     let store = run.judge().await;
     run.work(&store, 10).await;
-    // The next sync is the journal's: only there is what was durable before repeated.
+    // The next sync is the journal's: only the journal rewrites durable bytes.
     run.sim.fail_next(Op::Sync, Fault::Spoil, false);
     while !run.sim.struck() {
         let sizes = run.sizes();
@@ -255,7 +255,7 @@ fn frames_of_a_failed_sync_are_written_to_another_file() {
 }
 
 #[test]
-fn a_full_disk_refuses_appends_until_there_is_room() {
+fn a_full_disk_rejects_appends_until_space_is_freed() {
     sweep(20, async |seed| {
         let mut run = Run::new(seed);
         let store = run.judge().await;
@@ -263,7 +263,7 @@ fn a_full_disk_refuses_appends_until_there_is_room() {
         run.sim.set_capacity(Some(run.sim.used() + run.below(60_000)));
         run.work(&store, 60).await;
         run.sim.set_capacity(None);
-        // As it does in the background: where a deletion took the room kept back, it is made again.
+        // As in the background: space reserved for deletions and used by one is reserved again.
         drop(store.flush());
         let before = run.ledger.acknowledged;
         run.work(&store, 30).await;
@@ -275,7 +275,7 @@ fn a_full_disk_refuses_appends_until_there_is_room() {
 }
 
 #[test]
-fn a_second_owner_is_refused_while_the_first_lives() {
+fn a_second_owner_is_rejected_while_the_first_runs() {
     let sim = Sim::new(1);
     runtime().block_on(async {
         let first = Local::open(&sim.env(), small()).unwrap();
@@ -288,8 +288,8 @@ fn a_second_owner_is_refused_while_the_first_lives() {
     });
 }
 
-/// One run of everything at once; answers every call the engine made of its disk, and what it drew.
-async fn traced(seed: u64) -> (Vec<String>, u64) {
+/// Runs all kinds of requests with faults; returns every disk call, and a random number.
+async fn trace_run(seed: u64) -> (Vec<String>, u64) {
     let mut run = Run::new(seed);
     for round in 0..6 {
         let fault = [Fault::Kill, Fault::PowerLoss, Fault::Io][round % 3];
@@ -307,9 +307,9 @@ async fn traced(seed: u64) -> (Vec<String>, u64) {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_calls_of_the_engine() {
+fn the_same_seed_makes_the_engine_issue_the_same_calls() {
     sweep(4, async |seed| {
-        let (first, second) = (traced(seed).await, traced(seed).await);
+        let (first, second) = (trace_run(seed).await, trace_run(seed).await);
         let apart = first.0.iter().zip(&second.0).position(|(a, b)| a != b);
         assert_eq!(apart.map(|at| (&first.0[at], &second.0[at])), None, "call {apart:?}");
         assert_eq!((first.0.len(), first.1), (second.0.len(), second.1));

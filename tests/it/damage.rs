@@ -1,8 +1,8 @@
-//! Damage on the device: every byte that says something is flipped in turn, sectors are zeroed,
-//! swapped and copied over others, files are cut, lose their middle, are put back from before,
-//! emptied and gone. Whatever is served is what was acknowledged, whatever is missing is said,
-//! other sessions are whole, and nothing is deleted; in plaintext and under a key. It must not
-//! expect more of a start than docs/guarantees.md does.
+//! Damage on the device: every significant byte is flipped in turn, sectors are zeroed, swapped and
+//! copied over others, files are truncated, lose their middle, are rolled back, emptied and
+//! deleted. Only acknowledged events are served, every loss is reported, other sessions stay
+//! intact, and nothing is deleted; in plaintext and encrypted. It must not expect more of a start
+//! than docs/guarantees.md does.
 
 mod found;
 mod image;
@@ -21,22 +21,22 @@ use image::{ERASED, FORKS, Image, SESSIONS};
 use judge::{Damage, Fate};
 
 const SECTOR: usize = 512;
-/// Bytes after which no frame and no sector of a file begins where it did.
+/// Numbers of bytes after which every frame and sector of a file is misaligned.
 const ODD: usize = 7;
 
-/// True if a byte carries no information: zeros of the journal after its frames, padding, and the
-/// second half of a page after a header.
-fn silent(bytes: &[u8], at: usize) -> bool {
+/// Returns true if a byte carries no information: zeros of the journal after its frames, padding,
+/// and the second half of a page after a header.
+fn is_silent(bytes: &[u8], at: usize) -> bool {
     bytes[at.saturating_sub(8)..(at + 8).min(bytes.len())].iter().all(|byte| *byte == 0)
 }
 
-/// Every so many cases are tried; with `SESSIONLOG_STRIDE` so many, 1 for all.
+/// Tries one case in this many; `SESSIONLOG_STRIDE` overrides it, 1 for all.
 fn stride(usual: usize) -> usize {
     let asked = std::env::var("SESSIONLOG_STRIDE").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(usual)
 }
 
-/// Files with other content; nothing when it is what they have.
+/// Returns files with other content; `None` if it is equal to the current one.
 fn damage(image: &Image, told: String, changes: &[(&str, Option<Vec<u8>>)]) -> Option<Damage> {
     let differs =
         |(path, new): &&(&str, Option<Vec<u8>>)| new.as_ref() != Some(&image.files[*path]);
@@ -46,7 +46,7 @@ fn damage(image: &Image, told: String, changes: &[(&str, Option<Vec<u8>>)]) -> O
     (!changes.is_empty()).then_some(Damage { told, changes })
 }
 
-/// One file with other content.
+/// Returns one file with other content.
 fn edit(image: &Image, path: &str, what: &str, act: impl FnOnce(&mut Vec<u8>)) -> Option<Damage> {
     let mut bytes = image.files[path].clone();
     act(&mut bytes);
@@ -58,7 +58,7 @@ fn flip(image: &Image, path: &str, at: usize, bit: u8) -> Damage {
     flipped.expect("a flipped bit is another")
 }
 
-/// Sectors of a file that say something.
+/// Returns the sectors of a file with significant bytes.
 fn sectors(image: &Image) -> Vec<(&str, usize)> {
     let mut all = Vec::new();
     for (path, bytes) in &image.files {
@@ -68,8 +68,8 @@ fn sectors(image: &Image) -> Vec<(&str, usize)> {
     all
 }
 
-/// Puts a sector over another; of a file's last one what there is room for.
-fn put(bytes: &mut [u8], sector: usize, from: &[u8]) {
+/// Overwrites a sector with another, up to the end of the file.
+fn overwrite_sector(bytes: &mut [u8], sector: usize, from: &[u8]) {
     let place = bytes[sector * SECTOR..].iter_mut().take(SECTOR);
     place.zip(from).for_each(|(to, from)| *to = *from);
 }
@@ -100,7 +100,7 @@ impl Drop for Swept {
     }
 }
 
-/// Tries every so many damages of both stores.
+/// Tries one damage in this many, on both stores.
 async fn sweep(seed: u64, usual: usize, damages: fn(&Image) -> Vec<Damage>) -> Swept {
     let mut swept = Swept::default();
     for encrypted in [false, true] {
@@ -112,8 +112,8 @@ async fn sweep(seed: u64, usual: usize, damages: fn(&Image) -> Vec<Damage>) -> S
     swept
 }
 
-/// One bit of a byte that says something is another, in a few places one after another, every
-/// second in the journal; every promise that this leaves standing is kept.
+/// Flips a random bit of a significant byte, eight times, every second time in the journal; every
+/// promise that still holds is kept.
 pub async fn flipped(seed: u64) {
     let image = Image::of(seed, false).await;
     let dice = SeededEntropy::new(seed);
@@ -127,7 +127,7 @@ pub async fn flipped(seed: u64) {
             let (path, bytes) =
                 files[if round % 2 == 0 { any } else { journal[nth(journal.len())] }];
             let at = nth(bytes.len().max(1));
-            if !bytes.is_empty() && !silent(bytes, at) {
+            if !bytes.is_empty() && !is_silent(bytes, at) {
                 break (path, at);
             }
         };
@@ -135,7 +135,7 @@ pub async fn flipped(seed: u64) {
     }
 }
 
-/// Generations of a settled file, at the offsets in docs/format.md.
+/// Generations of a settled file, at the byte offsets in docs/format.md.
 fn generations(bytes: &[u8]) -> Vec<u64> {
     let (mut at, mut generations) = (64, Vec::new());
     while let Some(head) = bytes.get(at..at + 16) {
@@ -147,7 +147,7 @@ fn generations(bytes: &[u8]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn the_image_has_what_is_to_be_damaged() {
+async fn the_image_has_every_kind_of_file_to_damage() {
     for (seed, encrypted) in [(3, false), (3, true), (12, true)] {
         let image = Image::of(seed, encrypted).await;
         let nothing = Damage { told: "nothing".to_owned(), changes: BTreeMap::new() };
@@ -200,33 +200,35 @@ async fn flips(seed: u64, encrypted: bool, usual: usize) {
     let image = Image::of(seed, encrypted).await;
     let (mut live, mut noticed, mut swept) = (0, 0, Swept::default());
     for (path, bytes) in &image.files {
-        for at in (0..bytes.len()).step_by(stride(usual)).filter(|at| !silent(bytes, *at)) {
+        for at in (0..bytes.len()).step_by(stride(usual)).filter(|at| !is_silent(bytes, *at)) {
             let flip = flip(&image, path, at, (at % 8) as u8);
             let fate = swept.try_one(&image, &flip).await;
-            // Elsewhere a second copy makes a flip good, or nothing needs the byte any more.
+            // Elsewhere a second copy repairs a flip, or the byte is not needed any more.
             live += u32::from(image.is_live_segment(path));
             noticed += u32::from(image.is_live_segment(path) && fate > Fate::Whole);
         }
     }
-    // Padding behind a payload says nothing.
+    // Padding after a payload is not significant.
     assert!(live > 20 && noticed * 100 >= live * 97, "{noticed} of {live} flips were noticed");
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_never_served_and_never_shortens_a_session_in_silence() {
+async fn a_flipped_bit_is_never_served_and_never_shortens_a_session_silently() {
     flips(3, false, 179).await;
 }
 
 #[tokio::test]
-async fn a_flipped_bit_under_a_key_is_never_served_and_never_shortens_a_session_in_silence() {
+async fn a_flipped_bit_of_an_encrypted_store_is_never_served_or_unreported() {
     flips(3, true, 271).await;
 }
 
 #[tokio::test]
-async fn a_zeroed_sector_is_damage_and_not_an_end() {
+async fn a_zeroed_sector_is_reported_as_damage_and_not_as_the_tail() {
     let zeroed = |image: &Image| -> Vec<Damage> {
         let zero = |(path, n): (&str, usize)| {
-            edit(image, path, &format!("sector {n}"), |bytes| put(bytes, n, &[0; SECTOR]))
+            edit(image, path, &format!("sector {n}"), |bytes| {
+                overwrite_sector(bytes, n, &[0; SECTOR])
+            })
         };
         sectors(image).into_iter().filter_map(zero).collect()
     };
@@ -246,12 +248,12 @@ async fn swapped_sectors_are_recovered_or_reported_as_damage() {
                 let (mut first, mut second) =
                     (image.files[*path].clone(), image.files[other_path].clone());
                 let (a, b) = (sector(&first, *one), sector(&second, other));
-                put(&mut first, *one, &b);
+                overwrite_sector(&mut first, *one, &b);
                 if *path == other_path {
-                    put(&mut first, other, &a);
+                    overwrite_sector(&mut first, other, &a);
                     second.clone_from(&first);
                 } else {
-                    put(&mut second, other, &a);
+                    overwrite_sector(&mut second, other, &a);
                 }
                 let both = [(*path, Some(first)), (other_path, Some(second))];
                 damages.extend(damage(image, told, &both));
@@ -263,7 +265,7 @@ async fn swapped_sectors_are_recovered_or_reported_as_damage() {
 }
 
 #[tokio::test]
-async fn a_sector_copied_over_another_is_damage_or_harmless() {
+async fn a_sector_copied_over_another_is_reported_or_harmless() {
     let copied = |image: &Image| -> Vec<Damage> {
         let all = sectors(image);
         let dice = SeededEntropy::new(7);
@@ -274,7 +276,9 @@ async fn a_sector_copied_over_another_is_damage_or_harmless() {
                 let (other, from) = *own[dice.next() as usize % own.len()];
                 let told = format!("sector {to} is sector {from} of {other}");
                 let bytes = sector(&image.files[other], from);
-                damages.extend(edit(image, path, &told, |to_bytes| put(to_bytes, *to, &bytes)));
+                damages.extend(edit(image, path, &told, |to_bytes| {
+                    overwrite_sector(to_bytes, *to, &bytes)
+                }));
             }
         }
         damages
@@ -283,7 +287,7 @@ async fn a_sector_copied_over_another_is_damage_or_harmless() {
 }
 
 #[tokio::test]
-async fn a_file_cut_anywhere_is_reported_and_no_session_is_silently_shorter() {
+async fn a_truncated_file_is_reported_and_no_session_is_silently_shorter() {
     let cut = |image: &Image| -> Vec<Damage> {
         let mut damages = Vec::new();
         for (path, bytes) in &image.files {
@@ -322,7 +326,7 @@ async fn bytes_missing_from_the_middle_of_a_file_are_reported() {
 }
 
 #[tokio::test]
-async fn a_missing_or_empty_file_is_reported_where_it_is_needed() {
+async fn a_missing_or_empty_file_is_reported_if_it_is_needed() {
     let mut swept = Swept::default();
     for encrypted in [false, true] {
         let image = Image::of(10, encrypted).await;
@@ -332,7 +336,7 @@ async fn a_missing_or_empty_file_is_reported_where_it_is_needed() {
                     continue;
                 };
                 let fate = swept.try_one(&image, &gone).await;
-                // One of two files is enough of some, and a flushed journal file is room to write.
+                // Some files exist twice, and a flushed journal file is free space.
                 let needed = image.is_live_segment(path) || path == "STORE" || *path == image.last;
                 assert!(fate > Fate::Whole || !needed, "{path} of {} bytes is {what}", bytes.len());
             }
@@ -340,7 +344,7 @@ async fn a_missing_or_empty_file_is_reported_where_it_is_needed() {
     }
 }
 
-/// A file as it was at some moment before, alone, and both of a pair.
+/// Returns each file with its earlier contents, alone, and both files of a pair together.
 fn put_back(image: &Image) -> Vec<Damage> {
     let mut damages = Vec::new();
     for (moment, older) in image.older.iter().enumerate() {
@@ -384,7 +388,7 @@ async fn keys_lost_from_both_files_are_reported_and_no_other_session_is_affected
         damage(&image, told, &new)
     };
     let mut damages: Vec<Damage> = Vec::new();
-    for at in (0..count).step_by(stride(37)).filter(|at| !silent(&image.files["keys/0"], *at)) {
+    for at in (0..count).step_by(stride(37)).filter(|at| !is_silent(&image.files["keys/0"], *at)) {
         damages.extend(both(format!("both keys byte {at}"), &|bytes| bytes[at] ^= 1));
     }
     for end in (0..count).step_by(64) {
@@ -401,7 +405,7 @@ async fn keys_lost_from_both_files_are_reported_and_no_other_session_is_affected
 }
 
 #[tokio::test]
-async fn a_loss_found_at_one_start_is_known_at_every_later_one() {
+async fn a_loss_found_at_one_start_is_reported_at_every_later_start() {
     let sim = Sim::new(9);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for session in ["hurt", "other"] {

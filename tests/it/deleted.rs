@@ -1,5 +1,5 @@
-//! Removal of a deleted session's bytes: they are free once no crash could bring it back, no file
-//! of it is left behind whatever happens meanwhile, and a full disk takes the deletion too.
+//! Removal of a deleted session's bytes: they are freed once no crash could restore it, no file of
+//! it is left after any fault, and a full disk accepts the deletion too.
 
 use sessionlog::{
     event::SessionKey,
@@ -34,8 +34,8 @@ async fn fill(store: &Local, session: &str, count: usize) {
     }
 }
 
-/// Two sessions with sealed and open segments and frames that wait; the files of `gone`.
-async fn two(sim: &Sim) -> (Local, Vec<String>) {
+/// Creates two sessions with segments and pending frames; returns the files of `gone`.
+async fn create_two_sessions(sim: &Sim) -> (Local, Vec<String>) {
     let store = open(sim);
     fill(&store, "stays", 20).await;
     let before = sim.files();
@@ -46,27 +46,27 @@ async fn two(sim: &Sim) -> (Local, Vec<String>) {
     (store, gone)
 }
 
-/// The hash that begins the name of a session's files.
-fn own(files: &[String]) -> String {
+/// Returns the hash that begins the name of a session's files.
+fn hash_of(files: &[String]) -> String {
     files[0].split('/').nth(2).unwrap().split('-').next().unwrap().to_owned()
 }
 
-fn left(sim: &Sim, own: &str) -> Vec<String> {
+fn files_left(sim: &Sim, own: &str) -> Vec<String> {
     sim.files().into_iter().filter(|path| path.contains(own)).collect()
 }
 
 #[tokio::test]
-async fn a_deleted_session_frees_its_bytes_once_both_settled_files_know() {
+async fn a_deleted_session_frees_its_bytes_once_both_settled_files_record_it() {
     let sim = Sim::new(51);
-    let (store, files) = two(&sim).await;
-    let own = own(&files);
+    let (store, files) = create_two_sessions(&sim).await;
+    let own = hash_of(&files);
     assert!(files.iter().any(|path| path.ends_with(".sealed")), "{files:?}");
     delete(&store, &key("gone")).await.unwrap();
-    assert!(!left(&sim, &own).is_empty(), "it is in the journal only");
+    assert!(!files_left(&sim, &own).is_empty(), "it is in the journal only");
     store.flush().unwrap();
-    assert!(!left(&sim, &own).is_empty(), "the older settled file knows nothing of it");
+    assert!(!files_left(&sim, &own).is_empty(), "the older settled file knows nothing of it");
     store.flush().unwrap();
-    assert_eq!(left(&sim, &own), Vec::<String>::new());
+    assert_eq!(files_left(&sim, &own), Vec::<String>::new());
     for start in 0..3 {
         assert_eq!(events_of(&open_after(&sim, start), &key("stays")).await.len(), 21);
         let store = open_after(&sim, start);
@@ -88,10 +88,10 @@ fn open_after(sim: &Sim, start: usize) -> Local {
 }
 
 #[tokio::test]
-async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back() {
+async fn a_crashed_deletion_leaves_no_file_and_does_not_restore_the_session() {
     let calls = {
         let sim = Sim::new(52);
-        let (store, _) = two(&sim).await;
+        let (store, _) = create_two_sessions(&sim).await;
         let before = sim.calls();
         delete(&store, &key("gone")).await.unwrap();
         (0..4).for_each(|_| store.flush().unwrap());
@@ -101,8 +101,8 @@ async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back()
     for case in cases(calls, 3) {
         let told = format!("{case:?}");
         let sim = Sim::new(52);
-        let (store, files) = two(&sim).await;
-        let own = own(&files);
+        let (store, files) = create_two_sessions(&sim).await;
+        let own = hash_of(&files);
         case.plan(&sim);
         let answer = delete(&store, &key("gone")).await;
         (0..4).for_each(|_| drop(store.flush()));
@@ -124,11 +124,11 @@ async fn a_deletion_that_crashes_leaves_no_file_behind_and_brings_nothing_back()
             append(&store, &key("stays"), batch([event("{}")])).await.unwrap();
             store.flush().unwrap();
         }
-        assert_eq!(left(&sim, &own), Vec::<String>::new(), "{told}");
+        assert_eq!(files_left(&sim, &own), Vec::<String>::new(), "{told}");
     }
 }
 
-/// Sessions until the disk refuses; answers how many there are.
+/// Creates sessions until the disk is full; returns their number.
 async fn fill_up(sim: &Sim, store: &Local) -> usize {
     let mut count = 0;
     loop {
@@ -155,7 +155,7 @@ async fn fill_up(sim: &Sim, store: &Local) -> usize {
 }
 
 #[tokio::test]
-async fn a_full_disk_takes_deletions_and_they_make_room() {
+async fn a_full_disk_accepts_deletions_and_they_free_space() {
     for restart in [false, true] {
         let told = format!("restart: {restart}");
         let sim = Sim::new(53);
@@ -170,26 +170,26 @@ async fn a_full_disk_takes_deletions_and_they_make_room() {
         sim.set_capacity(Some(sim.used()));
         if restart {
             sim.power_loss();
-            // Names that were unlinked may be back.
+            // Unlinked names may reappear.
             sim.set_capacity(Some(sim.used()));
             store = open(&sim);
         }
         let refused = append(&store, &key("s0"), batch([event(&body(0))])).await;
         assert!(restart || matches!(refused, Err(StoreError::DiskFull(_))), "{told}: {refused:?}");
         let events = events_of(&store, &key("s1")).await;
-        let first = left(&sim, "-0000000001.s").len();
+        let first = files_left(&sim, "-0000000001.s").len();
         let others = (0..count).filter(|n| *n != 1).map(|n| format!("s{n}"));
         let mut gone = Vec::new();
         for name in std::iter::once("first".to_owned()).chain(others) {
             delete(&store, &key(&name)).await.unwrap_or_else(|error| panic!("{told}: {error}"));
             gone.push(name);
-            // What the others wait for needs more room than one of them had.
+            // Pending writes of the others need more space than one of them used.
             if (0..4).all(|_| store.flush().is_ok()) {
                 break;
             }
         }
         assert!(gone.len() < count, "{told}: some are left");
-        assert!(left(&sim, "-0000000001.s").len() < first, "{told}: what they had is free");
+        assert!(files_left(&sim, "-0000000001.s").len() < first, "{told}: what they had is free");
         assert!(sim.files().iter().any(|path| path == "reserve.7"), "{told}: it is kept again");
         for n in 0..10 {
             append(&store, &key("s1"), batch([event(&body(n))])).await.unwrap();

@@ -1,6 +1,6 @@
-//! Derived files, and which sessions changed, on every engine; and on the simulated disk, whenever
-//! the machine dies: a file is whole or absent, and what was erased or redacted is in none of them.
-//! It must not know how an engine names its files, but that `derived/` may be deleted.
+//! Derived files, and the changes of sessions, on every engine; and crashes at any call on the
+//! simulated disk: a file is complete or absent, and erased or redacted events are in none. It must
+//! not know how an engine names its files, except that `derived/` may be deleted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
 
 const CANARY: &str = "canary-3e9d02b7aa";
 
-/// Every session that waits to be handed out, and the mark behind them.
+/// Returns every changed session, and the point after them.
 async fn changed(store: &dyn Store, mut since: Since) -> (Vec<Moved>, Since) {
     let mut sessions = Vec::new();
     loop {
@@ -40,15 +40,15 @@ async fn changed(store: &dyn Store, mut since: Since) -> (Vec<Moved>, Since) {
     }
 }
 
-/// A session as it is now.
-async fn now(store: &dyn Store, session: &str) -> Moved {
+/// Returns the current entry of a session.
+async fn current_entry(store: &dyn Store, session: &str) -> Moved {
     let (sessions, _) = changed(store, Since::default()).await;
     sessions.into_iter().find(|one| one.key == key(session)).unwrap()
 }
 
-/// Range of a session from one position to another, as a derived file holds it.
+/// Returns a range of a session as a derived file refers to it.
 async fn held(store: &dyn Store, session: &str, from: u64, to: u64) -> HeldEvents {
-    let Moved { key, hash, rewritten, .. } = now(store, session).await;
+    let Moved { key, hash, rewritten, .. } = current_entry(store, session).await;
     HeldEvents { key, hash, range: Range::new(Position(from), Position(to)), rewritten }
 }
 
@@ -62,7 +62,7 @@ fn names(store: &dyn Store) -> BTreeSet<DerivedName> {
     store.derived().unwrap().into_iter().map(|file| file.name).collect()
 }
 
-fn content(store: &dyn Store, name: DerivedName) -> Option<Vec<u8>> {
+fn read_derived(store: &dyn Store, name: DerivedName) -> Option<Vec<u8>> {
     match store.open_derived(name) {
         Ok(open) => Some(open.bytes().to_vec()),
         Err(StoreError::DerivedLost { .. }) => None,
@@ -86,11 +86,14 @@ async fn a_derived_file_is_listed_opened_and_dropped() {
         let listed = store.derived().unwrap();
         let file = listed.iter().find(|file| file.name == first).unwrap();
         assert_eq!((&file.label[..], &file.holds[..], file.bytes), (&b"a"[..], &holds[..], 5));
-        assert_eq!(content(store, first).as_deref(), Some(&b"bytes"[..]));
-        assert_eq!(content(store, second).as_deref(), Some(&b""[..]));
+        assert_eq!(read_derived(store, first).as_deref(), Some(&b"bytes"[..]));
+        assert_eq!(read_derived(store, second).as_deref(), Some(&b""[..]));
         for _ in 0..2 {
             store.drop_derived(first).await.unwrap();
-            assert_eq!((content(store, first), names(store)), (None, BTreeSet::from([second])));
+            assert_eq!(
+                (read_derived(store, first), names(store)),
+                (None, BTreeSet::from([second]))
+            );
         }
         let label = vec![0; LABEL_BYTES_MAX + 1];
         let refused = store.put_derived(&label, Vec::new(), b"").await;
@@ -100,7 +103,7 @@ async fn a_derived_file_is_listed_opened_and_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn derived_files_of_events_that_went_are_refused_and_removed() {
+async fn derived_files_of_removed_or_unknown_events_are_rejected_and_removed() {
     on_every_engine(async |store, _| {
         fill(store, "s").await;
         fill(store, "other").await;
@@ -127,13 +130,13 @@ async fn derived_files_of_events_that_went_are_refused_and_removed() {
         store.erase(&key("s")).await.unwrap();
         assert_eq!(names(store), BTreeSet::from([other]));
         assert!(is_outdated(&put(&held(store, "s", 0, 2).await).await), "it was erased");
-        assert_eq!(content(store, other).as_deref(), Some(&b"x"[..]));
+        assert_eq!(read_derived(store, other).as_deref(), Some(&b"x"[..]));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_that_changed_are_handed_out_and_no_others() {
+async fn only_changed_sessions_are_returned_since_a_given_point() {
     on_every_engine(async |store, _| {
         let ids = |found: &[Moved]| -> Vec<String> {
             found.iter().map(|one| one.key.session.to_string()).collect()
@@ -171,7 +174,7 @@ async fn sessions_that_changed_are_handed_out_and_no_others() {
     .await;
 }
 
-/// One that wakes is passed by, and would be missed if it went to rest again behind the walk.
+/// A session loaded meanwhile is skipped, and must not be missed if it is evicted later.
 #[test]
 fn evicted_sessions_are_returned_although_some_are_loaded_and_evicted_meanwhile() {
     let sim = Sim::new(98);
@@ -206,8 +209,8 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// Files with a text in them, as the device has them.
-fn holding(sim: &Sim, text: &str) -> Vec<String> {
+/// Returns the files that contain a text, as the device has them.
+fn files_containing(sim: &Sim, text: &str) -> Vec<String> {
     let has = |path: &String| sim.read_durable(path).is_some_and(|bytes| holds(&bytes, text));
     sim.files().into_iter().filter(has).collect()
 }
@@ -216,13 +219,13 @@ fn derived_files(sim: &Sim) -> Vec<String> {
     sim.files().into_iter().filter(|path| path.starts_with("derived/")).collect()
 }
 
-/// Bytes of a derived file, with words of a session.
+/// Returns bytes of a derived file, with text of a session.
 fn body() -> Vec<u8> {
     format!("{CANARY} ").repeat(9_000).into_bytes()
 }
 
-/// A store with two sessions, a file made from both, and one made from the second alone.
-async fn shelved(sim: &Sim) -> (Local, [DerivedName; 2]) {
+/// Creates a store with two sessions, a file derived from both, and one from the second alone.
+async fn store_with_derived_files(sim: &Sim) -> (Local, [DerivedName; 2]) {
     let store = open(sim);
     fill(&store, "gone").await;
     create(&store, "stays").await;
@@ -236,13 +239,13 @@ async fn shelved(sim: &Sim) -> (Local, [DerivedName; 2]) {
 }
 
 #[test]
-fn derived_files_outlive_every_stop_and_no_word_of_an_encrypted_one_is_readable() {
+fn derived_files_survive_every_stop_and_are_encrypted_with_the_store() {
     for encrypted in [false, true] {
         let sim = machine(90, encrypted);
         runtime().block_on(async {
-            let (mut store, [both, other]) = shelved(&sim).await;
+            let (mut store, [both, other]) = store_with_derived_files(&sim).await;
             let listed = store.derived().unwrap();
-            assert_eq!(holding(&sim, CANARY).is_empty(), encrypted);
+            assert_eq!(files_containing(&sim, CANARY).is_empty(), encrypted);
             for clean in [false, true] {
                 if clean {
                     store.close().await;
@@ -252,8 +255,8 @@ fn derived_files_outlive_every_stop_and_no_word_of_an_encrypted_one_is_readable(
                 drop(store);
                 store = open(&sim);
                 assert_eq!(store.derived().unwrap(), listed);
-                assert!(content(&store, both) == Some(body()));
-                assert_eq!(content(&store, other).as_deref(), Some(&b"other"[..]));
+                assert!(read_derived(&store, both) == Some(body()));
+                assert_eq!(read_derived(&store, other).as_deref(), Some(&b"other"[..]));
             }
             let mut paths = Vec::new();
             let mut take = |part: sessionlog::store::FilePart| {
@@ -267,17 +270,17 @@ fn derived_files_outlive_every_stop_and_no_word_of_an_encrypted_one_is_readable(
 }
 
 #[test]
-fn a_derived_file_that_is_changed_or_gone_is_lost_and_costs_nothing_else() {
+fn a_changed_or_missing_derived_file_is_dropped_and_affects_no_other() {
     for encrypted in [false, true] {
         let sim = machine(91, encrypted);
         runtime().block_on(async {
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             drop(store);
             sim.kill();
             let path = |name: DerivedName| format!("derived/{name}");
             sim.flip(&path(both), 50_000, 3);
             let store = open(&sim);
-            assert_eq!(content(&store, both), None, "the body");
+            assert_eq!(read_derived(&store, both), None, "the body");
             assert_eq!(names(&store), BTreeSet::from([other]));
             assert_eq!(derived_files(&sim), [path(other)]);
             drop(store);
@@ -297,18 +300,18 @@ fn a_derived_file_that_is_changed_or_gone_is_lost_and_costs_nothing_else() {
             assert_eq!(names(&store), BTreeSet::new(), "all of it");
             let again = vec![held(&store, "stays", 0, 2).await];
             let again = store.put_derived(b"", again, b"again").await.unwrap();
-            assert_eq!(content(&store, again).as_deref(), Some(&b"again"[..]));
+            assert_eq!(read_derived(&store, again).as_deref(), Some(&b"again"[..]));
             assert_eq!(store.recovery().damage, Vec::<String>::new());
             assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, []);
         });
     }
 }
 
-/// The calls of a put or a drop, and the disk after the one that fails.
-fn put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
+/// Runs a put or a drop; returns the number of its calls, or checks the disk after a failed one.
+fn interrupt_put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
     let sim = machine(92, encrypted);
     runtime().block_on(async {
-        let (store, [both, other]) = shelved(&sim).await;
+        let (store, [both, other]) = store_with_derived_files(&sim).await;
         let holds = vec![held(&store, "stays", 0, 2).await];
         let first = sim.calls();
         if let Some(case) = case {
@@ -345,7 +348,7 @@ fn put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
         assert!(there.contains(&other), "{told}");
         for name in &there {
             let wanted = if *name == other { b"other".to_vec() } else { body() };
-            assert!(content(&store, *name) == Some(wanted), "{told}");
+            assert!(read_derived(&store, *name) == Some(wanted), "{told}");
         }
         match (drops, done) {
             (true, Ok(_)) => assert_eq!(there, BTreeSet::from([other]), "{told}"),
@@ -359,19 +362,19 @@ fn put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn a_crash_at_any_call_leaves_a_derived_file_whole_or_absent() {
+fn a_crash_at_any_call_leaves_a_derived_file_complete_or_absent() {
     for (encrypted, drops) in [(false, false), (false, true), (true, false), (true, true)] {
-        let calls = put_or_drop(encrypted, drops, None);
+        let calls = interrupt_put_or_drop(encrypted, drops, None);
         assert!(calls >= 4, "{calls} calls");
-        cases(calls, 1).for_each(|case| _ = put_or_drop(encrypted, drops, Some(case)));
+        cases(calls, 1).for_each(|case| _ = interrupt_put_or_drop(encrypted, drops, Some(case)));
     }
 }
 
-/// The calls of an erasure or a redaction, and what derived files hold after the one that fails.
-fn taken(encrypted: bool, erases: bool, case: Option<Nth>) -> u64 {
+/// Runs an erasure or a redaction; checks derived files after a failed call.
+fn interrupt_removal(encrypted: bool, erases: bool, case: Option<Nth>) -> u64 {
     let sim = machine(93, encrypted);
     runtime().block_on(async {
-        let (store, [both, other]) = shelved(&sim).await;
+        let (store, [both, other]) = store_with_derived_files(&sim).await;
         let take = async |store: &Local| match erases {
             true => store.erase(&key("gone")).await,
             false => {
@@ -396,30 +399,30 @@ fn taken(encrypted: bool, erases: bool, case: Option<Nth>) -> u64 {
         drop(store);
         sim.heal();
         if answer.is_ok() {
-            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+            assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
         }
         sim.power_loss();
         let store = open(&sim);
-        // The start finishes what was begun before any file is opened.
-        let begun = now(&store, "gone").await.rewritten > 0;
+        // The start finishes the removal before any file is opened.
+        let begun = current_entry(&store, "gone").await.rewritten > 0;
         let there = names(&store);
         assert!(!(begun && there.contains(&both)), "{told}");
         assert!(begun || answer.is_err(), "{told}");
-        assert_eq!(content(&store, other).as_deref(), Some(&b"other"[..]), "{told}");
+        assert_eq!(read_derived(&store, other).as_deref(), Some(&b"other"[..]), "{told}");
         take(&store).await.unwrap();
         assert_eq!(names(&store), BTreeSet::from([other]), "{told}");
-        assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+        assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
         assert_eq!(derived_files(&sim), [format!("derived/{other}")], "{told}");
         calls
     })
 }
 
 #[test]
-fn erased_and_redacted_events_are_in_no_derived_file_whenever_the_machine_dies() {
+fn erased_and_redacted_events_are_in_no_derived_file_after_a_crash() {
     for (encrypted, erases) in [(false, true), (false, false), (true, true), (true, false)] {
-        let calls = taken(encrypted, erases, None);
+        let calls = interrupt_removal(encrypted, erases, None);
         assert!(calls >= 10, "{calls} calls");
-        cases(calls, 41).for_each(|case| _ = taken(encrypted, erases, Some(case)));
+        cases(calls, 41).for_each(|case| _ = interrupt_removal(encrypted, erases, Some(case)));
     }
 }
 
@@ -428,7 +431,7 @@ fn a_reclaimed_session_is_in_no_derived_file() {
     for encrypted in [false, true] {
         let sim = machine(94, encrypted);
         runtime().block_on(async {
-            let (store, [_, other]) = shelved(&sim).await;
+            let (store, [_, other]) = store_with_derived_files(&sim).await;
             let gone = Change { discard: true, ..Change::default() };
             store.change(&key("gone"), gone).await.unwrap();
             (0..3).for_each(|_| store.flush().unwrap());
@@ -439,19 +442,19 @@ fn a_reclaimed_session_is_in_no_derived_file() {
 }
 
 #[test]
-fn the_bytes_of_a_file_are_overwritten_before_its_name_goes() {
+fn the_bytes_of_a_derived_file_are_overwritten_before_it_is_unlinked() {
     for encrypted in [false, true] {
         runtime().block_on(async {
             let unlinks = {
                 let sim = machine(95, encrypted);
-                let (store, [both, _]) = shelved(&sim).await;
+                let (store, [both, _]) = store_with_derived_files(&sim).await;
                 store.erase(&key("gone")).await.unwrap();
                 let path = format!("derived/{both}");
                 let is_it = |call: &Call| call.op == Op::Remove && *call.path == *path;
                 sim.trace().iter().position(is_it).unwrap() as u64
             };
             let sim = machine(95, encrypted);
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             let path = format!("derived/{both}");
             sim.fail_call(unlinks, Fault::Kill, false);
             assert!(store.erase(&key("gone")).await.is_err(), "its process died");
@@ -473,7 +476,7 @@ fn an_erasure_waits_for_a_reader_and_hides_the_file_from_others() {
     for encrypted in [false, true] {
         let sim = machine(96, encrypted);
         runtime().block_on(async {
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             let store = Arc::new(store);
             let open = store.open_derived(both).unwrap();
             let erasing = Arc::clone(&store);
@@ -494,8 +497,8 @@ fn an_erasure_waits_for_a_reader_and_hides_the_file_from_others() {
     }
 }
 
-/// A redaction of an event of the session `gone`, on a thread of its own.
-fn redacting(
+/// Redacts an event of the session `gone` on a separate thread.
+fn spawn_redaction(
     store: &Arc<Local>,
     event: &'static str,
 ) -> std::thread::JoinHandle<StoreResult<Option<Position>>> {
@@ -507,11 +510,11 @@ fn redacting(
 }
 
 #[test]
-fn a_redaction_that_waits_for_a_reader_holds_up_no_other_call() {
+fn a_redaction_waiting_for_a_reader_does_not_block_other_calls() {
     for encrypted in [false, true] {
         let sim = machine(99, encrypted);
         runtime().block_on(async {
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             let store = Arc::new(store);
             let away = SessionKey { scope: other_scope(), ..key("away") };
             for key in [&away, &key("elsewhere")] {
@@ -520,18 +523,18 @@ fn a_redaction_that_waits_for_a_reader_holds_up_no_other_call() {
                 append(&*store, key, batch([named("1", "\"one\"")])).await.unwrap();
             }
             let open = store.open_derived(both).unwrap();
-            let redacted = redacting(&store, "gone-1");
+            let redacted = spawn_redaction(&store, "gone-1");
             while !open.is_hurt() {
                 assert!(!redacted.is_finished(), "it waits for a reader that it does not ask");
                 std::thread::yield_now();
             }
-            // The reader is asked to give way, and has not yet.
+            // The reader was asked to release the file, and has not yet.
             assert!(!names(&*store).contains(&both));
             assert!(store.open_derived(both).is_err());
-            assert_eq!(content(&*store, other).as_deref(), Some(&b"other"[..]));
+            assert_eq!(read_derived(&*store, other).as_deref(), Some(&b"other"[..]));
             let holds = vec![held(&*store, "stays", 0, 2).await];
             let made = store.put_derived(b"", holds, b"made").await.unwrap();
-            assert_eq!(content(&*store, made).as_deref(), Some(&b"made"[..]));
+            assert_eq!(read_derived(&*store, made).as_deref(), Some(&b"made"[..]));
             store.drop_derived(made).await.unwrap();
             store.erase(&away).await.unwrap();
             let one = EventId::new("1").unwrap();
@@ -550,11 +553,11 @@ fn a_redaction_that_waits_for_a_reader_holds_up_no_other_call() {
 }
 
 #[test]
-fn a_file_that_is_being_made_of_what_is_redacted_meanwhile_is_not_kept() {
+fn a_derived_file_is_discarded_if_its_events_are_redacted_while_it_is_written() {
     for encrypted in [false, true] {
         let sim = machine(100, encrypted);
         runtime().block_on(async {
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             store.close().await;
             drop(store);
             let gated = Gated::new(sim.env().storage, "derived/", Gate::Up);
@@ -568,8 +571,10 @@ fn a_file_that_is_being_made_of_what_is_redacted_meanwhile_is_not_kept() {
                 runtime().handle().block_on(put)
             });
             gated.wait(Gate::SomebodyWaits);
-            let redacted = redacting(&store, "gone-1");
-            while now(&*store, "gone").await.rewritten == 0 || names(&*store).contains(&both) {
+            let redacted = spawn_redaction(&store, "gone-1");
+            while current_entry(&*store, "gone").await.rewritten == 0
+                || names(&*store).contains(&both)
+            {
                 std::thread::yield_now();
             }
             gated.set(Gate::Up);
@@ -578,16 +583,16 @@ fn a_file_that_is_being_made_of_what_is_redacted_meanwhile_is_not_kept() {
             redacted.join().unwrap().unwrap();
             assert_eq!(names(&*store), BTreeSet::from([other]));
             assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
-            assert_eq!(holding(&sim, &format!("{CANARY} {CANARY}")), Vec::<String>::new());
+            assert_eq!(files_containing(&sim, &format!("{CANARY} {CANARY}")), Vec::<String>::new());
         });
     }
 }
 
 #[test]
-fn a_file_that_is_dropped_while_it_is_read_stays_whole_for_its_reader_and_goes_after_it() {
+fn a_dropped_derived_file_stays_readable_until_its_last_reader_closes_it() {
     let sim = machine(101, false);
     runtime().block_on(async {
-        let (store, [both, other]) = shelved(&sim).await;
+        let (store, [both, other]) = store_with_derived_files(&sim).await;
         let open = store.open_derived(both).unwrap();
         store.drop_derived(both).await.unwrap();
         assert_eq!(names(&store), BTreeSet::from([other]));
@@ -601,11 +606,11 @@ fn a_file_that_is_dropped_while_it_is_read_stays_whole_for_its_reader_and_goes_a
 }
 
 #[test]
-fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start() {
+fn a_start_rejects_a_derived_file_from_before_a_redaction_or_erasure() {
     for (encrypted, erases) in [(false, false), (false, true), (true, false), (true, true)] {
         let sim = machine(102, encrypted);
         runtime().block_on(async {
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             store.close().await;
             drop(store);
             let before: Vec<_> = derived_files(&sim)
@@ -629,16 +634,16 @@ fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start(
             }
             let store = open(&sim);
             assert_eq!(names(&store), BTreeSet::from([other]), "{encrypted}, {erases}");
-            assert_eq!(content(&store, both), None);
+            assert_eq!(read_derived(&store, both), None);
             store.flush().unwrap();
             assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
         });
     }
 }
 
-/// The files are compared with the sessions before one of them takes an event.
+/// The files are compared with the sessions before a session accepts an event.
 #[test]
-fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_for_those_in_their_place() {
+fn a_start_rejects_a_derived_file_of_events_that_a_rollback_replaced() {
     let sim = machine(103, false);
     runtime().block_on(async {
         let store = open(&sim);
@@ -662,18 +667,18 @@ fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_for_those_in_
         }
         let store = open(&sim);
         append(&store, &key("s"), batch([event("5"), event("6")])).await.unwrap();
-        assert_eq!((names(&store), content(&store, name)), (BTreeSet::new(), None));
+        assert_eq!((names(&store), read_derived(&store, name)), (BTreeSet::new(), None));
     });
 }
 
 #[test]
-fn a_derived_file_of_another_version_or_that_cannot_be_described_goes_and_stops_no_other() {
+fn a_derived_file_with_an_unknown_version_or_bad_header_is_removed_alone() {
     let sim = machine(104, false);
     runtime().block_on(async {
-        let (store, [both, other]) = shelved(&sim).await;
+        let (store, [both, other]) = store_with_derived_files(&sim).await;
         store.close().await;
         drop(store);
-        // The version is behind the magic.
+        // The version follows the magic.
         sim.write_durable(&format!("derived/{both}"), 8, &[9]);
         sim.write_durable("derived/00000000000000aa", 0, b"half");
         let store = open(&sim);
@@ -684,11 +689,11 @@ fn a_derived_file_of_another_version_or_that_cannot_be_described_goes_and_stops_
 }
 
 #[test]
-fn a_scrub_has_a_derived_file_made_anew_whose_bytes_went_bad_while_it_is_open() {
+fn a_scrub_drops_an_open_derived_file_that_became_damaged() {
     for encrypted in [false, true] {
         let sim = machine(105, encrypted);
         runtime().block_on(async {
-            let (store, [both, other]) = shelved(&sim).await;
+            let (store, [both, other]) = store_with_derived_files(&sim).await;
             let open = store.open_derived(both).unwrap();
             store.scrub();
             assert!(!open.is_hurt());
@@ -696,7 +701,10 @@ fn a_scrub_has_a_derived_file_made_anew_whose_bytes_went_bad_while_it_is_open() 
             store.scrub();
             assert!(open.is_hurt(), "its readers begin anew");
             drop(open);
-            assert_eq!((content(&store, both), names(&store)), (None, BTreeSet::from([other])));
+            assert_eq!(
+                (read_derived(&store, both), names(&store)),
+                (None, BTreeSet::from([other]))
+            );
             assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "nothing is lost");
             store.flush().unwrap();
             assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
@@ -713,7 +721,7 @@ fn a_store_without_derived_files_does_not_touch_the_disk_for_them() {
             for session in ["erased", "redacted", "discarded"] {
                 let name = format!("{session}{}", sim.lives());
                 fill(&store, &name).await;
-                now(&store, &name).await;
+                current_entry(&store, &name).await;
                 let id = EventId::new(&format!("{name}-0")).unwrap();
                 match session {
                     "erased" => store.erase(&key(&name)).await.unwrap(),

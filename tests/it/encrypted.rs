@@ -1,6 +1,6 @@
-//! A store under a key: nothing of it can be read without the key, nothing moves within it
-//! undetected, and a wrong or missing key changes no byte. Crashes are in `crash`: odd seeds run
-//! encrypted. It must not look into the engine.
+//! An encrypted store: none of it can be read without the key, every change of it is detected, and
+//! a wrong or missing key changes no byte. Crashes are in `crash`: odd seeds run encrypted. It must
+//! not use internals of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,15 +37,15 @@ fn with_previous(current: u8, previous: u8) -> MasterKeys {
     MasterKeys { previous: Some(keys(previous).current), ..keys(current) }
 }
 
-/// Every file as the device has it.
-fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+/// Returns every file as the device has it.
+fn durable_files(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
     sim.files()
         .into_iter()
         .filter_map(|path| Some((path.clone(), sim.read_durable(&path)?)))
         .collect()
 }
 
-fn refusal(sim: &Sim) -> String {
+fn open_error_name(sim: &Sim) -> String {
     match Local::open_local(&sim.env(), small()) {
         Err(OpenError::Key { problem }) => match problem {
             KeyProblem::Missing { .. } => "missing".to_owned(),
@@ -59,7 +59,7 @@ fn refusal(sim: &Sim) -> String {
 }
 
 #[test]
-fn a_key_that_is_wrong_or_missing_or_not_wanted_changes_no_byte() {
+fn a_wrong_missing_or_unexpected_master_key_changes_no_byte() {
     for (made, given, expected) in [
         (Some(keys(1)), None, "missing"),
         (Some(keys(1)), Some(keys(2)), "wrong"),
@@ -81,10 +81,10 @@ fn a_key_that_is_wrong_or_missing_or_not_wanted_changes_no_byte() {
             });
             sim.power_loss();
             sim.set_keys(given.clone());
-            let before = tree(&sim);
-            assert_eq!(refusal(&sim), expected, "{clean}");
+            let before = durable_files(&sim);
+            assert_eq!(open_error_name(&sim), expected, "{clean}");
             if expected != "it opened" {
-                assert_eq!(tree(&sim), before, "{expected}");
+                assert_eq!(durable_files(&sim), before, "{expected}");
             }
             sim.kill();
             sim.set_keys(made.clone());
@@ -96,7 +96,7 @@ fn a_key_that_is_wrong_or_missing_or_not_wanted_changes_no_byte() {
     }
 }
 
-/// A text that no cipher writes by chance, in every place where a client may put one.
+/// Texts that no cipher produces by chance, one for every member that a client can set.
 struct Canaries(SeededEntropy, Vec<String>);
 
 impl Canaries {
@@ -107,7 +107,7 @@ impl Canaries {
     }
 }
 
-async fn plant(store: &Local, canaries: &mut Canaries, round: usize) {
+async fn write_canaries(store: &Local, canaries: &mut Canaries, round: usize) {
     let scope = Scope {
         tenant: TenantId::new(&canaries.next("tenant")).unwrap(),
         user: UserId::new(&canaries.next("user")).unwrap(),
@@ -141,18 +141,18 @@ async fn plant(store: &Local, canaries: &mut Canaries, round: usize) {
 }
 
 #[test]
-fn no_word_of_a_client_is_on_disk_in_clear() {
+fn no_client_data_is_on_disk_in_plaintext() {
     let mut scanned = 0;
     for seed in 0..3 {
         let sim = Sim::encrypted(seed);
         let mut canaries = Canaries(SeededEntropy::new(seed ^ 0xc0ffee), Vec::new());
         for round in 0..6 {
             runtime().block_on(async {
-                // A compressed text would not be found by a search.
+                // A search would not find a compressed text.
                 let options = Options { compression: false, ..small() };
                 let store = Local::open_local(&sim.env(), options).unwrap();
                 for session in 0..3 {
-                    plant(&store, &mut canaries, session * round).await;
+                    write_canaries(&store, &mut canaries, session * round).await;
                     if session == round % 3 {
                         store.flush().unwrap();
                     }
@@ -173,14 +173,14 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
             } else {
                 sim.power_loss()
             }
-            let files = tree(&sim);
+            let files = durable_files(&sim);
             let kinds = ["journal", "settled", "segments", "keys", "STORE"];
             kinds.iter().for_each(|kind| assert!(files.keys().any(|path| path.starts_with(kind))));
             for (path, bytes) in &files {
                 scanned += bytes.len();
                 for canary in &canaries.1 {
                     assert!(!path.contains(canary.as_str()), "{canary} names {path}");
-                    // Half of it, since a text may be split across compressed blocks.
+                    // Half of it, since compressed blocks may split a text.
                     let part = &canary.as_bytes()[canary.len() - 16..];
                     assert!(!holds(bytes, part), "{canary} is in {path} after round {round}");
                 }
@@ -191,7 +191,7 @@ fn no_word_of_a_client_is_on_disk_in_clear() {
     eprintln!("{scanned} bytes scanned, no canary found");
 }
 
-/// The encrypted frames of a file: header, payload and range.
+/// Returns the encrypted frames of a file: header, payload and range.
 fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
     let bytes = Bytes::copy_from_slice(bytes);
     let (salt, from) = if path.starts_with("journal") {
@@ -211,7 +211,7 @@ fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
     whole.collect()
 }
 
-/// Lives that each end in a crash; answers how many nonces were seen, each for one message.
+/// Runs starts that each end in a crash; returns the number of nonces, each used once.
 pub async fn nonces(seed: u64, lives: u64) -> usize {
     let (sim, mut seen) = (Sim::encrypted(seed), BTreeMap::new());
     for life in 0..lives {
@@ -233,11 +233,11 @@ pub async fn nonces(seed: u64, lives: u64) -> usize {
         } else {
             sim.power_loss()
         }
-        for (path, bytes) in tree(&sim) {
+        for (path, bytes) in durable_files(&sim) {
             for (_, header, payload) in frames(&path, &bytes) {
                 let encrypted = header.encrypted.unwrap();
                 let known = seen.entry((encrypted.key, encrypted.nonce));
-                // A frame that is repeated in the journal is the same message.
+                // A frame repeated in the journal is the same message.
                 assert_eq!(*known.or_insert(payload.clone()), payload, "{path}");
             }
         }
@@ -246,7 +246,7 @@ pub async fn nonces(seed: u64, lives: u64) -> usize {
 }
 
 #[test]
-fn no_nonce_comes_twice_over_a_thousand_crashes() {
+fn no_nonce_is_reused_over_a_thousand_crashes() {
     let (machines, lives) = (20, 50);
     let each = |seed| runtime().block_on(nonces(seed, lives));
     let seen: usize = (0..machines).map(each).sum();
@@ -254,16 +254,16 @@ fn no_nonce_comes_twice_over_a_thousand_crashes() {
     eprintln!("{} crashes, {seen} nonces, none twice", machines * lives);
 }
 
-/// A file with these frames after its header, their checksums made to fit: what an attacker without
+/// Returns a file with these frames after its header and valid checksums: what an attacker without
 /// the key can write to the disk.
-fn forged(bytes: &[u8], frames: &[(FrameHeader, Bytes)]) -> Vec<u8> {
+fn forge_file(bytes: &[u8], frames: &[(FrameHeader, Bytes)]) -> Vec<u8> {
     let salt = SegmentHeader::decode(bytes).unwrap().salt;
     let mut out = bytes[..192].to_vec();
     frames.iter().for_each(|(header, payload)| header.write(salt, payload, &mut out));
     out
 }
 
-fn replace(sim: &Sim, path: &str, bytes: &[u8]) {
+fn replace_file(sim: &Sim, path: &str, bytes: &[u8]) {
     sim.truncate_durable(path, 0);
     sim.write_durable(path, 0, bytes);
 }
@@ -276,18 +276,18 @@ fn segments(image: &Image) -> Vec<Segment> {
         let frames = frames(path, bytes).into_iter().map(|(_, header, payload)| (header, payload));
         (path.clone(), bytes.clone(), frames.collect::<Vec<_>>())
     };
-    // Beside a session's files are replaced ones, which are not read.
+    // Replaced files, which are not read, are left out.
     let used = |path: &str| survive(image, |sim| sim.remove_durable(path)) != Fate::Whole;
     files.map(read).filter(|(path, _, frames)| frames.len() > 2 && used(path)).collect()
 }
 
-/// Changes that were made, and if each was reported, refused or harmless.
+/// Changes made, and if each was reported, rejected or harmless.
 #[derive(Default)]
 struct Table(BTreeMap<&'static str, (u64, BTreeSet<String>)>);
 
 impl Table {
     fn judge(&mut self, image: &Image, what: &'static str, path: &str, bytes: &[u8]) {
-        let fate = survive(image, |sim| replace(sim, path, bytes));
+        let fate = survive(image, |sim| replace_file(sim, path, bytes));
         assert_ne!(fate, Fate::Shorter, "{what}: {path} is silently shorter");
         assert_ne!(fate, Fate::Whole, "{what}: {path} passes for whole");
         let row = self.0.entry(what).or_default();
@@ -303,45 +303,44 @@ fn frames_moved_without_the_key_are_detected() {
     let segments = segments(image);
     assert!(segments.len() > 1, "{} segments", segments.len());
     for (nth, (path, bytes, frames)) in segments.iter().enumerate() {
-        // Bytes after the frames of a sealed segment are cut off: they would be detected by
-        // themselves.
+        // Bytes after the frames of a sealed segment are removed: they would be detected anyway.
         for at in [0, frames.len() / 2, frames.len() - 2] {
             let mut swapped = frames.clone();
             swapped.swap(at, at + 1);
-            table.judge(image, "swap", path, &forged(bytes, &swapped));
+            table.judge(image, "swap", path, &forge_file(bytes, &swapped));
             let mut renamed = swapped.clone();
             for (place, other) in [(at, at + 1), (at + 1, at)] {
-                // The header stays in its place, so that only the cipher can detect it.
+                // The header keeps its byte offset, so that only the cipher can detect the change.
                 let (encrypted, length) = (frames[other].0.encrypted, frames[other].0.length);
                 renamed[place].0 = FrameHeader { encrypted, length, ..frames[place].0 };
             }
-            table.judge(image, "swap behind their headers", path, &forged(bytes, &renamed));
+            table.judge(image, "swap behind their headers", path, &forge_file(bytes, &renamed));
             let mut dropped = frames.clone();
             dropped.remove(at);
-            table.judge(image, "drop", path, &forged(bytes, &dropped));
+            table.judge(image, "drop", path, &forge_file(bytes, &dropped));
             let mut twice = frames.clone();
             twice[at + 1] = frames[at].clone();
-            table.judge(image, "duplicate", path, &forged(bytes, &twice));
+            table.judge(image, "duplicate", path, &forge_file(bytes, &twice));
             let mut counted = frames.clone();
             counted[at].0.first_position.0 += 1;
-            table.judge(image, "renumber", path, &forged(bytes, &counted));
+            table.judge(image, "renumber", path, &forge_file(bytes, &counted));
             let mut plain = frames.clone();
             plain[at].0.encrypted = None;
-            table.judge(image, "call it plaintext", path, &forged(bytes, &plain));
+            table.judge(image, "call it plaintext", path, &forge_file(bytes, &plain));
             let (_, _, others) = &segments[(nth + 1) % segments.len()];
             let other = &others[at.min(others.len() - 1)];
             let mut moved = frames.clone();
             moved[at] = other.clone();
-            table.judge(image, "move between sessions", path, &forged(bytes, &moved));
+            table.judge(image, "move between sessions", path, &forge_file(bytes, &moved));
             let (encrypted, length) = (other.0.encrypted, other.0.length);
             moved[at].0 = FrameHeader { encrypted, length, ..frames[at].0 };
-            table.judge(image, "move behind its header", path, &forged(bytes, &moved));
+            table.judge(image, "move behind its header", path, &forge_file(bytes, &moved));
             let own = frames[at].0.encrypted.map(|own| sessionlog::log::Encrypted {
                 nonce: other.0.encrypted.unwrap().nonce,
                 ..own
             });
             moved[at].0 = FrameHeader { encrypted: own, length, ..frames[at].0 };
-            table.judge(image, "move under its key number", path, &forged(bytes, &moved));
+            table.judge(image, "move under its key number", path, &forge_file(bytes, &moved));
         }
     }
     for (what, (times, fates)) in &table.0 {
@@ -366,8 +365,8 @@ fn changed_wrapped_keys_are_detected() {
                 slot[..4].copy_from_slice(&sum.finalize().to_le_bytes());
             }
             let fate = survive(image, |sim| {
-                replace(sim, "keys/0", &changed);
-                replace(sim, "keys/1", &changed);
+                replace_file(sim, "keys/0", &changed);
+                replace_file(sim, "keys/1", &changed);
             });
             assert!(matches!(fate, Fate::Told | Fate::Refused), "{what}: {fate:?}");
             told += 1;
@@ -391,7 +390,7 @@ fn changed_wrapped_keys_are_detected() {
 }
 
 #[test]
-fn one_file_of_keys_is_enough_and_a_lost_one_is_written_anew() {
+fn one_keys_file_is_sufficient_and_a_lost_one_is_rewritten() {
     for image in encrypted() {
         for path in ["keys/0", "keys/1"] {
             let gone = survive(image, |sim| sim.remove_durable(path));
@@ -423,7 +422,7 @@ fn one_file_of_keys_is_enough_and_a_lost_one_is_written_anew() {
 }
 
 #[test]
-fn a_clock_that_jumps_by_years_changes_nothing_under_a_key() {
+fn a_clock_that_jumps_by_years_does_not_affect_encryption() {
     const TEN_YEARS: i64 = 3_652 * 24 * 3_600 * 1_000_000;
     for jump in [TEN_YEARS, -TEN_YEARS] {
         let sim = Sim::new(10);
@@ -461,7 +460,7 @@ fn a_clock_that_jumps_by_years_changes_nothing_under_a_key() {
 }
 
 #[test]
-fn a_file_of_keys_that_could_not_be_written_anew_leaves_none_behind() {
+fn a_failed_rewrite_of_a_keys_file_leaves_no_temporary_file() {
     let sim = Sim::encrypted(71);
     let left = || sim.files().into_iter().filter(|path| path.ends_with(".new")).count();
     runtime().block_on(async {
@@ -476,7 +475,7 @@ fn a_file_of_keys_that_could_not_be_written_anew_leaves_none_behind() {
         create(&store, "b").await;
         drop(store);
         sim.kill();
-        // A start that was killed could not remove it: it has keys that are destroyed later.
+        // A killed start could not remove it: it has keys that are destroyed later.
         for file in ["keys/0", "keys/1"] {
             let bytes = sim.read_durable(file).unwrap();
             sim.write_durable(&format!("{file}.new"), 0, &bytes);

@@ -1,5 +1,5 @@
-//! The engines under test and the few words tests of a store are written in. It must not assert
-//! anything about an engine.
+//! The engines under test and the shared functions of store tests. It must not assert anything
+//! about an engine.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use sessionlog::{
 };
 use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
 
-/// A store and the clock it reads.
+/// A store and its clock.
 pub struct Engine {
     pub name: &'static str,
     pub store: Arc<dyn Store>,
     pub clock: Arc<ManualClock>,
-    /// Goes with its store.
+    /// Removed with its store.
     _home: Option<tempfile::TempDir>,
 }
 
-/// Small files, so that a short test rotates, flushes and seals; nothing happens by itself.
+/// Returns options with small files, for short tests of rotation; nothing runs in the background.
 pub fn small() -> Options {
     Options {
         journal_file_bytes: 32 << 10,
@@ -41,7 +41,7 @@ pub fn small() -> Options {
     }
 }
 
-/// Every engine, empty.
+/// Returns every engine, empty.
 pub fn all() -> Vec<Engine> {
     let home = tempfile::tempdir().unwrap();
     let disk = Arc::new(DataDir::open(&home.path().join("data")).unwrap());
@@ -90,12 +90,12 @@ pub fn key(session: &str) -> SessionKey {
     SessionKey { scope: Scope::local(), session: SessionId::new(session).unwrap() }
 }
 
-/// The same user name under another tenant.
+/// Returns the scope of an equal user name in another tenant.
 pub fn other_scope() -> Scope {
     Scope { tenant: TenantId::new("other").unwrap(), ..Scope::local() }
 }
 
-/// An event the store names.
+/// Returns an event whose id the store chooses.
 pub fn event(body: &str) -> NewEvent {
     NewEvent {
         id: None,
@@ -107,7 +107,7 @@ pub fn event(body: &str) -> NewEvent {
     }
 }
 
-/// An event the client names.
+/// Returns an event whose id the client chooses.
 pub fn named(id: &str, body: &str) -> NewEvent {
     NewEvent { id: Some(EventId::new(id).unwrap()), ..event(body) }
 }
@@ -125,7 +125,7 @@ pub async fn append(store: &dyn Store, key: &SessionKey, batch: Batch) -> StoreR
     store.append(key, batch).await
 }
 
-/// A read of a whole session.
+/// Returns a read of a whole session.
 pub fn everything() -> Read {
     Read {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
@@ -136,12 +136,12 @@ pub fn everything() -> Read {
     }
 }
 
-/// Every event of a session.
+/// Reads every event of a session.
 pub async fn events_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
     store.read(key, everything()).await.unwrap().events
 }
 
-/// Every event of a session that is whole, its gaps left out.
+/// Reads every intact event of a session, without its gaps.
 pub async fn whole_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
     let read = Read {
         range: Range::new(Position::ZERO, Position(u64::MAX)),

@@ -1,6 +1,5 @@
-//! Remains of an erased session: nothing that can be read, wherever it was stored, whenever the
-//! machine died, and whatever is put back; and no other session is touched. It must not look into
-//! the engine.
+//! Remains of an erased session: none of it can be read, from any file, after any crash, and from
+//! any restored copy; and no other session is affected. It must not use internals of the engine.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,14 +18,14 @@ use crate::{
 };
 
 const CANARY: &str = "canary-5d1f0c7be2";
-/// No longer is waited before what failed is tried again.
+/// Maximum wait before a failed step is retried.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// Two sessions, side by side in everything.
+/// Creates two sessions, interleaved in every file.
 async fn fill(sim: &Sim, age: Age) -> Local {
     let mut store = open(sim);
     for (name, word) in [("gone", CANARY), ("stays", "other")] {
@@ -67,13 +66,17 @@ async fn fill(sim: &Sim, age: Age) -> Local {
     store
 }
 
-fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+fn durable_files(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
     let read = |path: String| Some((path.clone(), sim.read_durable(&path)?));
     sim.files().into_iter().filter_map(read).collect()
 }
 
-fn holding(sim: &Sim, text: &str) -> Vec<String> {
-    tree(sim).into_iter().filter(|(_, bytes)| holds(bytes, text)).map(|(path, _)| path).collect()
+fn files_containing(sim: &Sim, text: &str) -> Vec<String> {
+    durable_files(sim)
+        .into_iter()
+        .filter(|(_, bytes)| holds(bytes, text))
+        .map(|(path, _)| path)
+        .collect()
 }
 
 async fn is_gone(store: &Local) -> bool {
@@ -88,7 +91,7 @@ async fn is_gone(store: &Local) -> bool {
     }
 }
 
-async fn other_is_whole(store: &Local) {
+async fn check_other_session(store: &Local) {
     assert_eq!(events_of(store, &key("stays")).await.len(), 30);
     assert_eq!(store.info(&key("stays")).await.unwrap().title.as_deref(), Some("other title"));
     let verified = store.verify(&key("stays").scope, None).await.unwrap();
@@ -96,44 +99,44 @@ async fn other_is_whole(store: &Local) {
 }
 
 #[test]
-fn an_erased_session_is_in_no_file_and_stays_so_over_every_stop() {
+fn an_erased_session_is_in_no_file_after_any_stop() {
     for encrypted in [false, true] {
         for age in AGES {
             let told = format!("{age:?}, encrypted: {encrypted}");
             let sim = machine(61, encrypted);
             runtime().block_on(async {
                 let store = fill(&sim, age).await;
-                assert_eq!(holding(&sim, CANARY).is_empty(), encrypted, "{told}");
+                assert_eq!(files_containing(&sim, CANARY).is_empty(), encrypted, "{told}");
                 store.erase(&key("gone")).await.unwrap();
                 assert!(is_gone(&store).await, "{told}");
-                assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+                assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
                 store.erase(&key("gone")).await.expect("again");
-                other_is_whole(&store).await;
+                check_other_session(&store).await;
                 for clean in [false, true, false] {
                     sim.power_loss();
                     let store = open(&sim);
                     assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
                     assert!(is_gone(&store).await, "{told}");
-                    other_is_whole(&store).await;
+                    check_other_session(&store).await;
                     create(&store, &format!("new{}", sim.lives())).await;
                     store.flush().unwrap();
                     if clean {
                         store.close().await;
                     }
-                    assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+                    assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
                 }
             });
         }
     }
 }
 
-/// An operator kept copies of everything but `keys/`, and puts them back.
+/// Restores copies of all files except `keys/` that an operator made before an erasure.
 pub async fn put_back(seed: u64) {
     let age = AGES[usize::try_from(seed).unwrap() % AGES.len()];
     let sim = machine(62 + seed, true);
     drop(fill(&sim, age).await);
     sim.power_loss();
-    let before = tree(&sim);
+    let before = durable_files(&sim);
     let store = open(&sim);
     store.erase(&key("gone")).await.unwrap();
     drop(store);
@@ -153,33 +156,33 @@ pub async fn put_back(seed: u64) {
 }
 
 #[test]
-fn files_of_an_erased_session_that_are_put_back_cannot_be_read() {
+fn restored_files_of_an_erased_session_cannot_be_read() {
     (0..AGES.len() as u64).for_each(|seed| runtime().block_on(put_back(seed)));
 }
 
 #[test]
-fn copies_of_it_in_quarantine_go_with_it() {
+fn an_erasure_removes_copies_of_the_session_in_quarantine() {
     let sim = machine(65, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
         drop(store);
         sim.kill();
-        for path in holding(&sim, CANARY).iter().filter(|path| path.ends_with(".seg")) {
+        for path in files_containing(&sim, CANARY).iter().filter(|path| path.ends_with(".seg")) {
             sim.flip(path, 500, 3);
         }
         let store = open(&sim);
         let some = sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
         assert!(store.read(&key("gone"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
-        let kept = holding(&sim, CANARY);
+        let kept = files_containing(&sim, CANARY);
         assert!(kept.iter().any(|path| path.starts_with("quarantine/")), "{kept:?}");
         store.erase(&key("gone")).await.unwrap();
-        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
-        other_is_whole(&store).await;
+        assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new());
+        check_other_session(&store).await;
     });
 }
 
 #[test]
-fn a_session_that_is_held_is_not_erased() {
+fn a_held_session_is_not_erased() {
     let sim = machine(63, true);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -197,7 +200,7 @@ fn a_session_that_is_held_is_not_erased() {
 }
 
 #[test]
-fn bytes_of_an_erased_session_do_not_count_although_a_fork_read_them() {
+fn bytes_of_an_erased_session_are_not_counted_despite_a_fork() {
     let sim = machine(65, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -207,7 +210,7 @@ fn bytes_of_an_erased_session_do_not_count_although_a_fork_read_them() {
         store.erase(&key("gone")).await.unwrap();
         let after = store.usage(&tenant, &none).await.unwrap();
         assert_eq!((before.sessions, after.sessions), (3, 2));
-        // Both sessions wrote about the same; the fork wrote nothing.
+        // Both sessions wrote about the same number of bytes; the fork wrote nothing.
         assert!(after.bytes > 0 && after.bytes * 3 < before.bytes * 2, "{before:?} {after:?}");
         drop(store);
         sim.power_loss();
@@ -215,8 +218,8 @@ fn bytes_of_an_erased_session_do_not_count_although_a_fork_read_them() {
     });
 }
 
-/// The calls that an erasure makes, and the disk after the one that fails.
-fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
+/// Runs an erasure; returns the number of its calls, or checks the disk after a failed one.
+fn interrupt_erasure(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
     let sim = machine(64, encrypted);
     runtime().block_on(async {
         let store = fill(&sim, age).await;
@@ -236,41 +239,41 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
         let store = open(&sim);
         let gone = is_gone(&store).await;
         assert!(gone || answer.is_err(), "{told}: it was answered");
-        other_is_whole(&store).await;
+        check_other_session(&store).await;
         if gone {
-            // The start finds it and finishes what was begun.
+            // The start finds the erasure and finishes it.
             store.flush().unwrap();
         } else {
             store.erase(&key("gone")).await.unwrap();
         }
-        assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
-        other_is_whole(&store).await;
+        assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
+        check_other_session(&store).await;
         calls
     })
 }
 
 #[test]
-fn an_erasure_that_is_cut_off_leaves_a_session_whole_or_erased() {
+fn an_interrupted_erasure_leaves_a_session_complete_or_erased() {
     for encrypted in [false, true] {
         for age in [Age::Journal, Age::Settled] {
-            let calls = interrupted(encrypted, age, None);
+            let calls = interrupt_erasure(encrypted, age, None);
             assert!(calls > 20, "{calls} calls are hardly an erasure");
             for case in cases(calls, 19) {
-                interrupted(encrypted, age, Some(case));
+                interrupt_erasure(encrypted, age, Some(case));
             }
         }
     }
 }
 
-/// Number of events that a fork returns of those its parent wrote itself.
-async fn own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
+/// Returns the number of events that a fork returns of those its parent wrote itself.
+async fn count_own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
     let range = Range::new(Position(1), Position(3));
     let read = Read { range, ..crate::engines::everything() };
     store.read(&key(leaf), read).await.map(|slice| slice.events.len())
 }
 
-/// The calls of an erasure in the middle of a family, and the family after the one that fails.
-fn in_a_family(encrypted: bool, flushed: bool, case: Option<Nth>) -> u64 {
+/// Erases a session between parent and fork; returns its calls, or checks all after a failed one.
+fn interrupt_erasure_between(encrypted: bool, flushed: bool, case: Option<Nth>) -> u64 {
     let sim = machine(75, encrypted);
     let told = format!("encrypted: {encrypted}, flushed: {flushed}, {case:?}");
     runtime().block_on(async {
@@ -299,14 +302,14 @@ fn in_a_family(encrypted: bool, flushed: bool, case: Option<Nth>) -> u64 {
         for start in 0..3 {
             let store = open(&sim);
             assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}, start {start}");
-            let part = own_part(&store, "leaf").await;
+            let part = count_own_part(&store, "leaf").await;
             let gone = matches!(part, Err(StoreError::PrefixErased { .. }));
             assert!(gone || matches!(part, Ok(2)) && answer.is_err(), "{told}: {part:?}");
             if !gone {
                 store.erase(&key("gone")).await.unwrap();
             }
             (0..2).for_each(|_| store.flush().unwrap());
-            let part = own_part(&store, "leaf").await;
+            let part = count_own_part(&store, "leaf").await;
             assert!(matches!(part, Err(StoreError::PrefixErased { .. })), "{told}: {part:?}");
             for (from, to) in [(0, 1), (3, 4)] {
                 let range = Range::new(Position(from), Position(to));
@@ -315,7 +318,11 @@ fn in_a_family(encrypted: bool, flushed: bool, case: Option<Nth>) -> u64 {
                 let slice = slice.unwrap_or_else(|error| panic!("{told}, {from}: {error}"));
                 assert_eq!(slice.events.len(), 1, "{told}, start {start}: {from}..{to}");
             }
-            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}, start {start}");
+            assert_eq!(
+                files_containing(&sim, CANARY),
+                Vec::<String>::new(),
+                "{told}, start {start}"
+            );
             assert_eq!(events_of(&store, &key("root")).await.len(), 1, "{told}");
             if start == 1 { sim.kill() } else { sim.power_loss() }
         }
@@ -327,16 +334,16 @@ fn in_a_family(encrypted: bool, flushed: bool, case: Option<Nth>) -> u64 {
 fn an_interrupted_erase_in_a_fork_tree_removes_only_that_session() {
     for encrypted in [false, true] {
         for flushed in [false, true] {
-            let calls = in_a_family(encrypted, flushed, None);
+            let calls = interrupt_erasure_between(encrypted, flushed, None);
             for case in cases(calls, 17) {
-                in_a_family(encrypted, flushed, Some(case));
+                interrupt_erasure_between(encrypted, flushed, Some(case));
             }
         }
     }
 }
 
-/// Far more than the journal may keep, to another session, flushed meanwhile.
-async fn others_go_on(store: &Local, told: &str) {
+/// Appends far more than the journal may hold to another session, with flushes in between.
+async fn append_to_others(store: &Local, told: &str) {
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(3_000));
     for n in 0..90 {
         let appended = append(store, &key("stays"), batch([event(&body)])).await;
@@ -348,7 +355,7 @@ async fn others_go_on(store: &Local, told: &str) {
 }
 
 #[test]
-fn files_in_quarantine_that_are_no_copies_do_not_block_an_erasure() {
+fn unrelated_files_in_quarantine_do_not_block_an_erasure() {
     let sim = machine(66, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -357,16 +364,16 @@ fn files_in_quarantine_that_are_no_copies_do_not_block_an_erasure() {
         sim.spoil_sector("quarantine/unreadable", 1);
         sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
         store.erase(&key("gone")).await.unwrap();
-        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new());
         let left: Vec<String> =
             sim.files().into_iter().filter(|path| path.starts_with("quarantine/")).collect();
         assert_eq!(left, ["quarantine/foreign", "quarantine/old/x"]);
-        others_go_on(&store, "erased").await;
+        append_to_others(&store, "erased").await;
     });
 }
 
 #[test]
-fn a_copy_that_may_not_be_opened_is_no_damage_and_waits() {
+fn an_unreadable_quarantine_copy_delays_an_erasure_and_is_not_damage() {
     let sim = machine(68, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -380,13 +387,13 @@ fn a_copy_that_may_not_be_opened_is_no_damage_and_waits() {
         );
         sim.heal();
         store.erase(&key("gone")).await.unwrap();
-        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new());
         assert!(sim.files().contains(&"quarantine/foreign".to_owned()), "nothing was known of it");
     });
 }
 
 #[test]
-fn an_entry_of_quarantine_that_is_no_file_is_left_in_place() {
+fn a_quarantine_entry_other_than_a_file_is_left_in_place() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, outside) = (scratch.path().join("data"), scratch.path().join("outside"));
     std::fs::write(&outside, b"somebody else's").unwrap();
@@ -406,13 +413,13 @@ fn an_entry_of_quarantine_that_is_no_file_is_left_in_place() {
 }
 
 #[test]
-fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_no_backup() {
+fn an_unfinished_erasure_is_retried_with_backoff_and_blocks_no_backup() {
     for encrypted in [false, true] {
         let sim = machine(69, encrypted);
         let told = format!("encrypted: {encrypted}");
         runtime().block_on(async {
             let store = fill(&sim, Age::Settled).await;
-            // Quarantine is looked at once in each try, behind the key.
+            // Each attempt scans quarantine once, after the key.
             sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
             sim.fail_next(Op::OpenRead, Fault::Denied, true);
             store.erase(&key("gone")).await.unwrap_err();
@@ -441,7 +448,7 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
             );
             assert!(pauses.is_sorted() && *pauses.last().unwrap() == 3_600, "{told}: {pauses:?}");
             sim.heal();
-            // A backup that begins now has nothing of it, and is not ended by a try that fails.
+            // A backup that begins now has none of it, and a failed attempt does not end it.
             let mut parts = 0;
             let made = store.backup(&mut |part| {
                 assert!(!holds(&part.bytes, CANARY));
@@ -460,14 +467,14 @@ fn an_erasure_that_cannot_be_finished_is_tried_again_ever_more_rarely_and_ends_n
             made.unwrap_or_else(|error| panic!("{told}: {error}"));
             sim.clock().advance(HOUR);
             store.flush().unwrap();
-            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+            assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
         });
     }
 }
 
-/// Writes of others find no room while they wait: the session's own files make some.
+/// Pending writes of others find no space: the session's files free some.
 #[test]
-fn an_erasure_takes_its_files_where_nothing_else_can_be_flushed() {
+fn an_erasure_removes_its_files_although_nothing_else_can_be_flushed() {
     runtime().block_on(async {
         let sim = Sim::new(71);
         let store = fill(&sim, Age::Settled).await;
@@ -475,19 +482,19 @@ fn an_erasure_takes_its_files_where_nothing_else_can_be_flushed() {
         sim.fail_writing("segments", Fault::Full);
         let answer = store.erase(&key("gone")).await;
         assert!(is_gone(&store).await, "{answer:?}");
-        let left = holding(&sim, CANARY);
+        let left = files_containing(&sim, CANARY);
         assert!(left.iter().all(|path| path.starts_with("journal/")), "{answer:?}: {left:?}");
         sim.heal();
         sim.clock().advance(HOUR);
         (0..2).for_each(|_| store.flush().unwrap());
-        assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
+        assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new());
         assert_eq!(events_of(&store, &key("stays")).await.len(), 31);
     });
 }
 
-/// A sync that writes the zeros fails, and a sector that it was to write is lost.
+/// A sync of the zeros fails, and a sector of them is lost.
 #[test]
-fn a_sync_of_zeros_that_fails_loses_nothing_of_others() {
+fn a_failed_sync_of_zeros_keeps_the_events_of_other_sessions() {
     let mut struck = 0;
     runtime().block_on(async {
         let filled = async |call: Option<u64>| {
@@ -519,7 +526,7 @@ fn a_sync_of_zeros_that_fails_loses_nothing_of_others() {
             drop(store);
             sim.power_loss();
             if answer.is_ok() {
-                assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+                assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
             }
             let store = open(&sim);
             assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
@@ -550,9 +557,13 @@ fn an_unfinished_erasure_blocks_no_caller_and_a_later_start_finishes_it() {
             assert_eq!(doing, steps[usize::from(encrypted)], "the step that failed");
             for start in 0..2 {
                 let told = format!("{told}, start {start}");
-                others_go_on(&store, &told).await;
+                append_to_others(&store, &told).await;
                 store.flush().unwrap();
-                assert_ne!(holding(&sim, CANARY), Vec::<String>::new(), "{told}: hindered");
+                assert_ne!(
+                    files_containing(&sim, CANARY),
+                    Vec::<String>::new(),
+                    "{told}: hindered"
+                );
                 drop(store);
                 sim.power_loss();
                 sim.heal();
@@ -565,8 +576,8 @@ fn an_unfinished_erasure_blocks_no_caller_and_a_later_start_finishes_it() {
             store.flush().unwrap();
             let keys = store.keys().await.unwrap();
             assert_eq!(keys.map(|keys| keys.destroyed), encrypted.then_some(1), "{told}");
-            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
-            // What is finished is not done again.
+            assert_eq!(files_containing(&sim, CANARY), Vec::<String>::new(), "{told}");
+            // A finished step is not repeated.
             store.flush().unwrap();
             let calls = sim.calls();
             store.erase(&key("gone")).await.unwrap();

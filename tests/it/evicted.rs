@@ -1,4 +1,4 @@
-//! Unused sessions: what stays of them in memory and on disk, and that clients see no difference.
+//! Unused sessions: their remains in memory and on disk, and that clients see no difference.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ fn body(n: usize, bytes: usize) -> String {
     format!("{{\"n\":{n},\"pad\":\"{}\"}}", "the quick brown fox ".repeat(bytes / 20))
 }
 
-/// Flushes until nothing waits any more, and lets all go to rest that is idle.
+/// Flushes until nothing is pending, and evicts every idle session.
 fn flush(store: &Local) {
     for _ in 0..4 {
         store.flush().unwrap();
@@ -36,7 +36,7 @@ fn files(sim: &Sim, end: &str) -> usize {
 }
 
 #[tokio::test]
-async fn an_evicted_session_is_like_any_other() {
+async fn an_evicted_session_behaves_as_a_loaded_one() {
     let sim = Sim::new(11);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let (mut listed, mut events) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ async fn an_evicted_session_is_like_any_other() {
 }
 
 #[tokio::test]
-async fn an_idle_session_is_sealed_once_that_saves_room() {
+async fn an_idle_session_is_sealed_once_that_saves_space() {
     let sim = Sim::new(12);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for (name, bytes) in [("tiny", 200), ("small", 2_000)] {
@@ -124,7 +124,7 @@ async fn an_idle_session_is_sealed_once_that_saves_room() {
 }
 
 #[tokio::test]
-async fn a_session_written_now_and_then_stays_in_few_segments() {
+async fn an_occasionally_written_session_stays_in_few_segments() {
     let sim = Sim::new(13);
     let mut expected = 0;
     for start in 0..12 {
@@ -147,7 +147,7 @@ async fn a_session_written_now_and_then_stays_in_few_segments() {
 }
 
 #[tokio::test]
-async fn a_clean_stop_seals_what_was_left_open() {
+async fn a_clean_stop_seals_every_open_segment() {
     let sim = Sim::new(14);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for n in 0..50 {
@@ -163,9 +163,9 @@ async fn a_clean_stop_seals_what_was_left_open() {
     assert_eq!((verified.sessions, verified.events, verified.damage.len()), (50, 450, 0));
 }
 
-/// A segment flushed by a change alone has the name of the next one: it is not sealed and unlinked.
+/// A segment flushed for a change alone has the name of the next one, so it is not sealed.
 #[tokio::test]
-async fn an_append_in_the_tick_of_sealing_loses_nothing() {
+async fn an_append_during_sealing_keeps_every_event() {
     let sim = Sim::new(22);
     let change = || Change { title: Some(Some("another".to_owned())), ..Change::default() };
     let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -191,7 +191,7 @@ async fn an_append_in_the_tick_of_sealing_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_stop_that_cannot_seal_is_clean() {
+async fn a_stop_is_clean_although_sealing_fails() {
     let sim = Sim::new(21);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
@@ -208,7 +208,7 @@ async fn a_stop_that_cannot_seal_is_clean() {
 }
 
 #[tokio::test]
-async fn sealing_that_fails_leaves_sessions_as_they_are() {
+async fn a_failed_sealing_leaves_sessions_unchanged() {
     for (op, fault) in [
         (Op::Create, Fault::Full),
         (Op::Write, Fault::Full),
@@ -229,7 +229,7 @@ async fn sealing_that_fails_leaves_sessions_as_they_are() {
             flush(&store);
             sim.clock().advance(LONG);
             sim.fail_next(op, fault, false);
-            // What fails is sealing, or what makes it known.
+            // Either sealing fails, or recording it.
             let _ = store.flush();
             sim.heal();
             flush(&store);
@@ -252,7 +252,7 @@ async fn sealing_that_fails_leaves_sessions_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_sealed_keeps_no_other_open() {
+async fn a_session_that_cannot_be_sealed_does_not_keep_others_open() {
     let sim = Sim::new(23);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for n in 0..3 {
@@ -272,7 +272,7 @@ async fn a_session_that_cannot_be_sealed_keeps_no_other_open() {
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 3), "{:?}", sim.files());
 }
 
-/// A request that changed nothing is no write: a retry, a position that was taken, a frame that
+/// A request without effect is not a write: a retry, a position that was taken, a frame that
 /// failed.
 #[tokio::test]
 async fn requests_that_change_nothing_do_not_keep_a_session_loaded() {
@@ -303,10 +303,10 @@ async fn requests_that_change_nothing_do_not_keep_a_session_loaded() {
     }
 }
 
-/// After kills and stops in turn the younger settled file is taken away at every start: the older
-/// one and the journal must give every session.
+/// After kills and stops in turn, either settled file is removed at every start: the other one and
+/// the journal must restore every session.
 #[tokio::test]
-async fn the_older_settled_file_is_enough_at_every_start() {
+async fn either_settled_file_is_sufficient_at_every_start() {
     for seed in 0..4 {
         let sim = Sim::new(100 + seed);
         let mut tails = vec![0; 30];
@@ -349,7 +349,7 @@ async fn the_older_settled_file_is_enough_at_every_start() {
 }
 
 #[tokio::test]
-async fn a_base_of_many_parts_reads_back() {
+async fn a_base_of_many_parts_round_trips() {
     let sim = Sim::new(16);
     let long = "x".repeat(500);
     let store = Local::open_local(&sim.env(), Options { background: false, ..Options::default() });
@@ -360,7 +360,7 @@ async fn a_base_of_many_parts_reads_back() {
         let new = NewSession { id, metadata, ..NewSession::default() };
         store.create(&Scope::local(), new).await.unwrap();
     }
-    // Deltas that outgrow their base: the next one is written anew, in both files.
+    // Deltas outgrow their base: the next base is rewritten, in both files.
     for round in 0..5 {
         for n in 0..700 {
             let change = Change { title: Some(Some(format!("{round}"))), ..Change::default() };
@@ -381,7 +381,7 @@ async fn a_base_of_many_parts_reads_back() {
 }
 
 #[tokio::test]
-async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
+async fn an_event_id_is_found_with_or_without_a_table_in_its_segment() {
     let sim = Sim::new(18);
     let counts = [("one block", 50), ("two blocks", 70)];
     let session = |name: &str| key(&name.replace(' ', "-"));
@@ -393,7 +393,7 @@ async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
             append(&store, &session(name), batch([named(n)])).await.unwrap();
         }
     }
-    // Once sealed while its names are in memory, and once read anew.
+    // Once sealed while its ids are in memory, and once loaded from disk.
     let mut store = Some(store);
     for kept in [true, false] {
         let open = store.take().unwrap();
@@ -421,9 +421,9 @@ async fn an_id_is_found_whether_or_not_its_segment_has_a_table() {
 }
 
 /// A base names every session, and the older file was not written since: a start cannot determine
-/// what the older one is missing, and writes it anew.
+/// which entries the older one is missing, and rewrites it.
 #[tokio::test]
-async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
+async fn the_other_settled_file_is_rewritten_after_a_kill_during_a_new_base() {
     let sim = Sim::new(19);
     let long = "x".repeat(500);
     let options = Options { background: false, ..Options::default() };
@@ -471,10 +471,10 @@ async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
     assert!(based > 0, "a base was written anew");
 }
 
-/// A storage some of whose files are made and opened for reading only when the gate is up.
+/// A storage that creates and opens some files for reading only while the gate is open.
 pub struct Gated {
     inner: Arc<dyn Storage>,
-    /// Prefix of their paths.
+    /// Prefix of the paths that wait.
     of: &'static str,
     gate: Mutex<Gate>,
     moved: Condvar,
@@ -492,7 +492,7 @@ impl Gated {
         Arc::new(Self { inner, of, gate: Mutex::new(gate), moved: Condvar::new() })
     }
 
-    /// Waits until the gate is up, if the path is one of those.
+    /// Waits until the gate is open, if the path is one of those.
     fn pass(&self, path: &str) {
         if path.starts_with(self.of) && *self.gate.lock().unwrap() == Gate::Down {
             self.set(Gate::SomebodyWaits);
@@ -547,7 +547,7 @@ impl Storage for Gated {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_is_being_opened_blocks_no_other() {
+async fn a_session_being_loaded_does_not_block_others() {
     let sim = Sim::new(17);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;

@@ -1,6 +1,6 @@
 //! Effects of a stop, a kill or a power loss on sessions that expire, are restored, and are
-//! deleted: none expires early, none comes back after its deletion, none is deleted with another,
-//! and a later sweep completes what was cut short. It must not depend on an interface.
+//! deleted: none expires early, none returns after its deletion, none is deleted with another, and
+//! a later sweep completes an interrupted one. It must not depend on an interface.
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, time::Duration};
 
@@ -26,7 +26,7 @@ pub const HOUR: Duration = Duration::from_secs(3_600);
 pub const LIMIT: Duration = Duration::from_secs(48 * 3_600);
 pub const GRACE: Duration = Duration::from_secs(24 * 3_600);
 
-/// Two days, and a day of grace.
+/// Returns options with a retention of two days, and a grace of one day.
 pub fn mortal() -> Options {
     let lifetimes =
         Lifetimes { retention: LIMIT, purge: GRACE, grace: GRACE, ..Lifetimes::DEFAULT };
@@ -41,12 +41,12 @@ async fn delete(store: &dyn Store, session: &str) -> StoreResult<()> {
     store.change(&key(session), Change { discard: true, ..Change::default() }).await.map(drop)
 }
 
-/// True if nothing is known of a session.
+/// Returns true if the session is unknown.
 async fn is_gone(store: &dyn Store, session: &str) -> bool {
     matches!(store.info(&key(session)).await, Err(StoreError::SessionNotFound { .. }))
 }
 
-/// Days without requests, with the sweeps and the rest of each, until a session is gone.
+/// Runs days without requests, with the background work of each, until a session is removed.
 async fn until_gone(sim: &Sim, store: &Local, session: &str) {
     for _ in 0..40 {
         if is_gone(store, session).await {
@@ -68,7 +68,7 @@ fn stop(sim: &Sim, how: u64) {
 }
 
 #[tokio::test]
-async fn a_session_evicted_between_two_sweeps_expires_too() {
+async fn a_session_evicted_between_two_sweeps_expires() {
     let sim = Sim::new(61);
     let store = open(&sim);
     create(&store, "expires").await;
@@ -91,7 +91,7 @@ async fn a_session_whose_last_append_failed_expires_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
+async fn a_reused_session_name_keeps_its_new_session_over_every_start() {
     for seed in 0..32 {
         let told = format!("seed {seed}");
         let sim = Sim::new(seed);
@@ -106,7 +106,7 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
         if seed < 16 {
             until_gone(&sim, &store, "s").await;
         } else {
-            // Free at the very sweep, nothing flushed behind it.
+            // Free at the same sweep, without a later flush.
             for _ in 0..60 {
                 if !is_gone(&store, "s").await {
                     sim.clock().advance(6 * HOUR);
@@ -136,7 +136,7 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
 }
 
 #[tokio::test]
-async fn a_session_watched_until_a_stop_has_its_whole_limit_after_it() {
+async fn a_session_with_readers_at_a_stop_gets_its_full_retention_after_it() {
     for how in 0..3 {
         let sim = Sim::new(62);
         let store = open(&sim);
@@ -163,7 +163,7 @@ async fn a_session_watched_until_a_stop_has_its_whole_limit_after_it() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_wrong_after_a_stop_expires_nothing() {
+async fn a_wrong_clock_after_a_stop_expires_no_session() {
     const YEARS_MICROS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000;
     for how in 0..6 {
         let sim = Sim::new(65);
@@ -231,7 +231,7 @@ async fn a_damaged_session_does_not_expire_until_its_loss_is_accepted() {
     assert_eq!(names, [("whole", false), ("lost", true)], "{expired:?}");
 }
 
-/// Events of sessions that have a sealed segment, an open one, and frames that wait.
+/// Appends events: the session has a sealed segment, an open one, and pending frames.
 async fn fill(store: &Local, session: &str) {
     create(store, session).await;
     for n in 0..12 {
@@ -243,40 +243,40 @@ async fn fill(store: &Local, session: &str) {
     }
 }
 
-/// The hash in the name of a segment's file.
+/// Returns the hash in the name of a segment's file.
 fn hash_of(path: &str) -> Option<&str> {
     path.strip_prefix("segments/")?.get(3..67)
 }
 
-/// Files of the sessions of these hashes.
+/// Returns the files of the sessions with these hashes.
 fn own(sim: &Sim, hashes: &BTreeSet<String>) -> Vec<String> {
     let own = |path: &String| hash_of(path).is_some_and(|hash| hashes.contains(hash));
     sim.files().into_iter().filter(own).collect()
 }
 
-/// The hashes of the sessions that have files.
+/// Returns the hashes of the sessions that have files.
 fn hashes(sim: &Sim) -> BTreeSet<String> {
     sim.files().iter().filter_map(|path| hash_of(path)).map(str::to_owned).collect()
 }
 
-/// Sessions that expire, are held, restored, deleted, and reclaimed; their names are used again.
-/// An interrupted step is done again, after a start where the machine died. In a variant with a
-/// fork, the fork is held, and its parent stays for it.
+/// Sessions that expire, are held, restored, deleted, and reclaimed; their names are reused. An
+/// interrupted step is retried, after a start if the machine crashed. In a variant with a fork, the
+/// fork is held, and its parent is kept for it.
 struct Story {
     sim: Sim,
     store: Local,
-    /// Events of the sessions that stay.
+    /// Events of the sessions that are kept.
     kept: Vec<(&'static str, Vec<Event>)>,
     forked: bool,
-    /// The hashes of those that go.
+    /// Hashes of the sessions that are removed.
     going: BTreeSet<String>,
     starts: u64,
-    /// Time for which the store lived.
+    /// Total time that the store was open.
     lived: Duration,
 }
 
 impl Story {
-    /// As far as it goes without a fault.
+    /// Creates the sessions, without a fault.
     async fn begin(forked: bool) -> Self {
         let sim = Sim::new(63);
         let store = open(&sim);
@@ -305,7 +305,7 @@ impl Story {
         Self { sim, store, kept, forked, going, starts: 0, lived: Duration::ZERO }
     }
 
-    /// Starts again on a healthy disk; what stays is there.
+    /// Starts again on a healthy disk; checks that kept sessions exist.
     async fn start(&mut self) {
         self.starts += 1;
         stop(&self.sim, self.starts);
@@ -326,7 +326,7 @@ impl Story {
         for _ in 0..3 {
             let (life, strikes) = (self.sim.lives(), self.sim.strikes());
             let done = act(&self.store).await;
-            // Not before it struck: what is planned is forgotten.
+            // Not before the fault occurred: a start forgets a planned fault.
             if self.sim.strikes() > strikes {
                 self.sim.heal();
             }
@@ -349,24 +349,24 @@ impl Story {
         .await;
     }
 
-    async fn live(&mut self) {
+    async fn advance_and_sweep(&mut self) {
         self.sim.clock().advance(6 * HOUR);
         self.lived += 6 * HOUR;
         assert!(self.lived < 20 * GRACE, "it takes too long");
         self.sweep().await;
-        // A sweep leaves what it cannot write for the next, which only a start can help here.
+        // A sweep leaves failed writes to the next one, which only a start can enable here.
         if matches!(self.store.health(), Health::ReadOnly(_)) {
             self.start().await;
         }
     }
 
-    /// Checks that expired sessions stay as long as forks are held, and longer than their grace;
-    /// then lets the forks go, the one in the middle first.
+    /// Checks that expired sessions are kept as long as forks are held, and longer than their
+    /// grace; then releases the forks, the one in the middle first.
     async fn let_go(&mut self) {
         let until = self.lived + GRACE + GRACE;
         while self.lived < until {
             self.act(async |store| store.used(&key("back")).await.map(drop)).await;
-            self.live().await;
+            self.advance_and_sweep().await;
             for (session, events) in self.kept.clone() {
                 self.act(async |store| {
                     let slice = store.read(&key(session), everything()).await?;
@@ -393,8 +393,8 @@ impl Story {
         }
     }
 
-    /// Answers how many calls there were until it is judged.
-    async fn tell(mut self) -> u64 {
+    /// Runs the steps and checks them; returns the number of calls until the check.
+    async fn run_and_check(mut self) -> u64 {
         self.act(async |store| match delete(store, "deleted").await {
             Err(StoreError::SessionDeleted { .. }) => Ok(()),
             other => other,
@@ -407,7 +407,7 @@ impl Story {
         let mut fresh = vec![("gone", None), ("deleted", None)];
         while !(is_expired(&self.store, "gone").await && is_expired(&self.store, "back").await) {
             assert!(!is_expired(&self.store, "gone").await || self.lived >= LIMIT, "too early");
-            self.live().await;
+            self.advance_and_sweep().await;
         }
         let expired = self.lived;
         assert!(expired >= LIMIT, "too early");
@@ -420,7 +420,7 @@ impl Story {
         for (session, went) in &mut fresh {
             while !is_gone(&self.store, session).await {
                 self.act(async |store| store.used(&key("back")).await.map(drop)).await;
-                self.live().await;
+                self.advance_and_sweep().await;
             }
             *went = Some(self.lived);
         }
@@ -465,12 +465,12 @@ impl Story {
 }
 
 #[test]
-fn every_call_of_an_expiry_a_restore_and_a_reclaim_may_be_the_one_that_fails() {
+fn expiry_restore_and_reclaim_survive_a_failure_of_any_call() {
     for forked in [false, true] {
         let calls = runtime().block_on(async {
             let story = Story::begin(forked).await;
             let before = story.sim.calls();
-            story.tell().await - before
+            story.run_and_check().await - before
         });
         assert!(calls > 100, "{calls} calls are hardly a story");
         for case in cases(calls, 163) {
@@ -478,7 +478,7 @@ fn every_call_of_an_expiry_a_restore_and_a_reclaim_may_be_the_one_that_fails() {
                 let story = Story::begin(forked).await;
                 let sim = story.sim.clone();
                 case.plan(&sim);
-                story.tell().await;
+                story.run_and_check().await;
                 assert!(sim.struck() || !case.is_certain(), "nothing struck");
             };
             let run = AssertUnwindSafe(run).catch_unwind();

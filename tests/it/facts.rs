@@ -11,7 +11,7 @@ use sessionlog::{
 
 use crate::views::real;
 
-/// The facts of a transcript.
+/// Returns the facts of a transcript.
 fn imported(program: Program, lines: &[Value]) -> Facts {
     let mut transcript = Transcript::new(program);
     let drafts = lines.iter().flat_map(|line| {
@@ -41,7 +41,7 @@ fn files(facts: &Facts) -> Vec<&str> {
     facts.work.files().map(|file| &*file.path).collect()
 }
 
-/// A line of Claude Code.
+/// Returns a line of Claude Code.
 fn claude(number: usize, role: &str, content: &Value, more: &Value) -> Value {
     let mut line = json!({
         "parentUuid": null, "isSidechain": false, "userType": "external", "cwd": "/home/ada/shop",
@@ -70,7 +70,7 @@ fn answered(id: &str, content: &str, is_error: bool) -> Value {
 }
 
 #[test]
-fn of_claude_code_only_what_a_person_typed_is_an_instruction() {
+fn only_typed_messages_of_claude_code_are_instructions() {
     let user = |content: Value| ("user", content, json!({}));
     let meta = json!({ "isMeta": true });
     let side = json!({ "isSidechain": true, "agentId": "a17f" });
@@ -108,7 +108,7 @@ fn of_claude_code_only_what_a_person_typed_is_an_instruction() {
 }
 
 #[test]
-fn the_work_of_claude_code_is_folded_from_its_transcript() {
+fn facts_of_claude_code_are_folded_from_its_transcript() {
     let says = |content: Value| ("assistant", content, json!({}));
     let hears = |content: Value| ("user", content, json!({}));
     let lines = claude_lines(&[
@@ -141,12 +141,12 @@ fn the_work_of_claude_code_is_folded_from_its_transcript() {
     assert_eq!(failing, [("cargo test 2>&1 | tail -20", error)]);
     let outputs: Vec<_> =
         facts.progress.outputs().map(|one| (&*one.tool, !one.ended.is_empty())).collect();
-    // The pipe hid the exit code: the output says that a test failed.
-    // A file that was changed is among the files, and its echo is none of the results.
+    // The pipe hid the exit code: the output shows that a test failed.
+    // A changed file is among the files, and its echo is not among the results.
     assert_eq!(outputs, [("Bash", true), ("Write", true)]);
 }
 
-/// A line of a Codex rollout.
+/// Returns a line of a Codex rollout.
 fn codex(number: usize, kind: &str, payload: &Value) -> Value {
     json!({ "timestamp": format!("2026-11-20T09:00:{number:02}.003Z"), "type": kind,
             "payload": payload })
@@ -158,7 +158,7 @@ fn codex_lines(items: &[(&str, Value)]) -> Vec<Value> {
 }
 
 #[test]
-fn of_codex_only_what_a_person_typed_is_an_instruction() {
+fn only_typed_messages_of_codex_are_instructions() {
     let said = |role: &str, text: &str| {
         let content = json!([{ "type": "input_text", "text": text }]);
         ("response_item", json!({ "type": "message", "role": role, "content": content }))
@@ -186,7 +186,7 @@ fn of_codex_only_what_a_person_typed_is_an_instruction() {
 }
 
 #[test]
-fn the_work_of_codex_is_folded_from_its_rollout() {
+fn facts_of_codex_are_folded_from_its_rollout() {
     let call = |id: &str, name: &str, input: &Value| {
         let arguments = input.to_string();
         let item = json!({ "type": "function_call", "name": name, "arguments": arguments,
@@ -241,8 +241,8 @@ fn the_work_of_codex_is_folded_from_its_rollout() {
     assert!(facts.progress.outputs().all(|one| one.tool != "update_plan"));
 }
 
-/// The reservation of a call that changes one, and the amounts in it.
-fn told_of(call: &Value) -> Vec<String> {
+/// Returns the reservation that a call changes, and the amounts in it.
+fn amounts_of(call: &Value) -> Vec<String> {
     let input: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
     let mut words = vec![];
     words.extend(input["reservation_id"].as_str().map(str::to_owned));
@@ -253,7 +253,7 @@ fn told_of(call: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_booking_and_change_of_real_conversations_is_an_effect_and_no_read_is() {
+fn writing_calls_of_real_conversations_are_changes_and_reading_calls_are_not() {
     let Some(conversations) = real::conversations() else { return };
     let mut seen = 0;
     for events in conversations {
@@ -286,7 +286,7 @@ fn every_booking_and_change_of_real_conversations_is_an_effect_and_no_read_is() 
         assert_eq!(names, expected);
         for ((call, answer), effect) in changes.iter().zip(&effects) {
             assert_eq!(effect.failed, answer.starts_with("Error"), "{effect:?}");
-            for word in told_of(call) {
+            for word in amounts_of(call) {
                 assert!(effect.input.contains(&word), "{word} of {call}: {effect:?}");
             }
             if let Ok(booked) = serde_json::from_str::<Value>(answer) {

@@ -1,7 +1,7 @@
-//! Invalid content under valid checksums: impossible numbers, names in another spelling, files
-//! whose names jump. A start and a reader end, take no more memory than the files have bytes, and
-//! serve nothing that was not written. It must not expect an engine to repair anything; changes
-//! that fit no checksum are in `tamper` and `damage`.
+//! Invalid content under valid checksums: impossible numbers, non-canonical names, files with gaps
+//! in their numbers. Starts and reads terminate, use no more memory than the files have bytes, and
+//! return no event that was not written. It must not expect an engine to repair anything; changes
+//! with invalid checksums are in `tamper` and `damage`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const SALT_AT: usize = 32;
 const HEADER_BYTES: usize = 192;
 const FOOTER_BYTES: usize = 192;
 
-fn sum(salt: u64, parts: &[&[u8]]) -> [u8; 4] {
+fn checksum_of(salt: u64, parts: &[&[u8]]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&salt.to_le_bytes());
     parts.iter().for_each(|part| hasher.update(part));
@@ -36,7 +36,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
+fn put_field(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
@@ -59,7 +59,7 @@ const FRAME_FIELDS: [(&str, &[(usize, usize)]); 5] = [
 ];
 
 #[test]
-fn a_frame_that_counts_what_it_has_not_ends_nothing() {
+fn a_frame_with_false_counts_does_not_stop_the_store() {
     for (image, room) in [(stopped(), "segments/"), (killed(), "journal/")] {
         let frames = |(path, bytes): &&(String, Vec<u8>)| {
             path.starts_with(room) && bytes.len() > HEADER_BYTES
@@ -72,11 +72,11 @@ fn a_frame_that_counts_what_it_has_not_ends_nothing() {
                 for (what, fields) in FRAME_FIELDS {
                     let mut forged = bytes.clone();
                     for (field, width) in fields {
-                        put(&mut forged, at + field, &[0xff; 8][..*width]);
+                        put_field(&mut forged, at + field, &[0xff; 8][..*width]);
                     }
                     let rest = forged[at + 8..at + HEADER_BYTES].to_vec();
-                    let told = sum(salt, &[&forged[at..at + 4], &rest]);
-                    put(&mut forged, at + 4, &told);
+                    let told = checksum_of(salt, &[&forged[at..at + 4], &rest]);
+                    put_field(&mut forged, at + 4, &told);
                     eprintln!("{path} at {at}: {what}");
                     with(image, &[(path, &forged)]);
                 }
@@ -85,7 +85,7 @@ fn a_frame_that_counts_what_it_has_not_ends_nothing() {
     }
 }
 
-/// Fields of an entry of an index, their offsets, and their widths.
+/// Fields of an index entry, their offsets, and their widths.
 const INDEX_FIELDS: [(&str, usize, usize); 6] = [
     ("byte offset", 0, 8),
     ("first position", 8, 8),
@@ -95,27 +95,27 @@ const INDEX_FIELDS: [(&str, usize, usize); 6] = [
     ("count", 40, 4),
 ];
 
-/// Gives tables and footer of a sealed segment the checksums that fit.
-fn vouched(mut bytes: Vec<u8>) -> Vec<u8> {
+/// Recomputes the checksums of tables and footer of a sealed segment.
+fn with_valid_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
     let (salt, footer_at) = (u64_at(&bytes, SALT_AT), bytes.len() - FOOTER_BYTES);
     let index_at = u64_at(&bytes, footer_at + 32) as usize;
-    let tables = sum(salt, &[&bytes[index_at..footer_at]]);
-    put(&mut bytes, footer_at + 144, &tables);
+    let tables = checksum_of(salt, &[&bytes[index_at..footer_at]]);
+    put_field(&mut bytes, footer_at + 144, &tables);
     let version = u32_at(&bytes, footer_at + 12);
     let body = bytes[footer_at + 16..].to_vec();
     let told = match version {
-        1 => sum(salt, &[&body]),
-        _ => sum(salt, &[&version.to_le_bytes(), &body]),
+        1 => checksum_of(salt, &[&body]),
+        _ => checksum_of(salt, &[&version.to_le_bytes(), &body]),
     };
-    put(&mut bytes, footer_at + 8, &told);
+    put_field(&mut bytes, footer_at + 8, &told);
     bytes
 }
 
 #[test]
-fn an_index_that_names_places_outside_its_file_is_reported() {
+fn an_index_with_offsets_outside_its_file_is_reported() {
     let mut forged = 0;
     for (path, bytes) in stopped().files.iter().filter(|(path, _)| path.ends_with(".sealed")) {
-        assert_eq!(vouched(bytes.clone()), *bytes, "the checksums are these");
+        assert_eq!(with_valid_checksums(bytes.clone()), *bytes, "the checksums are these");
         let footer_at = bytes.len() - FOOTER_BYTES;
         let (blocks, index_at) = (u64_at(bytes, footer_at + 16), u64_at(bytes, footer_at + 32));
         for block in 0..blocks as usize {
@@ -123,12 +123,12 @@ fn an_index_that_names_places_outside_its_file_is_reported() {
                 let at = index_at as usize + 48 * block + field;
                 for change in [[0xff; 8], [0; 8], [0x40, 0, 0, 0x7f, 0, 0, 0, 0x7f]] {
                     let mut lies = bytes.clone();
-                    put(&mut lies, at, &change[..width]);
+                    put_field(&mut lies, at, &change[..width]);
                     if lies == *bytes {
                         continue;
                     }
                     eprintln!("{path} block {block} {what}");
-                    let fate = with(stopped(), &[(path, &vouched(lies))]);
+                    let fate = with(stopped(), &[(path, &with_valid_checksums(lies))]);
                     assert_ne!(fate, Fate::Shorter, "{path} block {block} {what}");
                     forged += 1;
                 }
@@ -166,8 +166,8 @@ fn decode<T: bincode::Decode<()>>(bytes: &[u8]) -> (T, usize) {
     bincode::decode_from_slice(bytes, bincode::config::standard()).unwrap()
 }
 
-/// A settled file with every entry as `change` spells it, and checksums that fit.
-fn respelled(bytes: &[u8], change: &dyn Fn(Row) -> Vec<u8>) -> Vec<u8> {
+/// Returns a settled file with every entry as `change` encodes it, and valid checksums.
+fn reencode_entries(bytes: &[u8], change: &dyn Fn(Row) -> Vec<u8>) -> Vec<u8> {
     type Said = ((bool, bool, u64, u64, u64, u64), (i64, i64, i64), u64);
     let (salt, mut out, mut at) = (u64_at(bytes, SALT_AT), bytes[..64].to_vec(), 64);
     while at + 16 < bytes.len() {
@@ -182,7 +182,7 @@ fn respelled(bytes: &[u8], change: &dyn Fn(Row) -> Vec<u8>) -> Vec<u8> {
         }
         let length = ((payload.len() - 8) as u32).to_le_bytes();
         out.extend(length);
-        out.extend(sum(salt, &[&length, &payload]));
+        out.extend(checksum_of(salt, &[&length, &payload]));
         out.extend(payload);
         out.resize(out.len().next_multiple_of(8), 0);
         at = end.next_multiple_of(8);
@@ -190,17 +190,18 @@ fn respelled(bytes: &[u8], change: &dyn Fn(Row) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Fate of an image whose settled files spell each entry so.
-fn settled_so(image: &Image, change: &dyn Fn(Row) -> Vec<u8>) -> Fate {
+/// Returns the fate of an image whose settled files encode each entry this way.
+fn fate_of_entries(image: &Image, change: &dyn Fn(Row) -> Vec<u8>) -> Fate {
     let files = image.files.iter().filter(|(path, _)| path.starts_with("settled/"));
-    let forged: Vec<_> = files.map(|(path, bytes)| (path, respelled(bytes, change))).collect();
+    let forged: Vec<_> =
+        files.map(|(path, bytes)| (path, reencode_entries(bytes, change))).collect();
     let forged: Vec<_> =
         forged.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
     with(image, &forged)
 }
 
 #[test]
-fn an_entry_whose_numbers_cannot_be_true_ends_nothing() {
+fn an_entry_with_impossible_numbers_does_not_stop_the_store() {
     type Change = fn(&mut Row);
     let changes: [(&str, Change); 11] = [
         ("a segment that ends before it begins", |row| {
@@ -238,10 +239,10 @@ fn an_entry_whose_numbers_cannot_be_true_ends_nothing() {
         }),
     ];
     for image in [stopped(), killed()] {
-        assert_eq!(settled_so(image, &encode), Fate::Whole, "the files are read as they are");
+        assert_eq!(fate_of_entries(image, &encode), Fate::Whole, "the files are read as they are");
         for (what, change) in changes {
             eprintln!("{what}");
-            settled_so(image, &|mut row| {
+            fate_of_entries(image, &|mut row| {
                 change(&mut row);
                 encode(row)
             });
@@ -250,28 +251,28 @@ fn an_entry_whose_numbers_cannot_be_true_ends_nothing() {
 }
 
 #[test]
-fn a_session_that_is_a_fork_of_itself_is_refused() {
+fn a_session_that_is_a_fork_of_itself_is_rejected() {
     let own = |mut row: Row| {
         row.5 = Some((row.0.2.clone(), row.0.3, 5, [0; 32]));
         encode(row)
     };
     for image in [stopped(), killed()] {
-        assert_eq!(settled_so(image, &own), Fate::Refused);
+        assert_eq!(fate_of_entries(image, &own), Fate::Refused);
     }
 }
 
 #[test]
-fn a_name_whose_length_is_spelled_otherwise_is_the_same_name() {
+fn a_name_with_a_non_minimal_length_encoding_is_the_same_name() {
     let otherwise = |row: Row| {
         let bytes = encode(row);
         [&[251, bytes[0], 0], &bytes[1..]].concat()
     };
     for image in [stopped(), killed()] {
-        assert_eq!(settled_so(image, &otherwise), Fate::Whole);
+        assert_eq!(fate_of_entries(image, &otherwise), Fate::Whole);
     }
 }
 
-/// A stopped store with one session.
+/// Creates a stopped store with one session.
 async fn store_of_one() -> Sim {
     let sim = Sim::new(31);
     let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -283,7 +284,7 @@ async fn store_of_one() -> Sim {
 }
 
 #[tokio::test]
-async fn a_file_beside_the_journal_whose_name_only_looks_like_a_number_is_none_of_it() {
+async fn a_file_with_a_non_canonical_number_is_not_a_journal_file() {
     let sim = store_of_one().await;
     for name in ["007", "+7", "7.new", "00", "4294967295", "4294967296", " 7", "-1"] {
         sim.write_durable(&format!("journal/{name}"), 0, b"theirs");
@@ -295,7 +296,7 @@ async fn a_file_beside_the_journal_whose_name_only_looks_like_a_number_is_none_o
 }
 
 #[tokio::test]
-async fn a_gap_of_millions_of_journal_files_is_reported_in_one_line_and_not_filled() {
+async fn a_gap_of_millions_of_journal_files_is_reported_once_and_not_filled() {
     for number in [20_261_122, u32::MAX - 1] {
         let sim = store_of_one().await;
         let files = sim.files();

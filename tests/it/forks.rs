@@ -1,6 +1,6 @@
-//! Forks in the store: they read as their parent's prefix and then their own, at any depth and over
-//! any stop; no byte is copied; a parent stays for its forks, and is removed with the last of them.
-//! It must not depend on an interface.
+//! Forks in the store: they return their parent's prefix and then their own events, at any depth
+//! and over any stop; no byte is copied; a parent is kept for its forks, and is removed with the
+//! last of them. It must not depend on an interface.
 
 mod reach;
 
@@ -22,7 +22,7 @@ use crate::{
     nth::{Nth, cases},
 };
 
-/// A session that continues from a position of another one.
+/// Creates a session that continues from a position of another one.
 pub async fn fork(
     store: &dyn Store,
     parent: &str,
@@ -60,13 +60,13 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), mortal()).unwrap()
 }
 
-/// Segment files on the disk.
+/// Returns the segment files on the disk.
 fn segments(sim: &Sim) -> usize {
     sim.files().iter().filter(|path| path.starts_with("segments/")).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_reads_as_its_parents_prefix_and_then_its_own_on_every_engine() {
+async fn a_fork_returns_its_parents_prefix_then_its_own_events_on_every_engine() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
         create(store, "root").await;
@@ -110,7 +110,7 @@ async fn a_fork_reads_as_its_parents_prefix_and_then_its_own_on_every_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_has_the_ids_of_its_prefix_and_no_keys_of_batches() {
+async fn a_fork_inherits_event_ids_of_its_prefix_but_no_batch_keys() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
         create(store, "root").await;
@@ -128,7 +128,7 @@ async fn a_fork_has_the_ids_of_its_prefix_and_no_keys_of_batches() {
             let part = batch([named("one", "1"), named("new", "9")]);
             let part = append(store, &key(child), part).await;
             assert!(matches!(part, Err(StoreError::KnownInPart { .. })), "{told}: {part:?}");
-            // The parent's events above the fork are not its own, and neither is a batch's key.
+            // The parent's events after the fork are not in the fork, and neither is a batch's key.
             let mine = append(store, &key(child), batch([named("three", "mine")])).await.unwrap();
             assert_eq!((mine.repeated, mine.first_position), (false, Position(2)), "{told}");
             let keyed = append(store, &key(child), keyed(batch([event("k")]))).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_fork_has_the_ids_of_its_prefix_and_no_keys_of_batches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_that_is_asked_for_again_with_its_key_is_the_same_fork() {
+async fn a_repeated_fork_with_the_same_key_returns_the_same_fork() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
         create(store, "root").await;
@@ -154,7 +154,7 @@ async fn a_fork_that_is_asked_for_again_with_its_key_is_the_same_fork() {
         };
         let (first, _) = store.create(&Scope::local(), ask(1)).await.unwrap();
         say(store, "root", &["c"]).await;
-        // A point counted from the end is at a later position by now.
+        // A point relative to the tail now has a later position.
         for at in [1, 2] {
             let (again, _) = store.create(&Scope::local(), ask(at)).await.unwrap();
             assert_eq!((again.key, again.tail), (first.key.clone(), Position(1)), "{name}");
@@ -165,7 +165,7 @@ async fn a_fork_that_is_asked_for_again_with_its_key_is_the_same_fork() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erased_parent_takes_what_it_wrote_from_its_forks_and_nothing_else() {
+async fn erasing_a_parent_removes_only_its_events_from_its_forks() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
         create(store, "root").await;
@@ -204,7 +204,7 @@ async fn an_erased_parent_takes_what_it_wrote_from_its_forks_and_nothing_else() 
     }
 }
 
-/// Days without requests, with the sweeps and flushes of each.
+/// Runs days without requests, with the sweeps and flushes of each.
 async fn days(sim: &Sim, store: &Local, count: u32) {
     for _ in 0..count * 4 {
         sim.clock().advance(6 * HOUR);
@@ -214,7 +214,7 @@ async fn days(sim: &Sim, store: &Local, count: u32) {
 }
 
 #[test]
-fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
+fn the_files_of_a_deleted_parent_are_kept_until_its_last_fork_is_removed() {
     for (seed, deleted) in [(1, true), (2, true), (3, false), (5, false)] {
         let told = format!("seed {seed}, deleted: {deleted}");
         let sim = machine(seed, seed % 2 == 1);
@@ -256,7 +256,7 @@ fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
             }
             store.change(&key("leaf"), change(false, Some(false))).await.unwrap();
             delete(&store, "leaf").await;
-            // Each goes with the last that needed it, and its own grace is over by then.
+            // Each is removed with the last fork that needed it, after its grace.
             days(&sim, &store, 8).await;
             for gone in ["root", "middle", "leaf"] {
                 let known = store.info(&key(gone)).await;
@@ -272,7 +272,7 @@ fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
 }
 
 #[test]
-fn events_of_a_deleted_parent_in_the_journal_alone_are_flushed_for_its_forks() {
+fn journal_events_of_a_deleted_parent_are_flushed_for_its_forks() {
     let sim = Sim::new(7);
     runtime().block_on(async {
         let store = open(&sim);
@@ -292,8 +292,8 @@ fn events_of_a_deleted_parent_in_the_journal_alone_are_flushed_for_its_forks() {
     });
 }
 
-/// Forks, writes to both sides, and deletes the parent; the call that fails is in any of it.
-fn interrupted(encrypted: bool, case: Option<Nth>) -> u64 {
+/// Forks, writes to both sides, and deletes the parent; any call of it may fail.
+fn interrupt_fork(encrypted: bool, case: Option<Nth>) -> u64 {
     let sim = machine(9, encrypted);
     let told = format!("encrypted: {encrypted}, {case:?}");
     runtime().block_on(async {
@@ -340,18 +340,18 @@ fn interrupted(encrypted: bool, case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn a_fork_that_is_cut_off_is_there_whole_or_not_at_all() {
+fn an_interrupted_fork_is_complete_or_absent() {
     for encrypted in [false, true] {
-        let calls = interrupted(encrypted, None);
+        let calls = interrupt_fork(encrypted, None);
         assert!(calls > 20, "{calls} calls are hardly a fork and a deletion");
         for case in cases(calls, 13) {
-            interrupted(encrypted, Some(case));
+            interrupt_fork(encrypted, Some(case));
         }
     }
 }
 
 #[test]
-fn a_thousand_forks_deep_nothing_is_copied_and_everything_is_found() {
+fn a_chain_of_a_thousand_forks_copies_nothing_and_reads_every_event() {
     const DEPTH: u64 = 1_000;
     let sim = Sim::new(11);
     runtime().block_on(async {
@@ -388,7 +388,7 @@ fn a_thousand_forks_deep_nothing_is_copied_and_everything_is_found() {
         }
         let verified = store.verify(&Scope::local(), None).await.unwrap();
         assert_eq!(verified.damage, []);
-        // Everything above was deleted: the last takes all of it with it, in no deep recursion.
+        // Every ancestor was deleted: the last fork removes all of them, without deep recursion.
         for depth in 0..DEPTH {
             delete(&store, &format!("d{depth}")).await;
         }
@@ -420,7 +420,7 @@ fn forks_are_read_while_their_parents_are_written_flushed_sealed_and_deleted() {
             }
             let at =
                 (12 * round + 1 + round % 12).min(store.info(&key(&parent)).await.unwrap().tail.0);
-            // One is written to and deleted, the other is read and stays.
+            // One fork is written to and deleted, the other is read and kept.
             let child = format!("r{round}");
             fork(&*store, &parent, at, &format!("p{}", round + 1)).await.unwrap();
             fork(&*store, &parent, at, &child).await.unwrap();
@@ -445,8 +445,8 @@ fn forks_are_read_while_their_parents_are_written_flushed_sealed_and_deleted() {
     });
 }
 
-/// One client's requests against the engine and the model, side by side; the engine stops in
-/// between. The same seed asks the same.
+/// One client's requests, sent to the engine and to the model; the engine stops in between. The
+/// same seed sends the same requests.
 struct Twins {
     sim: Sim,
     local: Local,
@@ -475,7 +475,7 @@ impl Twins {
         (count > 0).then(|| self.sessions[usize::try_from(self.below(count)).unwrap()].clone())
     }
 
-    /// A batch; some of its ids were given before, here or elsewhere.
+    /// Returns a batch; some of its ids were used before, in this session or in others.
     fn batch(&mut self) -> Batch {
         let mut seen = Vec::new();
         let events = (0..1 + self.below(3)).map(|_| {
@@ -535,7 +535,7 @@ impl Twins {
                 } else {
                     self.sim.power_loss();
                 }
-                // The lock is given back first.
+                // The lock is released first.
                 let (other, sim) = (Sim::new(1), self.sim.clone());
                 self.local = Local::open_local(&other.env(), small()).unwrap();
                 self.local = Local::open_local(&sim.env(), small()).unwrap();
@@ -567,7 +567,7 @@ impl Twins {
         };
         let mine = self.local.read(&key(session), read).await;
         let theirs = self.model.read(&key(session), read).await;
-        // The engine finds the erased part only when it reaches it.
+        // The engine reports the erased part only once a read reaches it.
         let early = matches!(theirs, Err(StoreError::PrefixErased { .. })) && mine.is_ok();
         if !early {
             let told = format!("{told}, {session}: {read:?}");
@@ -583,7 +583,7 @@ impl Twins {
     }
 }
 
-/// Both answer the same, or refuse for the same reason.
+/// Checks that both return the same, or fail for the same reason.
 #[track_caller]
 fn same<T, U: PartialEq + std::fmt::Debug>(
     mine: &StoreResult<T>,
@@ -603,7 +603,7 @@ fn same<T, U: PartialEq + std::fmt::Debug>(
 }
 
 #[test]
-fn whatever_is_asked_of_forks_the_engine_answers_as_the_model_does() {
+fn the_engine_and_the_model_agree_on_random_requests_to_forks() {
     for seed in seeds(40) {
         runtime().block_on(async {
             let mut twins = Twins::new(seed);

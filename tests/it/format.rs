@@ -1,7 +1,7 @@
-//! The bytes of a data directory: directories of earlier builds open and say what they said, and a
-//! decoder that was written from docs/format.md and not from the engine's code reads old and new
-//! ones and agrees with the store. The layouts themselves are in `layouts`. It must not change a
-//! directory under version control: `UPDATE=1` makes those that are not there.
+//! The bytes of a data directory: directories of earlier builds open and return the same events,
+//! and a decoder written from docs/format.md and not from the engine's code reads old and new ones
+//! and agrees with the store. The layouts are in `layouts`. It must not change a directory under
+//! version control: `UPDATE=1` creates missing ones.
 
 mod backup;
 mod ciphered;
@@ -53,13 +53,13 @@ const ORIGINS: [(Origin, &str); 6] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Clean,
-    /// Frames of the journal wait to be flushed, a watermark behind them.
+    /// Frames of the journal are not flushed yet, and a watermark follows them.
     Killed,
-    /// The same, and a write was cut short behind it.
+    /// The same, followed by a torn write.
     Torn,
 }
 
-/// Directories, and how they were left.
+/// Directories, and the state in which each was left.
 const STOPS: [(&str, Stop); 5] = [
     ("plain", Stop::Clean),
     ("killed", Stop::Killed),
@@ -68,10 +68,10 @@ const STOPS: [(&str, Stop); 5] = [
     ("encrypted-killed", Stop::Killed),
 ];
 
-/// The master key of the encrypted ones, in the form of a setting.
+/// The master key of the encrypted ones, in the format of a setting.
 const KEY: &str = "a1c3e5f708192a3b4c5d6e7f8091a2b3c4d5e6f70819fa0b1c2d3e4f50617283";
 
-/// The keys that a directory needs: by its name, since another test may have copied it anywhere.
+/// Returns the keys of a directory: by its name, since another test may have copied it anywhere.
 fn keys_of(name: &str) -> Option<Arc<MasterKeys>> {
     let current = Secret::parse(KEY).unwrap();
     name.starts_with("encrypted").then(|| Arc::new(MasterKeys { current, previous: None }))
@@ -94,8 +94,8 @@ fn open(name: &str, directory: &Path) -> (Local, Arc<ManualClock>) {
     (free(&env.with_keys(keys_of(name))), clock)
 }
 
-/// Opens a store once its lock is free. A child that another test just forked holds the lock until
-/// it executes its program.
+/// Opens a store once its lock is free. A child process that another test just forked holds the
+/// lock until it executes its program.
 fn free(env: &Env) -> Local {
     let mut tries = (0..10_000).map(|_| {
         std::thread::yield_now();
@@ -105,15 +105,15 @@ fn free(env: &Env) -> Local {
     tries.find(|opened| !owned(opened)).expect("it is given up").unwrap()
 }
 
-/// A start with random bytes that no other start had, as on a real machine: a salt that comes again
-/// brings back the frames of an earlier use.
+/// Creates a start with unique random bytes, as on a real machine: a repeated salt would make
+/// frames of an earlier use valid.
 fn open_anew(name: &str, directory: &Path, start: u64) -> Local {
     let (mut env, _) = machine(Arc::new(DataDir::open(directory).unwrap()));
     env.entropy = Arc::new(SeededEntropy::new(100 + start));
     free(&env.with_keys(keys_of(name)))
 }
 
-/// Everything a store says of the sessions, in the decoder's words.
+/// Returns the content of all sessions, in the decoder's format.
 async fn said(store: &dyn Store) -> Value {
     let mut all = Vec::new();
     for key in sessions() {
@@ -139,7 +139,7 @@ async fn said(store: &dyn Store) -> Value {
     Value::Array(all)
 }
 
-/// An event that differs from the one before in every field.
+/// Returns an event that differs from the one before in every field.
 fn varied(n: usize, text: &str) -> NewEvent {
     NewEvent {
         kind: EventType::new(["user.message", "agent.tool_use", "x.y"][n % 3]).unwrap(),
@@ -153,8 +153,8 @@ fn pairs<V>(pairs: impl IntoIterator<Item = (&'static str, V)>) -> BTreeMap<Stri
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Makes a data directory: one session with sealed segments, one with open ones, one that is only
-/// in the journal, and one that was deleted. Answers what the store said last.
+/// Creates a data directory: one session with sealed segments, one with open ones, one that is only
+/// in the journal, and one that was deleted. Returns the last content of the store.
 async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
     let (store, clock) = open(name, directory);
     let [open, sealed, journal] = sessions();
@@ -219,7 +219,7 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
     said
 }
 
-/// Appends, then leaves of what that wrote the first sector only.
+/// Appends, then keeps only the first sector of that write.
 async fn tear(directory: &Path, store: &Local) {
     let before = files(&directory.join("journal"));
     append(store, &key("open"), batch([event(&"lost ".repeat(200))])).await.unwrap();
@@ -234,7 +234,7 @@ async fn tear(directory: &Path, store: &Local) {
     panic!("the journal took the frame");
 }
 
-/// Every file below `directory`, in order.
+/// Returns every file below `directory`, in order.
 fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -249,7 +249,7 @@ fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Copies a data directory, without what is no data.
+/// Copies a data directory, without the lock file.
 fn copy(from: &Path, to: &Path) {
     for (path, bytes) in files(from) {
         let path = path.strip_prefix(from).unwrap();
@@ -260,7 +260,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes what a simulated disk holds below `directory`.
+/// Writes the files of a simulated disk below `directory`.
 fn lay_out(sim: &Sim, directory: &Path) {
     for path in sim.files() {
         let to = directory.join(&path);
@@ -269,7 +269,7 @@ fn lay_out(sim: &Sim, directory: &Path) {
     }
 }
 
-/// Versions in both settled files.
+/// Returns the versions of both settled files.
 fn versions(data: &Path) -> [u32; 2] {
     ["settled/0", "settled/1"].map(|name| {
         let bytes = fs::read(data.join(name)).unwrap();
@@ -285,7 +285,7 @@ async fn versions_of_a_new_store(name: &str) -> [u32; 2] {
 }
 
 #[tokio::test]
-async fn old_data_directories_open_and_say_what_they_said() {
+async fn old_data_directories_open_and_return_the_same_events() {
     for (name, stop) in STOPS {
         let home = tempfile::tempdir().unwrap();
         if std::env::var_os("UPDATE").is_some() && !fixture(name).exists() {
@@ -303,7 +303,7 @@ async fn old_data_directories_open_and_say_what_they_said() {
         let found = (recovery.clean, recovery.frames_replayed > 0, recovery.torn_bytes > 0);
         assert_eq!(found, (stop == Stop::Clean, stop != Stop::Clean, stop == Stop::Torn), "{name}");
         assert_eq!(recovery.damage, Vec::<String>::new(), "{name}");
-        // It takes writes, and nothing of before moves.
+        // It accepts writes, and earlier events keep their positions.
         append(&store, &key("open"), batch([event("{\"new\":1}")])).await.unwrap();
         store.close().await;
         assert_eq!(versions(&data), versions_of_a_new_store(name).await, "{name}: it is upgraded");
@@ -320,10 +320,10 @@ async fn old_data_directories_open_and_say_what_they_said() {
     }
 }
 
-/// Output of the decoder for a data directory; `None`, and a line that says so, without Python.
+/// Returns the output of the decoder for a data directory; without Python `None`, and prints that.
 fn decoded(directory: &Path) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decoder/decode.py");
-    // -B: it leaves no compiled files beside the sources.
+    // -B: it leaves no compiled files next to the sources.
     let mut run = Command::new("python3");
     let run = run.arg("-B").arg(script).arg(directory).env("SESSIONLOG_KEY", KEY);
     let run = run.output();
@@ -335,7 +335,7 @@ fn decoded(directory: &Path) -> Option<Value> {
     Some(serde_json::from_slice(&run.stdout).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-/// True if the decoder's sessions, those deleted left out, are those of the store.
+/// Returns true if the decoder's sessions, except deleted ones, equal those of the store.
 fn agree(document: &Value, expected: &Value) -> bool {
     let (mut whole, mut expected) = (true, expected.as_array().unwrap().clone());
     let all = document["sessions"].as_array().unwrap().iter();
@@ -361,7 +361,7 @@ fn agree(document: &Value, expected: &Value) -> bool {
     living == expected
 }
 
-/// Checks that the decoder says the same of `directory`.
+/// Checks that the decoder returns the same of `directory`.
 fn check_decoder(directory: &Path, expected: &Value, told: &str) {
     let Some(document) = decoded(directory) else { return };
     assert_eq!(document["problems"], json!([]), "{told}");
@@ -388,7 +388,7 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
         let home = tempfile::tempdir().unwrap();
         let expected = fill(name, home.path(), stop).await;
         check_decoder(home.path(), &expected, name);
-        // A start more, with the journal gone round, left alone.
+        // Another start, after the journal reused its files.
         let (store, _) = open(name, home.path());
         for n in 0..80 {
             append(&store, &key("open"), batch([varied(1_000 + n, &"again ".repeat(80))]))
@@ -401,7 +401,7 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
         let expected = said(&store).await;
         drop(store);
         check_decoder(home.path(), &expected, &format!("{name}, a second start"));
-        // Another, of many events a request: what it seals has several blocks.
+        // Another session, of many events a request: its sealed segments have several blocks.
         let store = open_anew(name, home.path(), 1);
         for n in 0..8 {
             let events = (0..25).map(|m| varied(2_000 + 25 * n + m, "much"));
@@ -419,7 +419,7 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
 }
 
 #[tokio::test]
-async fn the_decoder_follows_the_journal_over_a_file_that_failed() {
+async fn the_decoder_follows_the_journal_past_a_failed_file() {
     for seed in 1..6 {
         let sim = Sim::new(seed);
         let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -445,9 +445,9 @@ async fn the_decoder_follows_the_journal_over_a_file_that_failed() {
     }
 }
 
-/// The first write to a file of the journal was torn: nothing was ever acknowledged in it.
+/// The first write to a journal file was torn: it has no acknowledged frame.
 #[test]
-fn the_decoder_takes_a_journal_file_with_half_a_header_for_one_never_used() {
+fn the_decoder_treats_a_journal_file_with_half_a_header_as_unused() {
     let home = tempfile::tempdir().unwrap();
     copy(&fixture("plain").join("data"), home.path());
     let journal = home.path().join("journal");

@@ -1,5 +1,5 @@
-//! A session whose segment takes no writes: the journal stays bounded, nothing acknowledged is
-//! lost over any crash, and once the device is well the session is flushed like any other.
+//! A session whose segment rejects writes: the journal stays bounded, no acknowledged event is lost
+//! over any crash, and once the device recovers the session is flushed like any other.
 
 use std::panic::AssertUnwindSafe;
 
@@ -20,7 +20,7 @@ fn journal_files(sim: &Sim) -> usize {
     sim.files().iter().filter(|path| path.starts_with("journal/")).count()
 }
 
-/// Everything of a session's segments' paths that does not change.
+/// Returns the constant part of the paths of a session's segments.
 fn segments_of(sim: &Sim, before: &[String]) -> String {
     let new = sim
         .files()
@@ -29,8 +29,8 @@ fn segments_of(sim: &Sim, before: &[String]) -> String {
     new.unwrap().split_once('-').unwrap().0.to_owned()
 }
 
-/// A store with a flushed session `bad` of one event, whose segments take no more writes.
-async fn stuck(seed: u64) -> (Sim, Local) {
+/// Creates a store with a flushed session `bad` of one event, whose segments now reject writes.
+async fn store_with_stuck_session(seed: u64) -> (Sim, Local) {
     let sim = Sim::new(seed);
     let store = open(&sim);
     let before = sim.files();
@@ -42,8 +42,8 @@ async fn stuck(seed: u64) -> (Sim, Local) {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_flushed_does_not_stop_recycling() {
-    let (sim, store) = stuck(4).await;
+async fn a_session_that_cannot_be_flushed_does_not_block_journal_recycling() {
+    let (sim, store) = store_with_stuck_session(4).await;
     create(&store, "good").await;
     let text = format!("\"{}\"", "x".repeat(3_000));
     for n in 1..400_u32 {
@@ -52,13 +52,13 @@ async fn a_session_that_cannot_be_flushed_does_not_stop_recycling() {
             append(&store, &key("bad"), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
             store.flush().unwrap();
         }
-        // 128 KiB may wait in files of 32 KiB, and as much again while copies are made.
+        // 128 KiB may be pending in files of 32 KiB, and as much again while copies are made.
         assert!(journal_files(&sim) <= 9, "{} files after {n} appends", journal_files(&sim));
     }
     assert_eq!(store.health(), Health::Ready);
     let (bad, good) = (events_of(&store, &key("bad")).await, events_of(&store, &key("good")).await);
     assert_eq!((bad.len(), good.len()), (20, 399));
-    // Stopped as cleanly as it can be, killed, without power: what is copied is not lost.
+    // Stopped as cleanly as possible, killed, without power: copied frames are not lost.
     store.close().await;
     for crash in 0..3 {
         let store = open(&sim);
@@ -107,10 +107,10 @@ async fn a_session_without_an_event_is_flushed_again_after_an_error() {
     }
 }
 
-/// Copies take room in the journal, too, but they are no reason to make them once more.
+/// Copies use journal space, too, but do not trigger further copies.
 #[tokio::test]
-async fn frames_copied_forward_are_not_copied_again_without_new_writes() {
-    let (sim, store) = stuck(7).await;
+async fn forward_copied_frames_are_not_copied_again_without_new_writes() {
+    let (sim, store) = store_with_stuck_session(7).await;
     let text = format!("\"{}\"", "x".repeat(3_000));
     for _ in 0..15 {
         append(&store, &key("bad"), batch([event(&text)])).await.unwrap();
@@ -131,8 +131,8 @@ async fn frames_copied_forward_are_not_copied_again_without_new_writes() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_flushed_is_bounded_in_memory() {
-    let (sim, store) = stuck(5).await;
+async fn a_session_that_cannot_be_flushed_uses_bounded_memory() {
+    let (sim, store) = store_with_stuck_session(5).await;
     let large = format!("\"{}\"", "x".repeat(1 << 20));
     let mut taken = 1;
     let refused = loop {
@@ -152,7 +152,7 @@ async fn a_session_that_cannot_be_flushed_is_bounded_in_memory() {
 }
 
 #[tokio::test]
-async fn sessions_that_cannot_be_flushed_are_bounded_together() {
+async fn sessions_that_cannot_be_flushed_share_one_memory_bound() {
     let sim = Sim::new(9);
     let store = open(&sim);
     sim.fail_writing("segments/", Fault::Io);
@@ -193,9 +193,9 @@ async fn a_start_that_cannot_be_recorded_is_reported() {
     assert!(matches!(store.health(), Health::ReadOnly(_)), "{:?}", store.health());
 }
 
-/// A failed sync of everything does not say whose file it was: the next flush finds out.
+/// A failed sync of all files does not identify the file: the next flush does.
 #[tokio::test]
-async fn one_bad_file_among_many_is_found() {
+async fn one_damaged_file_among_many_is_reported() {
     let sim = Sim::new(6);
     let store = open(&sim);
     let names: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
@@ -223,8 +223,8 @@ async fn one_bad_file_among_many_is_found() {
     }
 }
 
-/// Requests at random, while the segments of one session take no writes now and then.
-async fn run(seed: u64) {
+/// Sends random requests, while the segments of one session occasionally reject writes.
+async fn run_random_requests(seed: u64) {
     let sim = Sim::new(seed);
     let dice = SeededEntropy::new(seed ^ 0x5eed);
     let below = |bound: u64| dice.next() % bound;
@@ -281,19 +281,19 @@ async fn run(seed: u64) {
 }
 
 #[test]
-fn a_session_that_cannot_be_flushed_loses_nothing_over_crashes() {
+fn a_session_that_cannot_be_flushed_keeps_every_event_over_crashes() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let wanted = std::env::var("SESSIONLOG_SEEDS").ok().and_then(|text| text.parse().ok());
     for seed in 0..wanted.unwrap_or(12_u64) {
-        let outcome = runtime.block_on(AssertUnwindSafe(run(seed)).catch_unwind());
+        let outcome = runtime.block_on(AssertUnwindSafe(run_random_requests(seed)).catch_unwind());
         assert!(outcome.is_ok(), "seed {seed}");
     }
 }
 
-/// The copy is the only one left: a bad byte of it is reported, in the header or the payload.
+/// The copy is the only one left: a damaged byte of it is reported, in the header or the payload.
 #[tokio::test]
 async fn a_damaged_forward_copy_is_reported() {
-    let (sim, store) = stuck(7).await;
+    let (sim, store) = store_with_stuck_session(7).await;
     append(&store, &key("bad"), batch([event("{\"only\":\"copied\"}")])).await.unwrap();
     create(&store, "good").await;
     for n in 0..90_u32 {

@@ -1,6 +1,6 @@
-//! Replays the committed inputs of every fuzz target, so that what the fuzzer found once stays
-//! found without it. What compares the engine with the model gets some at random, too: such inputs
-//! are requests, whatever bytes they are, and need no fuzzer.
+//! Replays the committed inputs of every fuzz target, so that earlier findings are checked without
+//! the fuzzer. Comparisons of the engine with the model get random inputs, too: any bytes are valid
+//! requests, and need no fuzzer.
 
 use std::{fs, path::PathBuf};
 
@@ -51,13 +51,13 @@ fn no_bytes_make_a_codec_panic() {
 
 #[cfg(feature = "cli")]
 #[test]
-fn no_text_makes_the_wire_panic_or_lie() {
+fn no_text_makes_the_wire_panic_or_change_an_event() {
     replay("wire", wire::check);
 }
 
 #[cfg(feature = "cli")]
 #[test]
-fn no_line_and_no_message_is_read_otherwise_than_others_read_it() {
+fn lines_and_messages_are_parsed_as_reference_parsers_do() {
     replay("lines", lines::check);
 }
 
@@ -75,7 +75,7 @@ fn no_query_of_a_graph_and_no_search_takes_memory_without_bound() {
     in_little_memory(name, || replay("query", query::check));
 }
 
-/// Runs the test of that name in a process of its own, whose memory the kernel limits: a failed
+/// Runs the test of that name in a separate process, whose memory the kernel limits: a failed
 /// allocation ends it.
 #[cfg(feature = "cli")]
 fn in_little_memory(name: &str, check: fn()) {
@@ -91,20 +91,20 @@ fn in_little_memory(name: &str, check: fn()) {
 }
 
 #[test]
-fn arbitrary_bytes_do_not_pass_for_tables() {
+fn arbitrary_bytes_are_rejected_as_tables() {
     replay("tables", tables::check);
 }
 
 #[test]
 fn no_bytes_make_the_index_panic() {
     replay("index", index::check);
-    // Each byte at the beginning of a real part as zero, and one in four behind: a count of zero is
-    // one of them.
+    // Each byte at the beginning of a real part as zero, and one in four after it: a count of zero
+    // is one of them.
     for place in (0..300_u16).chain((300..1_500).step_by(4)) {
         index::check(&[&[1][..], &place.to_le_bytes(), &[0], b"harbour"].concat());
     }
     sweep(200, |seed| async move {
-        // A real part with bytes changed anywhere, to what is rare in it.
+        // A real part with bytes changed anywhere, to rare values.
         let changes = 1 + seed as usize % 23;
         let mut bytes = vec![0; 1 + 3 * changes];
         SeededEntropy::new(seed).fill(&mut bytes);
@@ -118,14 +118,14 @@ fn no_bytes_make_the_index_panic() {
 }
 
 #[test]
-fn the_engine_and_the_model_answer_alike() {
+fn the_engine_and_the_model_agree_on_saved_fuzz_seeds() {
     replay("store", store::check);
 }
 
 #[test]
-fn whatever_is_asked_the_engine_and_the_model_answer_alike() {
+fn the_engine_and_the_model_agree_on_random_requests() {
     sweep(60, |seed| async move {
-        // Half of them under a key.
+        // Half of them encrypted.
         let mut bytes = vec![0; 600 + (seed % 2) as usize];
         SeededEntropy::new(seed).fill(&mut bytes);
         std::thread::spawn(move || store::check(&bytes)).join().unwrap();

@@ -1,5 +1,5 @@
-//! Remains of redacted events: no file and no answer has their words, and no name in it tells
-//! whether a guess at them is right. Through the real program, in plaintext and encrypted.
+//! Remains of redacted events: no file and no response contains their text, and no id confirms a
+//! guess of it. Through the real program, in plaintext and encrypted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use crate::{
 };
 
 const KEY: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeeff0";
-/// Words of what is redacted, each in no other event.
+/// Words of the redacted events, each in no other event.
 const WORDS: [&str; 2] = ["heliotrope", "marzipan"];
 const SECRET: &str = "The code is heliotrope marzipan";
 
@@ -35,7 +35,7 @@ struct Store {
     place: Place,
     server: Option<Server>,
     client: Client,
-    /// The file of its key.
+    /// The file with its key.
     key: Option<String>,
     runtime: tokio::runtime::Runtime,
 }
@@ -51,7 +51,7 @@ impl Store {
         });
         let given: Vec<&str> = key.iter().flat_map(|file| ["--key-file", file.as_str()]).collect();
         let server = place.serve_with(&given);
-        // One for all requests: it counts its keys.
+        // One client for all requests: it counts its keys.
         let client = server.client();
         Self { place, server: Some(server), client, key, runtime }
     }
@@ -89,7 +89,7 @@ impl Store {
         page["data"].as_array().unwrap().clone()
     }
 
-    /// Every file and record of a file that has one of some parts.
+    /// Returns every file and record of a file that contains one of these parts.
     fn holding(&self, parts: &[Vec<u8>]) -> Vec<String> {
         let ciphers = self.ciphers();
         let has = |bytes: &[u8]| parts.iter().any(|part| holds(bytes, part));
@@ -136,7 +136,7 @@ impl Store {
     }
 }
 
-/// A request of a path with its query.
+/// Sends a request for a path with its query.
 fn asked(of: fn(String) -> Request, path: &str) -> Request {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -157,21 +157,21 @@ fn tree(directory: &Path, within: &str) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// The hash in an id as a recorder sends it, or in one as an earlier version kept it.
+/// Returns the hash in an id as a recorder sends it, or in one as an earlier version stored it.
 fn hash_in(id: &str) -> String {
     let is_hash =
         |part: &&str| part.len() >= 16 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     id.split(['~', '-', '_', '.']).find(is_hash).unwrap().to_owned()
 }
 
-/// A hash as digits and as bytes.
-fn forms(hash: &str) -> [Vec<u8>; 2] {
+/// Returns a hash as digits and as bytes.
+fn hash_forms(hash: &str) -> [Vec<u8>; 2] {
     let byte = |n: usize| u8::from_str_radix(&hash[2 * n..2 * n + 2], 16).unwrap();
     [hash.as_bytes().to_vec(), (0..8).map(byte).collect()]
 }
 
 #[test]
-fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
+fn ids_of_redacted_events_do_not_confirm_a_guess_of_their_body() {
     let mut of_all_stores = BTreeSet::new();
     for is_encrypted in [false, true] {
         let store = Store::new(is_encrypted);
@@ -187,7 +187,7 @@ fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
         let code = store.place.write("code.jsonl", &line).display().to_string();
         store.run(&["import", &chat]);
         store.run(&["import", &code]);
-        // What the same guess is named by where the store's key is not known.
+        // The id of the same guess if the store's key is unknown.
         let raw = RawValue::from_string(message).unwrap();
         let mut guesses: Vec<String> =
             Conversation::new().message(&raw).into_iter().map(|draft| draft.id).collect();
@@ -195,7 +195,7 @@ fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
         let mut transcript = Transcript::new(Program::ClaudeCode);
         guesses.extend(transcript.line(&members, &line, "").into_iter().map(|draft| draft.id));
         assert_eq!(guesses.len(), 2);
-        // A hook's and a program's own id, in the form of one that is made of content.
+        // Ids of a hook and of a program, in the form of one derived from content.
         let hook = format!("hook_~{}~", blake3::hash(SECRET.as_bytes()).to_hex());
         let sent = json!({"events": [{"id": hook, "type": "user.message", "content": SECRET}]});
         let first = store.post("/v1/sessions/hooked/events?create=true", &sent);
@@ -225,7 +225,7 @@ fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
         }
         let notebook = made["session"].as_str().unwrap();
         store.redact(notebook, made["id"].as_str().unwrap());
-        // A retry and an import again find what is there, and write nothing.
+        // A retry and a repeated import find the existing events, and write nothing.
         let tails = ["chat", "code", "hooked"].map(|session| store.events(session).len());
         let again = store.post("/v1/sessions/hooked/events", &sent);
         assert_eq!(again["repeated"], true);
@@ -239,16 +239,16 @@ fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
             assert!(answer.is_err(), "{guess}: {answer:?}");
         }
         let store = store.stopped();
-        let parts: Vec<Vec<u8>> = guesses.iter().flat_map(|id| forms(&hash_in(id))).collect();
+        let parts: Vec<Vec<u8>> = guesses.iter().flat_map(|id| hash_forms(&hash_in(id))).collect();
         assert_eq!(store.holding(&parts), Vec::<String>::new(), "{is_encrypted}");
         let words: Vec<Vec<u8>> = WORDS.map(|word| word.as_bytes().to_vec()).into();
         assert_eq!(store.holding(&words), Vec::<String>::new(), "{is_encrypted}");
     }
 }
 
-/// Titles that are words of an event: of a saved session, which is returned, of an import, and of
-/// the fork of one.
-fn titled(store: &Store) -> String {
+/// Checks titles made from an event's text: of a saved session, which is returned, of an import,
+/// and of the fork of one.
+fn check_titles(store: &Store) -> String {
     let context = json!({"conversation_context": SECRET});
     let saved = store.post("/v1/workspaces/w/save", &context);
     let saved = saved["session_id"].as_str().unwrap().to_owned();
@@ -264,8 +264,8 @@ fn titled(store: &Store) -> String {
     saved
 }
 
-/// A result with a source, the answer given again, and an item of memory, in the session `work`;
-/// the source that the server found.
+/// Records a result with a source, a repeated response, and an item of memory, in the session
+/// `work`; returns the source that the server found.
 fn worked(store: &Store) -> String {
     let url = "https://heliotrope.example/marzipan";
     let result = format!("# {SECRET}\n{url}");
@@ -290,7 +290,7 @@ fn worked(store: &Store) -> String {
     found[0]["id"].as_str().unwrap().to_owned()
 }
 
-/// Redacts one event of a record of a hook, whose last event has it whole.
+/// Redacts one event of a record of a hook, whose last event contains it whole.
 fn redact_a_record(store: &Store) {
     let hash = blake3::hash(b"a record").to_hex();
     let stop = json!({"events": [
@@ -318,7 +318,7 @@ fn redact_the_result(store: &Store, found: &str) {
     assert_eq!(store.post(path, &json!({}))["memory"][0]["redacted"], true);
 }
 
-/// No answer about these sessions has the words.
+/// Checks that no response about these sessions contains the words.
 fn assert_unsaid(store: &Store, sessions: &[&str]) {
     let mut paths: Vec<String> = ["", "?order=asc"].map(|q| format!("/v1/sessions{q}")).into();
     for session in sessions {
@@ -351,10 +351,10 @@ fn assert_unsaid(store: &Store, sessions: &[&str]) {
 }
 
 #[test]
-fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
+fn a_redaction_redacts_events_derived_from_the_event() {
     for is_encrypted in [false, true] {
         let store = Store::new(is_encrypted);
-        let saved = titled(&store);
+        let saved = check_titles(&store);
         let found = worked(&store);
         redact_a_record(&store);
         redact_the_result(&store, &found);

@@ -1,5 +1,5 @@
-//! A device whose syncs fail, now and then or for a while: when the store stops to take writes,
-//! and when it takes them again.
+//! A device whose syncs fail, occasionally or for a while: when the store starts to reject writes,
+//! and when it accepts them again.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::engines::{append, batch, create, event, key, small};
 enum Append {
     Acknowledged,
     Failed,
-    /// The disk is not tried: the store takes no writes.
+    /// The disk is not tried: the store rejects writes.
     Refused,
 }
 use Append::{Acknowledged, Failed, Refused};
 
-async fn write(store: &Local) -> Append {
+async fn append_event(store: &Local) -> Append {
     match append(store, &key("s"), batch([event("{}")])).await {
         Ok(_) => Acknowledged,
         Err(StoreError::ReadOnly { .. }) => Refused,
@@ -32,18 +32,18 @@ async fn open(sim: &Sim) -> Local {
     store
 }
 
-/// A store in which two syncs failed in a row: the first in the file that was there, the second in
-/// the next, after so many calls that make one.
-async fn broken() -> (Sim, Local) {
+/// Creates a store in which two syncs failed in a row: the first in the existing file, the second
+/// in the next one, after this many calls that create one.
+async fn store_after_two_failed_syncs() -> (Sim, Local) {
     for call in 1..60 {
         let sim = Sim::new(1);
         let store = open(&sim).await;
         for call in [0, call] {
             sim.fail_call(sim.calls() + call, Fault::Io, false);
-            assert_ne!(write(&store).await, Refused);
+            assert_ne!(append_event(&store).await, Refused);
             sim.heal();
         }
-        if write(&store).await == Refused {
+        if append_event(&store).await == Refused {
             return (sim, store);
         }
     }
@@ -51,13 +51,13 @@ async fn broken() -> (Sim, Local) {
 }
 
 #[tokio::test]
-async fn after_two_failed_syncs_writes_are_refused_until_a_probe_of_the_disk_succeeds() {
-    let (sim, store) = broken().await;
+async fn after_two_failed_syncs_writes_are_rejected_until_a_disk_probe_succeeds() {
+    let (sim, store) = store_after_two_failed_syncs().await;
     sim.fail_writing("", Fault::Io);
     let after = async |seconds| {
         sim.clock().advance(Duration::from_secs(seconds));
         let _ = store.flush();
-        write(&store).await
+        append_event(&store).await
     };
     assert_eq!(after(4).await, Refused, "it is not time yet");
     assert_eq!(after(2).await, Refused, "the probe fails");
@@ -69,7 +69,7 @@ async fn after_two_failed_syncs_writes_are_refused_until_a_probe_of_the_disk_suc
 }
 
 #[tokio::test]
-async fn a_device_whose_syncs_fail_now_and_then_does_not_fill_the_disk() {
+async fn a_device_with_occasional_sync_failures_does_not_fill_the_disk() {
     let sim = Sim::new(1);
     let store = open(&sim).await;
     let before = sim.used();
@@ -77,7 +77,7 @@ async fn a_device_whose_syncs_fail_now_and_then_does_not_fill_the_disk() {
         if second % 2 == 0 {
             sim.fail_next(Op::Sync, Fault::Io, false);
         }
-        write(&store).await;
+        append_event(&store).await;
         sim.heal();
         sim.clock().advance(Duration::from_secs(1));
         let _ = store.flush();

@@ -1,6 +1,6 @@
 //! Faults of the environment that once lost events, connections or memory, against the real
-//! program: a lock file that is removed, a standard error without a reader, readers of streams that
-//! never read. It must not reach into the engine.
+//! program: a deleted lock file, a standard error without a reader, stream clients that never read.
+//! It must not use internals of the engine.
 
 use std::{
     fs,
@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::program::{Place, Server, eventually};
 
-/// Sends a request and returns the whole answer; the server closes behind it.
-fn ask(server: &Server, method: &str, path: &str, body: &str) -> String {
+/// Sends a request and returns the whole response; the server closes the connection.
+fn send_request(server: &Server, method: &str, path: &str, body: &str) -> String {
     let address = server.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
@@ -30,39 +30,39 @@ fn ask(server: &Server, method: &str, path: &str, body: &str) -> String {
 }
 
 #[test]
-fn a_second_server_is_refused_though_the_lock_file_is_gone() {
+fn a_second_server_is_rejected_although_the_lock_file_was_deleted() {
     let place = Place::new();
     let server = place.serve();
     let event = r#"{"events":[{"type":"user.message","content":"kept"}]}"#;
-    let stored = ask(&server, "POST", "/v1/sessions/s/events?create=true", event);
+    let stored = send_request(&server, "POST", "/v1/sessions/s/events?create=true", event);
     assert!(stored.starts_with("HTTP/1.1 200"), "{stored}");
     fs::remove_file(place.data_dir().join("LOCK")).unwrap();
     let second = place.run(&["serve", "--listen", "127.0.0.1:0"]);
     assert_eq!(second.code, 1, "{second:?}");
     assert!(second.err.contains(&server.child.id().to_string()), "{second:?}");
-    let stored = ask(&server, "POST", "/v1/sessions/s/events", event);
+    let stored = send_request(&server, "POST", "/v1/sessions/s/events", event);
     assert!(stored.starts_with("HTTP/1.1 200"), "{stored}");
     server.kill();
     assert_eq!(place.events("s").len(), 2);
 }
 
 #[test]
-fn a_standard_error_that_is_closed_costs_no_answer() {
+fn a_closed_standard_error_loses_no_response() {
     let place = Place::new();
     let (reader, writer) = std::io::pipe().unwrap();
     let server = place.serve_to(&["--log", "debug"], Stdio::from(writer));
     drop(reader);
     for path in ["/v1/sessions/none", "/nowhere", "/v1/sessions/none/events?limt=1"] {
         for _ in 0..10 {
-            let answer = ask(&server, "GET", path, "");
+            let answer = send_request(&server, "GET", path, "");
             assert!(answer.starts_with("HTTP/1.1 4"), "{path}: {answer:?}");
         }
     }
     assert_eq!(server.stop(), Some(0));
 }
 
-/// The most memory the server ever took, in MiB.
-fn peak(server: &Server) -> u64 {
+/// Returns the maximum memory that the server used, in MiB.
+fn peak_memory_mib(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -70,23 +70,23 @@ fn peak(server: &Server) -> u64 {
 }
 
 #[test]
-fn readers_that_never_read_take_a_bounded_share_of_memory() {
+fn clients_that_never_read_use_bounded_memory() {
     const READERS: usize = 120;
     const EVENT_BYTES: usize = 4_000_000;
-    /// Room for unsent parts of streams, and as much again for what is being made.
+    /// Memory for unsent parts of streams, and as much again for parts being made.
     const GROWTH_MIB_MAX: u64 = 200;
     let place = Place::new();
     let server = place.serve();
     for number in 0..4 {
         let content = number.to_string().repeat(EVENT_BYTES);
         let body = json!({"events": [{"type": "user.message", "content": content}]}).to_string();
-        let stored = ask(&server, "POST", "/v1/sessions/large/events?create=true", &body);
+        let stored = send_request(&server, "POST", "/v1/sessions/large/events?create=true", &body);
         assert!(stored.starts_with("HTTP/1.1 200"), "{}", &stored[..stored.len().min(300)]);
     }
     let small = r#"{"events":[{"type":"user.message","content":"small"}]}"#;
-    let stored = ask(&server, "POST", "/v1/sessions/small/events?create=true", small);
+    let stored = send_request(&server, "POST", "/v1/sessions/small/events?create=true", small);
     assert!(stored.starts_with("HTTP/1.1 200"), "{stored}");
-    let before = peak(&server);
+    let before = peak_memory_mib(&server);
     let address = server.url.trim_start_matches("http://");
     let open = |path: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -96,12 +96,12 @@ fn readers_that_never_read_take_a_bounded_share_of_memory() {
     };
     let stuck: Vec<TcpStream> =
         (0..READERS).map(|_| open("/v1/sessions/large/events/stream?from=0")).collect();
-    // Each was answered, so each has asked for its first part.
+    // Each received a response, so each has requested its first part.
     for stream in &stuck {
         let mut byte = [0];
         (&*stream).read_exact(&mut byte).unwrap();
     }
-    // A reader of small events goes by them.
+    // A reader of small events overtakes them.
     let mut lively = open("/v1/sessions/small/events/stream?from=0");
     let mut heard = Vec::new();
     eventually("the small event", || {
@@ -110,7 +110,7 @@ fn readers_that_never_read_take_a_bounded_share_of_memory() {
         heard.extend_from_slice(&part[..read]);
         String::from_utf8_lossy(&heard).contains("small").then_some(())
     });
-    let grown = peak(&server) - before;
+    let grown = peak_memory_mib(&server) - before;
     assert!(grown < GROWTH_MIB_MAX, "{READERS} readers took {grown} MiB");
-    assert!(ask(&server, "GET", "/healthz", "").starts_with("HTTP/1.1 200"));
+    assert!(send_request(&server, "GET", "/healthz", "").starts_with("HTTP/1.1 200"));
 }

@@ -1,6 +1,6 @@
-//! `hook` as Claude Code and Codex run it: each event is recorded in the log's types, no failure of
-//! an owner or a disk hurts the agent or loses an event, and a model that lost its context, resumes
-//! or starts gets the state of the work.
+//! `hook` as Claude Code and Codex run it: each event is recorded with its event type, no failure
+//! of an owner or a disk disturbs the agent or loses an event, and a model that lost its context,
+//! resumes or starts receives the state of the work.
 
 pub mod answered;
 mod days;
@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 
 use crate::program::{Place, Ran};
 
-/// A session's name as both programs mint them.
+/// A session id as both programs generate them.
 pub const SESSION: &str = "0198c5d2-f0a0-7a1b-8c3d-4e5f60718293";
 
-/// An event of Claude Code.
+/// Returns an event of Claude Code.
 pub fn claude(name: &str, more: &Value) -> Value {
     told(
         json!({
@@ -40,7 +40,7 @@ pub fn claude(name: &str, more: &Value) -> Value {
     )
 }
 
-/// An event of Codex.
+/// Returns an event of Codex.
 pub fn codex(name: &str, more: &Value) -> Value {
     told(
         json!({
@@ -57,22 +57,22 @@ fn told(mut event: Value, more: &Value) -> Value {
     event
 }
 
-/// The same event in another session.
+/// Returns the same event in another session.
 pub fn of(session: &str, mut event: Value) -> Value {
     event["session_id"] = json!(session);
     event
 }
 
-/// A machine may be slow; a test of a shorter wait sets its own.
+/// A long wait for slow machines; a test of a shorter wait sets another value.
 pub const PATIENT: &str = "60s";
 
-/// Runs the hook; it must end with 0, whatever happened.
+/// Runs the hook, which must exit with 0 in every case.
 #[track_caller]
 pub fn hook(place: &Place, event: &Value) -> Ran {
     waiting_for(place, event, PATIENT)
 }
 
-/// The same, with an agent that waits for so long.
+/// Runs the hook, with an agent that waits this long.
 #[track_caller]
 pub fn waiting_for(place: &Place, event: &Value, wait: &str) -> Ran {
     let ran = place.run_with(&["hook", "--hook-wait", wait], &event.to_string());
@@ -80,14 +80,14 @@ pub fn waiting_for(place: &Place, event: &Value, wait: &str) -> Ran {
     ran
 }
 
-/// Runs the hook, which must have nothing to say.
+/// Runs the hook, which must print nothing.
 #[track_caller]
 pub fn quiet(place: &Place, event: &Value) {
     let ran = hook(place, event);
     assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
 }
 
-/// The context that the hook prints for the model, and what is in its frame.
+/// Runs the hook; returns the context that it prints for the model, and the content of its frame.
 #[track_caller]
 pub fn told_to_model(place: &Place, event: &Value) -> (String, String) {
     let ran = hook(place, event);
@@ -107,7 +107,7 @@ pub fn told_to_model(place: &Place, event: &Value) -> (String, String) {
     (text, inner)
 }
 
-/// Types of a session's events, in order.
+/// Returns the types of a session's events, in order.
 pub fn kinds(place: &Place, session: &str) -> Vec<String> {
     let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
     place.events(session).iter().map(kind).collect()

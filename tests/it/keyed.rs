@@ -1,5 +1,5 @@
-//! An encrypted data directory through the real program: where its key comes from, what is refused
-//! without it, and that nothing shows it. It must not look into files but for what is in clear.
+//! An encrypted data directory through the real program: sources of its key, refusal without it,
+//! and no plaintext on disk. It must not decode files, only search them for plaintext.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -45,7 +45,7 @@ fn append(place: &Place, set: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_key_opens_its_store_and_without_it_no_byte_changes() {
+fn an_encrypted_store_opens_only_with_its_key_and_is_otherwise_unchanged() {
     let place = Place::new();
     let key = [("SESSIONLOG_KEY", KEY)];
     append(&place, &key);
@@ -77,7 +77,7 @@ fn a_key_opens_its_store_and_without_it_no_byte_changes() {
 }
 
 #[test]
-fn a_key_comes_from_a_private_file_or_a_command_and_a_store_in_plaintext_takes_none() {
+fn a_key_comes_from_a_private_file_or_command_and_a_plaintext_store_rejects_it() {
     let place = Place::new();
     let file = place.write("key", &format!("{KEY}\n"));
     let path = file.to_str().unwrap();
@@ -108,7 +108,7 @@ fn a_key_comes_from_a_private_file_or_a_command_and_a_store_in_plaintext_takes_n
 }
 
 #[test]
-fn an_erased_session_is_gone_from_every_file() {
+fn an_erased_session_is_removed_from_every_file() {
     for set in [vec![], vec![("SESSIONLOG_KEY", KEY)]] {
         let place = Place::new();
         append(&place, &set);
@@ -125,7 +125,7 @@ fn an_erased_session_is_gone_from_every_file() {
 }
 
 #[test]
-fn a_redacted_event_is_gone_from_every_file_and_its_session_takes_appends() {
+fn a_redacted_event_is_removed_from_every_file_and_its_session_accepts_appends() {
     for set in [vec![], vec![("SESSIONLOG_KEY", KEY)]] {
         let place = Place::new();
         append(&place, &set);
@@ -197,7 +197,7 @@ fn keys_are_checked_and_rotated_on_the_command_line() {
     assert!(code == Some(1) && said.contains("the keys given are"), "{said}");
     let (code, said) = run(&place, &["events", "trip"], &new);
     assert!(code == Some(0) && said.contains(CANARY), "{said}");
-    // An owner that was started before the key changed here.
+    // Here an owner was started before the key change.
     let third = KEY.replace('0', "a");
     let changed = [("SESSIONLOG_KEY", third.as_str()), ("SESSIONLOG_KEY_PREVIOUS", OTHER)];
     let (code, said) = run(&place, &["keys", "rotate"], &changed);

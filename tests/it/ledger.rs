@@ -1,5 +1,5 @@
-//! Records of a client of a store: the batches it sent, those acknowledged, and those in doubt.
-//! After a crash it is the judge. It must not depend on how an engine keeps its bytes.
+//! Record of a client of a store: the batches it sent, those acknowledged, and those in doubt.
+//! After a crash it judges the store. It must not depend on how an engine stores its bytes.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::engines::{batch, event, events_of, key, named};
 /// Known outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Acknowledged, or seen by a read: there from this position on.
+    /// Acknowledged or seen by a reader: stored from this position on.
     At(Position),
     /// Sent, without an answer or with an unknown outcome.
     InDoubt,
-    /// Refused, or found missing: it must not turn up unless it is sent again.
+    /// Refused or found missing: it must not appear unless it is sent again.
     Absent,
 }
 
@@ -27,7 +27,7 @@ pub enum Known {
 struct Sent {
     batch: Batch,
     known: Known,
-    /// An earlier try of it is in doubt: a refusal of a later one does not decide it.
+    /// True if an earlier attempt is in doubt: the refusal of a later one does not decide it.
     tried: bool,
 }
 
@@ -35,14 +35,14 @@ struct Sent {
 struct History {
     /// The request that created it.
     first: NewSession,
-    /// Events of its parent, as a reader saw them there.
+    /// Events shared with its parent, as a reader saw them there.
     shared: Vec<Event>,
     created: Known,
-    /// It was sent again: a refusal says nothing of the earlier try.
+    /// True if it was sent again: a refusal does not decide the earlier attempt.
     tried: bool,
     deleted: Known,
     batches: Vec<Sent>,
-    /// The title last acknowledged, and those whose outcome is unknown.
+    /// The last acknowledged title, then titles whose outcome is unknown.
     titles: Vec<Option<String>>,
 }
 
@@ -56,27 +56,27 @@ impl History {
     }
 }
 
-/// Everything one client did to a store.
+/// Record of everything that one client did to a store.
 #[derive(Debug, Default)]
 pub struct Ledger {
     sessions: BTreeMap<String, History>,
     numbers: u64,
-    /// Every event has a name and no batch a key, so that frames of one size are alike.
+    /// True if every event has an id and no batch a key, so that frames of one size are alike.
     pub plain: bool,
-    /// Batches acknowledged.
+    /// Number of acknowledged batches.
     pub acknowledged: u64,
-    /// Forks acknowledged.
+    /// Number of acknowledged forks.
     pub forks: u64,
-    /// Answers to requests sent again after they were acknowledged.
+    /// Number of answers to requests sent again after they were acknowledged.
     pub repeated: u64,
 }
 
-/// True if a gap ends when the device reads again.
+/// Returns true if the gap exists only while the device cannot read it.
 pub fn is_unread(gap: &Gap) -> bool {
     ["the device cannot read it", "os error 5"].iter().any(|what| gap.reason.contains(what))
 }
 
-/// Outcome of a request with that error: kept or not, if it can be known.
+/// Returns the outcome of a request with that error: stored, not stored, or in doubt.
 fn outcome(error: &StoreError, crashed: bool) -> Known {
     match error {
         _ if crashed => Known::InDoubt,
@@ -84,42 +84,42 @@ fn outcome(error: &StoreError, crashed: bool) -> Known {
         StoreError::DiskFull(_) | StoreError::Io { .. } | StoreError::ReadOnly { .. } => {
             Known::Absent
         }
-        // While reads of the device fail, nothing is appended.
+        // While reads of the device fail, no event is appended.
         StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::Absent,
         other => panic!("an answer that nothing explains: {other}: {other:?}"),
     }
 }
 
-/// Identity of an event: its body, since a store may have given it its id.
+/// Returns the identity of an event: its body, since a store may have assigned its id.
 fn body(event: &NewEvent) -> &[u8] {
     &event.body
 }
 
 impl Ledger {
-    /// Sessions that are there for certain.
+    /// Returns the sessions that certainly exist.
     pub fn sessions(&self) -> Vec<String> {
         let there = self.sessions.iter().filter(|(_, history)| history.is_there());
         there.map(|(name, _)| name.clone()).collect()
     }
 
-    /// A request for a new session with its first events; its answer goes to `created`.
+    /// Returns a request for a new session with its first events; pass its answer to `created`.
     pub fn fresh(&mut self, sizes: &[usize]) -> (String, NewSession) {
         let name = format!("s{}", self.sessions.len());
-        let mut events = batch(self.mint(sizes));
+        let mut events = batch(self.create_events(sizes));
         let keyed = self.numbers.is_multiple_of(2);
         events.key = keyed.then(|| BatchKey::new(&format!("first {name}")).unwrap());
-        self.enter(name, events, None, Vec::new())
+        self.insert_session(name, events, None, Vec::new())
     }
 
-    /// A request for a session that continues from events that a reader saw of another one.
+    /// Returns a request for a fork that shares events that a reader saw in its parent.
     pub fn fork(&mut self, parent: &str, shared: Vec<Event>) -> (String, NewSession) {
         let name = format!("s{}", self.sessions.len());
         let at = Position(shared.len() as u64);
         let parent = ForkPoint { session: key(parent).session, at };
-        self.enter(name, Batch::default(), Some(parent), shared)
+        self.insert_session(name, Batch::default(), Some(parent), shared)
     }
 
-    fn enter(
+    fn insert_session(
         &mut self,
         name: String,
         events: Batch,
@@ -154,7 +154,7 @@ impl Ledger {
         self.created(&name, answer, crashed());
     }
 
-    /// The request for a session that was created, or may have been, once more.
+    /// Returns again the request for a session that was created or may have been.
     pub fn create_again(&mut self, nth: usize) -> Option<(String, NewSession)> {
         let again = |history: &History| {
             history.created != Known::Absent && history.deleted == Known::Absent
@@ -165,7 +165,7 @@ impl Ledger {
         Some((name.clone(), history.first.clone()))
     }
 
-    /// Takes the answer to a creation. `crashed` returns whether the machine is gone.
+    /// Records the answer to a creation. `crashed` returns true if the machine died.
     pub fn created(
         &mut self,
         name: &str,
@@ -180,11 +180,11 @@ impl Ledger {
                 let least = history.shared.len() + events;
                 assert!(info.tail.0 >= least as u64, "{name}: shorter than it was created");
                 self.forks += u64::from(info.forked_from.is_some());
-                learn(&mut history.batches[0].batch, &appended);
+                record_event_ids(&mut history.batches[0].batch, &appended);
                 Known::At(Position::ZERO)
             }
             Err(_) if matches!(history.created, Known::At(_)) => return,
-            // Its parent was deleted meanwhile.
+            // Its parent was deleted in the meantime.
             Err(StoreError::SessionDeleted { session, .. }) if !history.is_of(&session) => {
                 if history.tried {
                     Known::InDoubt
@@ -202,8 +202,8 @@ impl Ledger {
         history.batches[0].known = known;
     }
 
-    /// Events whose bodies say where they belong, half of them with names of their own.
-    fn mint(&mut self, sizes: &[usize]) -> Vec<NewEvent> {
+    /// Creates events with unique bodies; every third batch, unless `plain`, has no event ids.
+    fn create_events(&mut self, sizes: &[usize]) -> Vec<NewEvent> {
         self.numbers += 1;
         let (number, plain) = (self.numbers, self.plain);
         let event = |(place, size): (usize, &usize)| {
@@ -217,10 +217,10 @@ impl Ledger {
         sizes.iter().enumerate().map(event).collect()
     }
 
-    /// A new batch for a session; hand it to `append`, then its answer to `answered`.
+    /// Returns a new batch for a session; pass it to `append`, then its answer to `answered`.
     pub fn send(&mut self, session: &str, sizes: &[usize]) -> (SessionKey, usize, Batch) {
-        let mut batch = batch(self.mint(sizes));
-        // Events without names of their own can be sent again under a key alone.
+        let mut batch = batch(self.create_events(sizes));
+        // Events without ids can be sent again only under a key.
         let keyed = self.numbers.is_multiple_of(3) || self.numbers.is_multiple_of(5);
         batch.key = (keyed && !self.plain)
             .then(|| BatchKey::new(&format!("batch {}", self.numbers)).unwrap());
@@ -229,7 +229,7 @@ impl Ledger {
         (key(session), history.batches.len() - 1, batch)
     }
 
-    /// A batch that is, or is not, known to be there, to be sent once more.
+    /// Returns a sent batch to send again: a stored one if `there`, else one in doubt or absent.
     pub fn send_again(&mut self, nth: usize, there: bool) -> Option<(SessionKey, usize, Batch)> {
         let histories = self.sessions.iter_mut().filter(|(_, history)| history.is_there());
         let sent = histories.flat_map(|(name, history)| {
@@ -250,7 +250,7 @@ impl Ledger {
         Some((key(name), number, sent.batch.clone()))
     }
 
-    /// Takes the answer to a batch that was sent.
+    /// Records the answer to a batch that was sent.
     pub fn answered(
         &mut self,
         key: &SessionKey,
@@ -270,7 +270,7 @@ impl Ledger {
                 } else {
                     self.acknowledged += 1;
                 }
-                learn(&mut sent.batch, &appended);
+                record_event_ids(&mut sent.batch, &appended);
                 Known::At(first)
             }
             (Err(error), Known::At(at)) => {
@@ -285,13 +285,13 @@ impl Ledger {
         };
     }
 
-    /// Takes the answer to a batch whose precondition did not hold: it is nowhere.
+    /// Records the answer to a batch whose precondition did not hold: it is not stored.
     pub fn refused(&mut self, key: &SessionKey, number: usize, answer: StoreResult<Appended>) {
         assert!(answer.is_err(), "a precondition that does not hold is an error: {answer:?}");
         self.sessions.get_mut(key.session.as_str()).unwrap().batches[number].known = Known::Absent;
     }
 
-    /// Gives a session another title.
+    /// Changes the title of a session.
     pub async fn rename(&mut self, store: &dyn Store, session: &str, crashed: impl Fn() -> bool) {
         self.numbers += 1;
         let title = Some(format!("title {}", self.numbers));
@@ -306,19 +306,19 @@ impl Ledger {
         }
     }
 
-    /// Deletes a session: no request names it again.
+    /// Deletes a session: no later request names it.
     pub async fn delete(&mut self, store: &dyn Store, session: &str, crashed: impl Fn() -> bool) {
         let change = Change { discard: true, ..Change::default() };
         let history = self.sessions.get_mut(session).unwrap();
         history.deleted = match store.change(&key(session), change).await {
-            // An answer shows the session as it was left, or says that it is gone.
+            // The answer contains the session as it was before, or reports that it is deleted.
             Ok(_) | Err(StoreError::SessionDeleted { .. }) => Known::At(Position::ZERO),
             Err(error) => outcome(&error, crashed()),
         };
     }
 
-    /// Compares what a session holds with the record of it. Batches in doubt that are there must
-    /// stay; with `settled` those that are not there must never appear later.
+    /// Compares the events found in a session with the record. A batch in doubt that is stored must
+    /// stay; with `settled` one that is not stored must never appear later.
     pub fn judge(&mut self, session: &str, found: &[Event], settled: bool) {
         let history = self.sessions.get_mut(session).unwrap();
         let mut wanted: BTreeMap<&[u8], (usize, usize)> = BTreeMap::new();
@@ -345,7 +345,7 @@ impl Ledger {
         let torn = wanted.values().find(|(number, _)| starts.contains_key(number));
         assert_eq!(torn, None, "{session}: a part of a batch is missing");
         for (number, sent) in history.batches.iter_mut().enumerate() {
-            // A batch without events is nowhere and everywhere.
+            // An empty batch counts as stored at any position.
             let empty = sent.batch.events.is_empty();
             let start = starts.get(&number).copied().or(empty.then_some(Position::ZERO));
             match (sent.known, start) {
@@ -365,12 +365,12 @@ impl Ledger {
         }
     }
 
-    /// After a start: every session equals this client's record of it, and nothing is damaged.
+    /// Checks after a start that every session equals the record and nothing is damaged.
     pub async fn judge_all(&mut self, store: &dyn Store) {
         self.judge_with(store, &BTreeMap::new()).await;
     }
 
-    /// The same, of what its readers saw too.
+    /// Checks the same, including the events that readers saw.
     pub async fn judge_with(&mut self, store: &dyn Store, seen: &BTreeMap<String, Vec<Event>>) {
         let names: Vec<String> = self.sessions.keys().cloned().collect();
         for name in names {
@@ -408,8 +408,8 @@ impl Ledger {
     }
 }
 
-/// Takes the names that a store gave to a batch, and holds it to those it had.
-fn learn(batch: &mut Batch, appended: &Appended) {
+/// Records the ids that a store assigned to a batch; checks that given ids are unchanged.
+fn record_event_ids(batch: &mut Batch, appended: &Appended) {
     assert_eq!(appended.events.len(), batch.events.len(), "an answer names the events sent");
     for (event, placed) in
         std::sync::Arc::make_mut(&mut batch.events).iter_mut().zip(&appended.events)

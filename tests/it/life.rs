@@ -1,7 +1,7 @@
-//! The life of a store on a disk that breaks: sessions come and go, clients retry, the journal
-//! rotates, flushes, seals and is used again, and the machine dies in between and within. One seed
-//! decides all of it. Whatever was acknowledged or seen must be there at every later start. It must
-//! not look into files.
+//! The life of a store on a failing disk: sessions are created and deleted, clients retry, the
+//! journal rotates, flushes, seals and is reused, and the machine dies during and between calls.
+//! One seed decides all of it. Everything acknowledged or seen must exist at every later start. It
+//! must not read files.
 
 use std::{
     collections::BTreeMap,
@@ -27,12 +27,12 @@ use crate::{
     witness::{Answer, Arrival, Flaw, Witness},
 };
 
-/// A machine whose store is encrypted, or is not.
+/// Returns a machine whose store is encrypted or in plaintext.
 pub fn machine(seed: u64, encrypted: bool) -> Sim {
     if encrypted { Sim::encrypted(seed) } else { Sim::new(seed) }
 }
 
-/// Age of a session before something of it is taken away.
+/// State of a session's files before something is removed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
     Journal,
@@ -43,23 +43,23 @@ pub enum Age {
 
 pub const AGES: [Age; 4] = [Age::Journal, Age::Settled, Age::Sealed, Age::Restarted];
 
-/// Counts of runs, for the table.
+/// Counts of runs, for the table of the proof.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub runs: u64,
     pub kills: u64,
     pub power_losses: u64,
-    /// Calls that failed and did not end the process.
+    /// Number of failed calls that did not end the process.
     pub failures: u64,
     pub acknowledged: u64,
     pub repeated: u64,
-    /// Sessions that continue from another one.
+    /// Number of forks.
     pub forks: u64,
-    /// Sessions that expired, were brought back, and went.
+    /// Numbers of sessions that expired, were restored, and were reclaimed.
     pub expired: u64,
     pub brought_back: u64,
     pub reclaimed: u64,
-    /// Activities of the engine when the machine died.
+    /// Numbers of machine deaths by the engine's activity at that time.
     pub within: BTreeMap<&'static str, u64>,
 }
 
@@ -81,7 +81,7 @@ impl Tally {
     }
 }
 
-/// The one runtime of all runs; a run is alone on its thread.
+/// Returns the runtime shared by all runs; each run has a thread to itself.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -89,12 +89,12 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-/// A number set in the environment.
+/// Reads a number from an environment variable.
 pub fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Number of seeds of a sweep; `SESSIONLOG_SEEDS` takes more.
+/// Returns the seeds of a sweep; `SESSIONLOG_SEEDS` sets their number.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     match asked("SESSIONLOG_SEED") {
         Some(seed) => seed..seed + 1,
@@ -110,7 +110,7 @@ pub fn sweep<F: Future<Output = ()>>(usual: u64, run: impl Fn(u64) -> F) {
     }
 }
 
-/// One machine, its client's record, and the random choices of the client.
+/// A machine, its client's record, and the random choices of the client.
 pub struct Run {
     pub sim: Sim,
     pub ledger: Ledger,
@@ -119,20 +119,20 @@ pub struct Run {
     pub witness: Arc<Witness>,
     dice: SeededEntropy,
     mood: Mood,
-    /// True if sessions fork, with every other pair of seeds, and are deleted more often.
+    /// True, for half of the pairs of seeds, if sessions fork and are deleted more often.
     pub forks: bool,
     /// Last request of the client.
     pub doing: &'static str,
 }
 
-/// Requests that a client makes more often than others.
+/// Kind of request that a client makes more often than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
-    /// Nothing.
+    /// No kind.
     Even,
-    /// Large events, so that the journal goes round while flushing fails.
+    /// Large events, so that the journal wraps around while flushing fails.
     Heavy,
-    /// Few requests in a life, and power that fails while many share a sync.
+    /// Few requests in a life, and power that fails while many requests share a sync.
     Restless,
 }
 
@@ -141,7 +141,7 @@ impl Run {
         Self::flawed(seed, None, ROOMY)
     }
 
-    /// A machine whose store is encrypted with every other seed.
+    /// Creates a machine whose store is encrypted for every other seed.
     pub fn flawed(seed: u64, flaw: Option<Flaw>, options: Options) -> Self {
         Self {
             sim: machine(seed, seed % 2 == 1),
@@ -173,13 +173,13 @@ impl Run {
         (0..1 + self.below(4)).map(|_| usize::try_from(size()).unwrap()).collect()
     }
 
-    /// Opens the store; `None` when a planned fault struck meanwhile.
+    /// Opens the store; `None` if a planned fault struck during the start.
     pub fn open(&mut self) -> Option<Arc<Local>> {
         let strikes = self.sim.strikes();
         let opened = self.try_open();
         let struck = self.sim.strikes() > strikes;
         let opened = opened.map_err(|error| assert!(struck, "the store does not open: {error}"));
-        // Such a start reports what it could not read, and serves the rest: a later one has all.
+        // A start hit by a fault reports what it could not read; a later start reads all of it.
         opened.ok().filter(|store| !struck || store.recovery().damage.is_empty())
     }
 
@@ -193,7 +193,7 @@ impl Run {
         opened.inspect(|store| self.witness.watch(store))
     }
 
-    /// Notes what the engine was at when a planned fault ended its process.
+    /// Records the engine's activity at the planned fault that ended its process.
     pub fn note_crash(&mut self, life: u64) {
         let Some(call) = self.sim.last_call().filter(|_| self.sim.lives() != life) else { return };
         let room = call.path.split('/').next().unwrap();
@@ -204,7 +204,7 @@ impl Run {
             (_, "journal") if frames => "committing",
             (_, "journal") if self.is_used_again(&call) => "recycling",
             (_, "journal") => "rotating",
-            (_, "flushed") => "naming what is flushed",
+            (_, "settled") => "naming what is settled",
             (_, "segments") if call.op == Op::Remove => "unlinking",
             (_, "segments") if call.path.ends_with(".sealed") => "sealing",
             (_, "segments") => "flushing",
@@ -213,7 +213,7 @@ impl Run {
         *self.tally.within.entry(what).or_default() += 1;
     }
 
-    /// True if a call begins a journal file that had frames before.
+    /// True if the call starts to overwrite a journal file that had frames before.
     fn is_used_again(&self, call: &Call) -> bool {
         let begins = |one: &Call| one.op == Op::Write && one.byte_offset == 0;
         let trace = self.sim.trace();
@@ -226,7 +226,7 @@ impl Run {
         call.bytes > 0 && matches!(call.op, Op::Write | Op::Sync) && times > 1 && named()
     }
 
-    /// Requests of one client, until the machine dies.
+    /// Sends requests of one client until the machine dies.
     pub async fn work(&mut self, store: &Arc<Local>, requests: u64) {
         let life = self.sim.lives();
         for _ in 0..requests {
@@ -240,7 +240,7 @@ impl Run {
         }
     }
 
-    /// One request, or a few side by side.
+    /// Sends one request, or several concurrently.
     async fn request(&mut self, store: &Arc<Local>, sessions: &[String]) {
         let sim = self.sim.clone();
         let life = sim.lives();
@@ -249,7 +249,7 @@ impl Run {
         let choice = self.below(32);
         self.doing = if choice == 9 { "deleting" } else { "working" };
         let Some(session) = any(self).filter(|_| choice > 1) else {
-            let (name, new) = self.newcomer(store, sessions).await;
+            let (name, new) = self.new_session_request(store, sessions).await;
             let answer = store.create(&key(&name).scope, new).await;
             return self.ledger.created(&name, answer, crashed());
         };
@@ -265,7 +265,7 @@ impl Run {
             4 => store.idle(),
             5 => self.sim.clock().advance(Duration::from_secs(self.below(100))),
             6 => self.ledger.rename(&**store, &session, crashed).await,
-            7 | 8 => self.look(store, &session).await,
+            7 | 8 => self.read_and_record(store, &session).await,
             9 if (self.forks || self.below(4) == 0) && sessions.len() > 2 => {
                 self.ledger.delete(&**store, &session, crashed).await;
             }
@@ -295,8 +295,12 @@ impl Run {
         }
     }
 
-    /// A request for a new session: sometimes for a fork of another.
-    async fn newcomer(&mut self, store: &Local, sessions: &[String]) -> (String, NewSession) {
+    /// Returns a request for a new session, sometimes for a fork.
+    async fn new_session_request(
+        &mut self,
+        store: &Local,
+        sessions: &[String],
+    ) -> (String, NewSession) {
         if self.forks
             && let Some(parent) = sessions.get(self.nth() % (sessions.len() + 1))
             && let Ok(slice) = store.read(&key(parent), crate::engines::everything()).await
@@ -308,7 +312,7 @@ impl Run {
         self.ledger.fresh(&self.sizes())
     }
 
-    /// An append that says where it must go; with `right` it goes there.
+    /// Appends with an expected position, which is the tail if `right`.
     async fn expect(
         &mut self,
         store: &Local,
@@ -330,8 +334,8 @@ impl Run {
         }
     }
 
-    /// An append, and requests that arrive within its sync: they share the next write and sync, and
-    /// with `fails` the power fails there.
+    /// Appends while further requests arrive within the sync, so that they share the next write and
+    /// sync; with `fails` the power fails there.
     async fn side_by_side(&mut self, store: &Arc<Local>, sessions: &[String], fails: bool) {
         let life = self.sim.lives();
         let any = |run: &Self| sessions[run.nth() % sessions.len()].clone();
@@ -342,16 +346,16 @@ impl Run {
             requests.push(append(store, key, number, batch));
         }
         if self.below(4) == 0 {
-            let (name, new) = self.newcomer(store, sessions).await;
+            let (name, new) = self.new_session_request(store, sessions).await;
             requests.push(create(store, name, new));
         }
-        let answer = self.at_once(store, (&first, batch), requests, fails).await;
+        let answer = self.append_concurrently(store, (&first, batch), requests, fails).await;
         let crashed = self.sim.lives() != life;
         self.ledger.answered(&first, first_number, answer, crashed);
-        self.take_answers(crashed).await;
+        self.record_answers(crashed).await;
     }
 
-    async fn at_once(
+    async fn append_concurrently(
         &self,
         store: &Arc<Local>,
         (key, batch): (&SessionKey, Batch),
@@ -364,7 +368,7 @@ impl Run {
         store.append(key, batch).await
     }
 
-    async fn take_answers(&mut self, crashed: bool) {
+    async fn record_answers(&mut self, crashed: bool) {
         for answer in self.witness.answers().await {
             match answer {
                 Answer::Appended(key, number, answer) => {
@@ -376,14 +380,14 @@ impl Run {
         }
     }
 
-    /// Reads the session and records its events: a reader must always see them from now on.
-    async fn look(&mut self, store: &Local, session: &str) {
+    /// Reads the session and records its events, which every later reader must see.
+    async fn read_and_record(&mut self, store: &Local, session: &str) {
         if let Ok(slice) = store.read(&key(session), crate::engines::everything()).await {
             self.ledger.judge(session, &slice.events, false);
         }
     }
 
-    /// The machine dies now, one way or the other.
+    /// Kills the process or cuts the power now.
     pub fn die(&mut self) {
         if self.below(2) == 0 {
             self.sim.kill();
@@ -392,7 +396,7 @@ impl Run {
         }
     }
 
-    /// Starts again on a healthy disk: everything known is there, and the store is ready.
+    /// Restarts on a healthy disk and checks that all recorded events exist and the store is ready.
     pub async fn judge(&mut self) -> Arc<Local> {
         self.sim.heal();
         let store = self.try_open().unwrap_or_else(|error| panic!("the start refuses: {error}"));
@@ -404,7 +408,7 @@ impl Run {
         store
     }
 
-    /// Counts of the run.
+    /// Returns the counts of the run.
     pub fn finish(mut self) -> Tally {
         let within: u64 = self.tally.within.values().sum();
         self.tally.power_losses = self.sim.power_losses();
@@ -416,7 +420,7 @@ impl Run {
         self.tally
     }
 
-    /// A fault at some call to come.
+    /// Plans a fault at one of the next `calls` calls.
     pub fn plan(&mut self, calls: u64) {
         let at = self.sim.calls() + self.below(calls);
         match self.below(8) {
@@ -454,13 +458,13 @@ fn create(store: &Arc<Local>, name: String, new: NewSession) -> Arrival {
     .boxed()
 }
 
-/// Files a little larger than that.
+/// Options with somewhat larger files than [`TINY`].
 pub const ROOMY: Options = Options { segment_bytes_max: 16 << 10, ..TINY };
 
-/// Files so small that everything happens often.
+/// Options with files so small that rotation, flushing and sealing are frequent.
 pub const TINY: Options = Options {
     journal_file_bytes: 32 << 10,
-    // An append never waits for flushing: one that arrives within a sync could not.
+    // An append never waits for flushing: one that arrives within a sync could not wait.
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 4 << 10,
     settle_after: std::time::Duration::from_secs(5),
@@ -471,14 +475,14 @@ pub const TINY: Options = Options {
     background: false,
 };
 
-/// Lives of one store, each ended by a kill or a power loss, many within a start or within one
-/// another; every start is judged.
+/// Runs lives of one store, each ended by a kill or a power loss, many during a start or several in
+/// a row; judges every start.
 pub async fn life(seed: u64, flaw: Option<Flaw>) -> Tally {
     let mut run = Run::flawed(seed, flaw, TINY);
     run.mood = [Mood::Even, Mood::Heavy, Mood::Restless][usize::try_from(seed % 3).unwrap()];
     let (lives, requests_max) = if run.mood == Mood::Restless { (12, 12) } else { (4, 40) };
     for _ in 0..lives + run.below(4) {
-        // Starts may die too, several in a row.
+        // A start may die too, several times in a row.
         for _ in 0..run.below(3) {
             run.plan(60);
             drop(run.open());
@@ -505,7 +509,7 @@ pub async fn life(seed: u64, flaw: Option<Flaw>) -> Tally {
     run.finish()
 }
 
-/// Lives in which flushing fails or dies at any of its calls, and the journal goes round.
+/// Runs lives in which a flush fails or dies at any of its calls and the journal wraps around.
 pub async fn interrupted(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, TINY);
     run.mood = Mood::Heavy;
@@ -527,9 +531,9 @@ pub async fn interrupted(seed: u64, flaw: Option<Flaw>) {
     run.judge().await;
 }
 
-/// Short lives in which a few frames of one size share a write, and the power fails within its
-/// sync: what is whole behind a torn frame must not be found by a later start, even where a later
-/// write ends right before it.
+/// Runs short lives in which frames of one size share a write and the power fails within its sync:
+/// a later start must not find intact frames after a torn one, even if a later write ends right
+/// before them.
 pub async fn torn(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, TINY);
     run.ledger.plain = true;
@@ -546,13 +550,13 @@ pub async fn torn(seed: u64, flaw: Option<Flaw>) {
         let (key, number, second) = run.ledger.send(&name, &ALIKE);
         let (fresh, new) = run.ledger.fresh(&ALIKE);
         let requests = vec![append(&store, key, number, second), create(&store, fresh, new)];
-        let answer = run.at_once(&store, (&first, batch), requests, true).await;
+        let answer = run.append_concurrently(&store, (&first, batch), requests, true).await;
         run.ledger.answered(&first, first_number, answer, true);
-        run.take_answers(true).await;
+        run.record_answers(true).await;
         drop(store);
         for _ in 0..run.below(4) {
             let store = run.judge().await;
-            // Twice, and the ring is free again, so that its files are used again.
+            // Two flushes free the ring, so that its files are reused.
             let flushes = 2 * run.below(2);
             (0..flushes).for_each(|_| store.flush().unwrap());
             let singles = if flushes == 0 { 1 } else { run.below(5) };
@@ -563,7 +567,7 @@ pub async fn torn(seed: u64, flaw: Option<Flaw>) {
     run.judge().await;
 }
 
-/// One event of one size.
+/// Sizes of a batch of one event of fixed size.
 const ALIKE: [usize; 1] = [600];
 
 impl Run {

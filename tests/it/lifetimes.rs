@@ -1,5 +1,5 @@
 //! Unused sessions: they expire, can be restored for a while, and are deleted. On every engine,
-//! with clocks that jump. Crashes are in `expiry`. It must not depend on an interface.
+//! with clocks that jump. It must not test crashes (`expiry` does) or an interface.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ fn one() -> [NewEvent; 1] {
     [event("{}")]
 }
 
-/// A session with a limit of its own.
-async fn limited(store: &dyn Store, session: &str, ttl_seconds: u64) {
+/// Creates a session with its own idle limit.
+async fn create_limited(store: &dyn Store, session: &str, ttl_seconds: u64) {
     let new = NewSession {
         id: Some(SessionId::new(session).unwrap()),
         ttl_seconds: Some(ttl_seconds),
@@ -38,7 +38,7 @@ async fn limited(store: &dyn Store, session: &str, ttl_seconds: u64) {
     store.create(&Scope::local(), new).await.unwrap();
 }
 
-/// Sweeps until nothing more happens; a session goes in several steps.
+/// Sweeps until nothing changes; a session is removed in several steps.
 async fn sweep(store: &dyn Store) -> Swept {
     let mut all = Swept::default();
     for _ in 0..8 {
@@ -59,11 +59,11 @@ async fn expired(store: &dyn Store, key: &SessionKey) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_expires_when_it_was_not_used_for_its_limit() {
+async fn a_session_unused_for_its_idle_limit_expires() {
     on_every_engine(async |store, clock| {
         create(store, "usual").await;
-        limited(store, "short", 3_600).await;
-        limited(store, "kept", 0).await;
+        create_limited(store, "short", 3_600).await;
+        create_limited(store, "kept", 0).await;
         for (after, expected) in [
             (Duration::from_secs(3_600), vec![]),
             (Duration::from_secs(600), vec![key("short")]),
@@ -82,9 +82,9 @@ async fn a_session_expires_when_it_was_not_used_for_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_expires_a_part_of_a_second_early() {
+async fn no_session_expires_a_fraction_of_a_second_early() {
     on_every_engine(async |store, clock| {
-        limited(store, "s", 2).await;
+        create_limited(store, "s", 2).await;
         clock.advance(Duration::from_millis(1_900));
         store.used(&key("s")).await.unwrap();
         clock.advance(Duration::from_millis(1_999));
@@ -96,17 +96,17 @@ async fn nothing_expires_a_part_of_a_second_early() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_use_of_a_session_restarts_its_limit() {
+async fn each_use_of_a_session_restarts_its_idle_limit() {
     on_every_engine(async |store, clock| {
         for name in ["read", "written", "watched", "listed"] {
-            limited(store, name, 3_600).await;
+            create_limited(store, name, 3_600).await;
         }
         let watch = store.watch(&key("watched")).await.unwrap();
         for _ in 0..10 {
             clock.advance(Duration::from_secs(1_800));
             store.used(&key("read")).await.unwrap();
             append(store, &key("written"), batch(one())).await.unwrap();
-            // Neither is a use of it.
+            // Neither listing nor info counts as a use.
             let listing = Listing { limit: 9, ..Listing::default() };
             let _ = store.list(&Scope::local(), listing).await.unwrap();
             let _ = store.info(&key("listed")).await;
@@ -124,9 +124,9 @@ async fn each_use_of_a_session_restarts_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_session_is_refused_as_expired_and_can_be_restored() {
+async fn an_expired_session_is_rejected_as_expired_and_can_be_restored() {
     on_every_engine(async |store, clock| {
-        limited(store, "s", 60).await;
+        create_limited(store, "s", 60).await;
         let key = key("s");
         let before = events_of(store, &key).await;
         clock.advance(DAY);
@@ -165,7 +165,7 @@ async fn an_expired_session_is_refused_as_expired_and_can_be_restored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_session_neither_expires_nor_is_deleted() {
     on_every_engine(async |store, clock| {
-        limited(store, "s", 60).await;
+        create_limited(store, "s", 60).await;
         let key = key("s");
         let hold = |hold| Change { hold: Some(hold), ..Change::default() };
         let delete = || Change { delete: true, ..Change::default() };
@@ -185,9 +185,9 @@ async fn a_held_session_neither_expires_nor_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_its_grace_has_ended_nothing_is_left_and_the_id_is_free() {
+async fn after_the_grace_period_a_session_is_removed_and_its_id_is_free() {
     on_every_engine(async |store, clock| {
-        limited(store, "expired", 60).await;
+        create_limited(store, "expired", 60).await;
         create(store, "deleted").await;
         append(store, &key("deleted"), batch(one())).await.unwrap();
         store.change(&key("deleted"), Change { delete: true, ..Change::default() }).await.unwrap();
@@ -211,7 +211,7 @@ async fn when_its_grace_has_ended_nothing_is_left_and_the_id_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_session_is_whole_and_can_be_restored_years_later() {
+async fn an_expired_session_stays_complete_and_can_be_restored_years_later() {
     on_every_engine(async |store, clock| {
         create(store, "usual").await;
         append(store, &key("usual"), batch(one())).await.unwrap();
@@ -231,7 +231,7 @@ async fn an_expired_session_is_whole_and_can_be_restored_years_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_session_is_restored_whole_until_its_grace_ends_unless_it_was_discarded() {
+async fn a_deleted_session_can_be_restored_until_its_grace_ends_unless_it_was_discarded() {
     on_every_engine(async |store, clock| {
         let delete = || Change { delete: true, ..Change::default() };
         let discard = || Change { discard: true, ..Change::default() };
@@ -275,13 +275,13 @@ async fn a_deleted_session_is_restored_whole_until_its_grace_ends_unless_it_was_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_jumps_by_years_expires_nothing() {
+async fn a_clock_that_jumps_by_years_expires_no_session() {
     on_every_engine(async |store, clock| {
         let jump = |by: i64| clock.set(clock.now().plus_micros(by));
         create(store, "old").await;
         for by in [YEARS_MICROS, -2 * YEARS_MICROS, YEARS_MICROS] {
             jump(by);
-            limited(store, &format!("young{}", by > 0), 30 * 24 * 3_600).await;
+            create_limited(store, &format!("young{}", by > 0), 30 * 24 * 3_600).await;
             append(store, &key("old"), batch(one())).await.unwrap();
             assert_eq!(sweep(store).await, Swept::default(), "jumped by {by}");
             clock.advance(DAY * 29);
@@ -300,7 +300,7 @@ async fn a_clock_that_jumps_by_years_expires_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_jumps_by_years_forgets_no_key() {
+async fn a_clock_that_jumps_by_years_forgets_no_idempotency_key() {
     on_every_engine(async |store, clock| {
         for by in [YEARS_MICROS, -2 * YEARS_MICROS, YEARS_MICROS] {
             let id = format!("made{}", clock.now().0);
@@ -325,13 +325,13 @@ async fn a_clock_that_jumps_by_years_forgets_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_retention_report_is_right_and_changes_nothing() {
+async fn the_retention_report_matches_the_sessions_and_changes_nothing() {
     on_every_engine(async |store, clock| {
         create(store, "usual").await;
-        limited(store, "held", 60).await;
-        limited(store, "short", 60).await;
-        limited(store, "kept", 0).await;
-        limited(store, "gone", 60).await;
+        create_limited(store, "held", 60).await;
+        create_limited(store, "short", 60).await;
+        create_limited(store, "kept", 0).await;
+        create_limited(store, "gone", 60).await;
         store.change(&key("held"), Change { hold: Some(true), ..Change::default() }).await.unwrap();
         store.change(&key("gone"), Change { delete: true, ..Change::default() }).await.unwrap();
         clock.advance(Duration::from_secs(3_600));

@@ -1,4 +1,4 @@
-//! Listings, on every engine: which sessions are selected, in which order, page by page. It must
+//! Listings, on every engine: which sessions are selected, in which order, on which page. It must
 //! not depend on how an engine finds them.
 
 use sessionlog::{
@@ -13,7 +13,7 @@ use crate::{
     store::on_every_engine,
 };
 
-/// Ids of all pages of a listing.
+/// Returns the ids of all pages of a listing.
 async fn pages(store: &dyn Store, mut listing: Listing) -> Vec<String> {
     let mut found = Vec::new();
     loop {
@@ -28,10 +28,10 @@ async fn pages(store: &dyn Store, mut listing: Listing) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
+async fn a_listing_has_each_session_once_in_order_at_any_page_size() {
     on_every_engine(async |store, clock| {
         let start = 1_800_000_000_000_000;
-        // Two share an instant: then the id decides.
+        // Two sessions have the same time: their ids decide the order.
         for (session, at) in [("c", 0), ("b", 10), ("a", 10), ("e", 20), ("d", 30)] {
             clock.set(Timestamp(start + at));
             let workspace = (session < "c").then(|| "w".to_owned());
@@ -60,7 +60,7 @@ async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_with_a_filter_looks_at_so_many_sessions_and_the_next_one_continues() {
+async fn a_filtered_page_examines_a_bounded_number_of_sessions_and_the_next_one_continues() {
     on_every_engine(async |store, clock| {
         for n in 0..30 {
             clock.set(Timestamp(1_800_000_000_000_000 + n));
@@ -71,7 +71,7 @@ async fn a_page_with_a_filter_looks_at_so_many_sessions_and_the_next_one_continu
             }
             store.create(&Scope::local(), new).await.unwrap();
         }
-        // Of 12 sessions that are looked at for a page, the last one is where the next continues.
+        // A page examines 12 sessions; the next page continues after the last of them.
         for (limit, ascending, pages) in [
             (2, false, [(1, "s18"), (0, "s06"), (1, "")]),
             (2, true, [(1, "s11"), (1, "s23"), (0, "")]),
@@ -94,7 +94,7 @@ async fn a_page_with_a_filter_looks_at_so_many_sessions_and_the_next_one_continu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_has_the_sessions_that_fulfil_its_condition() {
+async fn a_listing_has_only_the_sessions_that_match_its_filter() {
     on_every_engine(async |store, clock| {
         let start = Timestamp(1_800_000_000_000_000);
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -144,7 +144,7 @@ async fn a_listing_has_the_sessions_that_fulfil_its_condition() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_by_work_has_each_session_once_in_that_order_whatever_the_page() {
+async fn a_listing_by_latest_work_has_each_session_once_at_any_page_size() {
     on_every_engine(async |store, clock| {
         let at = |micros: i64| Timestamp(1_800_000_000_000_000 + micros);
         for (session, created, title) in [("a", 0, 40), ("b", 1, 20), ("c", 2, 30), ("d", 3, 30)] {
@@ -175,7 +175,7 @@ async fn a_listing_by_work_has_each_session_once_in_that_order_whatever_the_page
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counted_listing_passes_over_so_many_sessions_and_counts_all() {
+async fn a_listing_with_an_offset_skips_that_many_sessions_and_counts_all() {
     on_every_engine(async |store, clock| {
         for n in 0..7 {
             clock.set(Timestamp(1_800_000_000_000_000 + n));

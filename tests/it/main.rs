@@ -9,13 +9,13 @@
     unreachable_pub
 )]
 
-// The engines, and the words tests of a store are written in.
+// The engines, and helpers for tests of a store.
 mod bytes;
 mod engines;
 // The client's record, crashes, and defects that these tests must detect.
 mod crash;
 mod expiry;
-// Forks.
+// Sessions that share events of a parent.
 mod forks;
 mod ledger;
 mod lifetimes;
@@ -25,32 +25,32 @@ mod notes;
 mod odds;
 // A fault at the n-th call, once and persistently.
 mod nth;
-// A device that fails and works again.
+// A device that fails and recovers.
 mod healing;
-// One session that cannot be flushed, and a journal that continues.
+// One session that cannot be flushed, while the journal keeps taking appends.
 mod forward;
-// Reading back without requests; reading again.
+// Background scrubbing; the read cache.
 mod read_cache;
 mod scrub;
 mod strays;
 mod unreadable;
-// What other stores got wrong.
+// Bugs of other stores.
 mod peers;
 mod place;
-// What a person gives up, of a session and of the store.
+// Losses that an operator gives up, of a session and of the store.
 mod repair;
 mod store_repair;
-// What the journal lost and a segment has; the witnesses of the journal's files.
+// Journal frames recovered from a segment; watermarks of the journal's files.
 mod life;
 mod mutants;
 mod proof;
 mod recovered;
 mod witness;
-// Unused sessions.
+// Eviction of unused sessions from memory.
 mod evicted;
-// Files cut, gone, put back from before or copied over each other.
+// Files truncated, missing, rolled back or copied over each other.
 mod tamper;
-// Invalid numbers and names under valid checksums.
+// Forged numbers and names under valid checksums.
 mod forged;
 // Copies of a store, and encryption on disk.
 mod backup;
@@ -65,42 +65,42 @@ mod redacted;
 mod rotated;
 // The bytes of a data directory, old and new, and a second reader of them.
 mod format;
-// What the fuzzer was given and what it found.
+// Inputs given to the fuzzer, and inputs it found.
 mod fuzz_seeds;
 // Research sessions over MCP.
 #[cfg(feature = "cli")]
 mod mcp;
-// Other people's servers, wrapped.
+// Other servers behind the recording proxy.
 #[cfg(feature = "cli")]
 mod proxy;
-// What is left of one when everything else is lost.
+// What the store returns after the client lost its context.
 mod recall;
 // The stories of the reference systems.
 #[cfg(feature = "cli")]
 mod seeds;
-// What every engine promises, whatever it keeps its bytes in.
-/// Damage on the device.
+// Promises of every engine, independent of its storage.
+/// Corrupted bytes on the device.
 mod damage;
 mod deleted;
-// What is made from events, and may be lost.
+// Derived files, which may be lost.
 mod derived;
 /// The embedded engine over stops of every kind.
 mod restart;
 mod store;
 
-// A word and a file, for the tests below and above.
+// Reading a file and reporting a skip, for the tests below and above.
 mod say;
 
 // The real program and its processes, for the tests below.
 #[cfg(feature = "cli")]
 mod program;
 
-// A terminal for the program.
+// A pseudo-terminal for the program.
 #[cfg(feature = "cli")]
 #[expect(clippy::disallowed_types, reason = "a terminal is a device")]
 mod pty;
 
-// What a person sees on a terminal.
+// Output on a terminal.
 #[cfg(feature = "cli")]
 mod names;
 #[cfg(feature = "cli")]
@@ -114,13 +114,13 @@ mod settings;
 // First use of the program.
 #[cfg(feature = "cli")]
 mod newcomer;
-// Recorded text in documents that are made.
+// Recorded text in generated documents.
 #[cfg(feature = "cli")]
 mod quoted;
-// Rollouts of Codex, and forms that are not known.
+// Rollouts of Codex, and unknown file formats.
 #[cfg(feature = "cli")]
 mod rollouts;
-// Transcripts of agents' programs, in and out.
+// Transcripts of agents' programs, imported and exported.
 #[cfg(feature = "cli")]
 mod imported;
 #[cfg(feature = "cli")]
@@ -128,22 +128,22 @@ mod transcripts;
 // Cursors, checkpoints and leases from the command line, and after a crash.
 #[cfg(feature = "cli")]
 mod work;
-// Hooks of other people's agents.
+// Hooks of agents' programs.
 #[cfg(feature = "cli")]
 mod hook;
 // The main job on real input, and the demo.
 #[cfg(feature = "cli")]
 mod main_job;
-// One owner per data directory, whatever happens to it.
+// One owner per data directory, under any fault.
 #[cfg(feature = "cli")]
 mod owner;
-// Faults of the surroundings that once lost something.
+// Environment faults that once caused a loss.
 #[cfg(feature = "cli")]
 mod holes;
-// Findings of people who tried the program.
+// Bugs that users found.
 #[cfg(feature = "cli")]
 mod tried;
-// A data directory under a key, and copies of one through its owner.
+// An encrypted data directory, and copies of one through its owner.
 #[cfg(feature = "cli")]
 mod copied;
 #[cfg(feature = "cli")]
@@ -151,13 +151,13 @@ mod keyed;
 // The README, followed by a newcomer.
 #[cfg(feature = "cli")]
 mod readme;
-// Credentials, tenants, limits, and clients that mean harm.
+// Credentials, tenants, limits, and malicious clients.
 #[cfg(feature = "cli")]
 mod access;
-// Folds of real work.
+// Projections of real work.
 #[cfg(feature = "cli")]
 mod facts;
-// The one text that says where a session stands.
+// The one text that describes the state of a session.
 #[cfg(feature = "cli")]
 mod brief;
 // Views of a session within a budget.
@@ -166,7 +166,7 @@ mod views;
 // Searching all sessions.
 #[cfg(feature = "cli")]
 mod search;
-// What is remembered beyond a conversation.
+// Memory that outlives a conversation.
 #[cfg(feature = "cli")]
 mod memory;
 // Entities and relations of a workspace.
@@ -175,6 +175,6 @@ mod graph;
 // A session handed to the one that continues it.
 #[cfg(feature = "cli")]
 mod handoff;
-// The HTTP interface: routes, refusals, tails, limits.
+// The HTTP interface: routes, errors, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

@@ -1,9 +1,9 @@
 //! The main job on real input: fifty conversations imported and served, one tailed while others
-//! append, the owner killed in the middle, everything acknowledged read back through every
-//! interface. And the demo, which shows the same to a person.
+//! append, the owner killed in the middle, everything acknowledged read through every interface.
+//! And the demo, which shows the same to a user.
 //!
-//! The conversations are beside the project (`../shared/data`); without them the first test reports
-//! that it is skipped.
+//! The conversations are outside of the repository (`../shared/data`); without them the first test
+//! reports that it is skipped.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
     say::{read, skipped},
 };
 
-/// Processes that append, events of each, and after how many acknowledged ones the owner is killed.
+/// Number of writers, events of each, and acknowledged events before the owner is killed.
 const WRITERS: usize = 4;
 const EVENTS: usize = 60;
 const KILLED_AFTER: usize = 80;
@@ -38,11 +38,11 @@ pub fn conversations() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// The acknowledged events of each writer: session to contents by position.
+/// Acknowledged events of each session: contents by position.
 type Acknowledged = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
 
 #[test]
-fn fifty_real_conversations_survive_the_owners_death_through_every_interface() {
+fn fifty_real_conversations_survive_a_kill_of_the_owner_through_every_interface() {
     let Some(path) = conversations() else {
         skipped("the main job: ../shared/data/tau-airline.jsonl is not there");
         return;
@@ -94,7 +94,7 @@ fn import(place: &Place, path: &Path) {
     assert_eq!((&again["added"], &again["known"]), (&json!(0), &report["added"]), "{again}");
 }
 
-/// Four processes append to four conversations, one is tailed; the server is killed on the way.
+/// Appends to four conversations from four processes and tails one; kills the server meanwhile.
 fn append_while_the_owner_dies<'a>(
     place: &Place,
     server: Server,
@@ -131,7 +131,7 @@ fn append_while_the_owner_dies<'a>(
     acknowledged.into_inner().unwrap()
 }
 
-/// Tails a session over SSE until the server is gone: first the tail's position, then the events'.
+/// Tails a session over SSE until the server ends: sends first the tail, then event positions.
 fn tail(client: &Client, session: &str, seen: &mpsc::Sender<u64>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -145,7 +145,7 @@ fn tail(client: &Client, session: &str, seen: &mpsc::Sender<u64>) {
     });
 }
 
-/// The same with the command line, which outlives the server.
+/// Follows a session with the command line, which outlives the server.
 fn follow(place: &Place, session: &str, start: u64) -> std::thread::JoinHandle<Vec<u64>> {
     let (start, limit) = (start.to_string(), EVENTS.to_string());
     let arguments = ["events", session, "--follow", "--from", &start, "--limit", &limit];
@@ -162,7 +162,7 @@ fn follow(place: &Place, session: &str, start: u64) -> std::thread::JoinHandle<V
     })
 }
 
-/// One process that appends; records what is acknowledged.
+/// Runs one process that appends; records the acknowledged events.
 fn write(place: &Place, session: &str, acknowledged: &Acknowledged, count: &AtomicUsize) {
     let mut child =
         place.command(&["append", session, "--json"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -184,7 +184,7 @@ fn write(place: &Place, session: &str, acknowledged: &Acknowledged, count: &Atom
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Contents of the events the writers appended, by position.
+/// Returns the contents of the writers' events by position.
 fn contents(events: &[Value]) -> BTreeMap<u64, String> {
     events
         .iter()
@@ -232,7 +232,7 @@ fn through_mcp(client: &mut McpClient, session: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_demo_loses_nothing_and_leaves_nothing() {
+fn the_demo_keeps_every_event_and_leaves_no_file() {
     let place = Place::new();
     let temporary = place.path("temporary");
     std::fs::create_dir(&temporary).unwrap();

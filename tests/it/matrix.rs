@@ -1,7 +1,7 @@
 //! Every attack by a writer to the disk without a key, as a table: a record, a segment, a session
 //! or a tenant, swapped, moved, replayed, dropped, duplicated or rolled back, with every checksum
-//! made to fit. What is served is what was written, or the change is reported. It must not count a
-//! change without effect as found, nor one that removed something as harmless.
+//! recomputed. The store serves only written events or reports the change. It must not count a
+//! change without effect as detected, nor one that removed an event as harmless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +25,12 @@ use crate::{
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Two moments of one store, and what it said at the later one.
+/// Two states of one store, and what it served in the later one.
 struct Image {
     before: Files,
     after: Files,
     sessions: Vec<(SessionKey, Vec<Event>, Receipt)>,
-    /// The beginning of the names of each session's files.
+    /// File name prefix of each session.
     hashes: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ fn files(sim: &Sim) -> Files {
     sim.files().into_iter().filter_map(read).collect()
 }
 
-/// Two sessions of each of two tenants, of the same names.
+/// Returns the keys of two sessions for each of two tenants, with equal ids.
 fn keys() -> Vec<SessionKey> {
     let mut keys = Vec::new();
     for tenant in ["acme", "zeta"] {
@@ -66,7 +66,7 @@ async fn write(store: &Local, from: usize, to: usize) {
     }
 }
 
-async fn make() -> Image {
+async fn create_image() -> Image {
     let sim = Sim::encrypted(81);
     let store = open(&sim);
     let mut known = BTreeSet::new();
@@ -93,8 +93,8 @@ async fn make() -> Image {
     let mut last = 64;
     write(&store, 56, last).await;
     store.idle();
-    // At the end of a file there may be no room for a watermark: then the last frame has no
-    // witness.
+    // A journal file may end without space for a watermark: then its last frame has no watermark
+    // after it.
     while !is_witnessed(&files(&sim)) {
         write(&store, last, last + 1).await;
         last += 1;
@@ -110,7 +110,7 @@ async fn make() -> Image {
     Image { before, after: files(&sim), sessions, hashes }
 }
 
-/// True if a watermark says of the last record of the journal that it was durable.
+/// True if a watermark proves that the last record of the journal was durable.
 fn is_witnessed(files: &Files) -> bool {
     let journal = files.iter().filter(|(path, _)| path.starts_with("journal/"));
     let pieces = journal.filter_map(|(_, bytes)| {
@@ -130,18 +130,18 @@ fn is_witnessed(files: &Files) -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
-    /// It does not open, and says why.
+    /// The store does not open and reports why.
     Refused,
-    /// It says what is not whole.
+    /// The store reports the damage.
     Told,
-    /// Everything is there.
+    /// The store serves every event.
     Harmless,
-    /// Something is missing, or wrong, without a word.
+    /// Events are missing or wrong without a report.
     Undetected,
 }
 
-/// Opens a store of these files and judges what it serves; with `receipts` every client has the
-/// newest receipt of its sessions.
+/// Opens a store with these files and judges what it serves; with `receipts` each client verifies
+/// the newest receipt of its sessions.
 async fn judge(image: &Image, files: &Files, receipts: bool) -> Fate {
     let sim = Sim::encrypted(81);
     files.iter().for_each(|(path, bytes)| sim.write_durable(path, 0, bytes));
@@ -192,12 +192,12 @@ impl Fate {
     }
 }
 
-/// Changes by kind and place, with the number of each fate.
+/// Counts of fates by kind and place of change.
 #[derive(Default)]
 struct Table(BTreeMap<(&'static str, &'static str), BTreeMap<Fate, u64>>, BTreeMap<String, u64>);
 
-/// Of the changes of one kind so many are made in any case; of the others one in so many, unless
-/// `SESSIONLOG_SEEDS` asks for all.
+/// Number of changes of a kind that always run, and the stride among the rest, unless
+/// `SESSIONLOG_SEEDS` runs all.
 const FIRST: u64 = 6;
 const STRIDE: u64 = 29;
 
@@ -208,14 +208,14 @@ impl Table {
         fate
     }
 
-    /// True if a change of that kind is one of those that are made.
+    /// True if this change of its kind is among those to run.
     fn takes(&mut self, what: [&'static str; 2]) -> bool {
         let seen = self.1.entry(what.join(" ")).or_default();
         *seen += 1;
         *seen <= FIRST || seen.is_multiple_of(STRIDE) || asked("SESSIONLOG_SEEDS").is_some()
     }
 
-    /// A change that is harmless, or found.
+    /// Checks that a change is harmless or detected.
     async fn found(&mut self, image: &Image, what: [&'static str; 2], files: &Files) {
         if !self.takes(what) {
             return;
@@ -227,7 +227,7 @@ impl Table {
 
 type Frames = Vec<(FrameHeader, Bytes)>;
 
-/// Salt, bytes before the first frame, and the frames of a journal file or segment.
+/// Returns the salt, the bytes before the first frame, and the frames of a journal file or segment.
 fn frames(path: &str, bytes: &[u8]) -> Option<(u64, usize, Frames)> {
     let bytes = Bytes::copy_from_slice(bytes);
     let (salt, from) = match path.starts_with("journal/") {
@@ -244,7 +244,7 @@ fn frames(path: &str, bytes: &[u8]) -> Option<(u64, usize, Frames)> {
     Some((salt, from, whole.collect()))
 }
 
-/// The file with these frames, each behind the other, and what is behind them where it was.
+/// Returns the file with these frames in sequence and its remaining bytes unmoved.
 fn with_frames(bytes: &[u8], (salt, from): (u64, usize), frames: &Frames) -> Vec<u8> {
     let mut out = bytes[..from].to_vec();
     frames.iter().for_each(|(header, payload)| header.write(salt, payload, &mut out));
@@ -257,7 +257,7 @@ fn segments<'a>(files: &'a Files, hash: &str) -> Vec<&'a String> {
     files.keys().filter(|path| path.starts_with(hash)).collect()
 }
 
-/// Records: frames of open and sealed segments and of the journal.
+/// Attacks records: frames of open and sealed segments and of the journal.
 async fn records(image: &Image, table: &mut Table) {
     let of = |path: &str| image.hashes.iter().position(|hash| path.starts_with(hash.as_str()));
     for (path, bytes) in &image.after {
@@ -303,7 +303,7 @@ async fn records(image: &Image, table: &mut Table) {
             change("replay", &|frames| frames[at + 1] = frames[at].clone()).await;
             change("drop", &|frames| drop(frames.remove(at))).await;
             change("duplicate", &|frames| frames.insert(at, frames[at].clone())).await;
-            // Nothing behind it: a segment is shorter, a file of the journal is zeros there.
+            // Nothing follows it: a segment is truncated, a journal file has zeros there.
             let mut cut = with_frames(&bytes[..from], (salt, from), &whole[..=at].to_vec());
             cut.resize(if journal { bytes.len() } else { cut.len() }, 0);
             let mut files = image.after.clone();
@@ -312,7 +312,7 @@ async fn records(image: &Image, table: &mut Table) {
             if !journal {
                 table.found(image, what, &files).await;
             } else if table.takes(what) {
-                // Zeros over all that was written last look like the moment before it.
+                // Zeros over everything written last look like the state before that write.
                 let fate = table.note(image, what, &files).await;
                 let told =
                     fate != Fate::Undetected || judge(image, &files, true).await == Fate::Told;
@@ -322,7 +322,7 @@ async fn records(image: &Image, table: &mut Table) {
     }
 }
 
-/// Whole segments: under each other's names, within a session, between sessions and tenants.
+/// Attacks whole segments: within a session, between sessions, and between tenants.
 async fn whole_segments(image: &Image, table: &mut Table) {
     let after = &image.after;
     let own: Vec<_> = image.hashes.iter().map(|hash| segments(after, hash)).collect();
@@ -346,7 +346,7 @@ async fn whole_segments(image: &Image, table: &mut Table) {
                 let mut files = after.clone();
                 files.insert((*one).clone(), older.clone());
                 table.found(image, ["segment", "roll back"], &files).await;
-                // The older bytes, made as long as the newer ones.
+                // The older bytes, padded to the length of the newer ones.
                 let mut longer = older.clone();
                 longer.resize(after[*one].len(), 0);
                 files.insert((*one).clone(), longer);
@@ -363,7 +363,7 @@ async fn whole_segments(image: &Image, table: &mut Table) {
     }
 }
 
-/// The slots of keys with the same numbers changed in both files, checksums made to fit.
+/// Changes the key slots in both files alike and recomputes the checksums.
 fn with_slots(files: &mut Files, change: &dyn Fn(&mut Vec<u8>)) {
     for path in ["keys/0", "keys/1"] {
         let slots = files.get_mut(path).unwrap();
@@ -377,7 +377,7 @@ fn with_slots(files: &mut Files, change: &dyn Fn(&mut Vec<u8>)) {
     }
 }
 
-/// All files of some sessions at once, with their keys or without; `pairs` says whose go where.
+/// Attacks all files of some sessions, with or without their keys; `pairs` lists session and donor.
 async fn sessions(image: &Image, table: &mut Table, unit: &'static str, pairs: &[(usize, usize)]) {
     let after = &image.after;
     let number = |session: usize| {
@@ -421,7 +421,7 @@ async fn sessions(image: &Image, table: &mut Table, unit: &'static str, pairs: &
         table.found(image, [unit, "swap"], &swapped).await;
         table.found(image, [unit, "drop"], &dropped).await;
         table.found(image, [unit, "roll back"], &back).await;
-        // Replayed: as they were, beside what they are now.
+        // Replayed: the earlier files next to the current ones.
         let mut replayed = after.clone();
         for (one, _) in pairs {
             for path in segments(&image.before, &image.hashes[*one]) {
@@ -429,7 +429,7 @@ async fn sessions(image: &Image, table: &mut Table, unit: &'static str, pairs: &
             }
         }
         table.found(image, [unit, "replay"], &replayed).await;
-        // Twice: under the names that another's files would have.
+        // Duplicated: under the file names of another session.
         let mut twice = after.clone();
         for (one, other) in pairs {
             let (from, to) = (&image.hashes[*one], &image.hashes[*other]);
@@ -442,7 +442,7 @@ async fn sessions(image: &Image, table: &mut Table, unit: &'static str, pairs: &
     }
 }
 
-/// Files that speak of all sessions, put back from before: one kind, or several together.
+/// Rolls back files that describe all sessions: one kind, or several together.
 async fn rolled_back(image: &Image, table: &mut Table) {
     let kinds = ["settled/", "journal/", "keys/", "segments/", "STORE"];
     let mut silent = BTreeSet::new();
@@ -463,18 +463,18 @@ async fn rolled_back(image: &Image, table: &mut Table) {
             assert_eq!(with_receipts, Fate::Told, "{chosen:b}: a receipt tells");
         }
     }
-    // Not detectable without a copy elsewhere: the journal and its flushed position, both from
-    // before, whatever else is changed with them.
+    // Not detectable without an external copy: journal and flushed position rolled back together,
+    // regardless of other changes.
     assert!(silent.iter().all(|kinds| kinds.contains(&"settled/") && kinds.contains(&"journal/")));
     assert!(!silent.is_empty(), "a store put back whole is the store it was");
     eprintln!("told by a receipt alone: {silent:?}");
 }
 
 #[test]
-fn without_the_key_only_destruction_and_older_copies_are_possible_and_all_else_is_reported() {
+fn a_writer_to_the_disk_without_the_key_can_only_destroy_or_roll_back_undetected() {
     let mut table = Table::default();
     runtime().block_on(async {
-        let image = make().await;
+        let image = create_image().await;
         assert_eq!(judge(&image, &image.after, true).await, Fate::Harmless);
         records(&image, &mut table).await;
         whole_segments(&image, &mut table).await;

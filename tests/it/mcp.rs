@@ -1,5 +1,5 @@
-//! Research sessions over MCP: tools called by name with JSON, answers checked as JSON. What a fold
-//! or a view decides is tested where it is decided.
+//! Research sessions over MCP: tools called by name with JSON, answers checked as JSON. It must not
+//! test decisions of a fold or a view: their own tests do.
 
 pub mod desk;
 pub mod door;

@@ -1,6 +1,6 @@
-//! Lives of a store whose sessions expire: they are written, read, watched, held, brought back,
-//! deleted and swept, their names are used again, and the machine dies in between and within. One
-//! seed decides all of it. It must not look into files, but to see that none is left.
+//! Lives of a store whose sessions expire: they are written, read, watched, held, restored, deleted
+//! and swept, their ids are reused, and the machine dies during and between calls. One seed decides
+//! all of it. It must not read files, except to check that none is left.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use crate::{
     witness::{Answer, Arrival, Flaw},
 };
 
-/// Names that sessions have one after another.
+/// Number of session ids, which are reused.
 const NAMES: u64 = 6;
 
 /// Known outcome of a request.
@@ -40,24 +40,24 @@ enum Known {
 /// A session as its client recorded it.
 #[derive(Debug)]
 struct One {
-    /// Number of the session among those of its name.
+    /// Number of the session among those with its id.
     turn: u64,
     created: Known,
-    /// Another had its name before: until the next base is written without it a start that was
-    /// cut off finds it again, and answers what became of it.
+    /// True if a predecessor had its id: until the next base is written, an interrupted start may
+    /// find the predecessor again.
     again: bool,
-    /// Bodies that it has of its parent.
+    /// Bodies shared with its parent.
     shared: Vec<String>,
-    /// Bodies sent, in that order, and whether they are there.
+    /// Bodies sent, in order, with their known outcome.
     sent: Vec<(String, Known)>,
-    /// When it was last used for certain, and when it was read, which a crash may forget.
+    /// Times of the last certain use and of the last read, which a crash may forget.
     used_at: Duration,
     read_at: Duration,
-    /// Values that its hold may have.
+    /// Possible values of its hold.
     held: Vec<bool>,
     deleted: Known,
     deleted_at: Duration,
-    /// A deletion of it that can be restored was sent, and none that cannot.
+    /// True if a restorable deletion was sent and no final one.
     restorable: bool,
 }
 
@@ -74,7 +74,7 @@ struct Mortals {
     watched: BTreeMap<String, Watch>,
 }
 
-/// Outcome of a request with that error, in a run that continued or ended.
+/// Returns the outcome of a request with that error, in a run that continued or died.
 fn outcome(error: &StoreError, died: bool) -> Known {
     match error {
         _ if died => Known::InDoubt,
@@ -84,7 +84,7 @@ fn outcome(error: &StoreError, died: bool) -> Known {
         | StoreError::SessionDeleted { .. }
         | StoreError::SessionNotFound { .. }
         | StoreError::SessionHeld { .. } => Known::No,
-        // While reads of the device fail, nothing is appended.
+        // While reads of the device fail, no event is appended.
         StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::No,
         other => panic!("an answer that nothing explains: {other}"),
     }
@@ -117,7 +117,7 @@ impl One {
         self.read_at = self.read_at.max(now);
     }
 
-    /// Holds what a session says it holds against what is known.
+    /// Compares the events found in a session with the record.
     fn judge(&mut self, name: &str, events: &[Event]) {
         let mut found = bodies(events).into_iter();
         for body in &self.shared {
@@ -136,7 +136,7 @@ impl One {
         assert_eq!(next, None, "{name}: nobody sent it, or it is there twice");
     }
 
-    /// Holds an answer that it is not there as it was against what may have become of it.
+    /// Checks that an error about a missing session agrees with what can have happened to it.
     fn judge_gone(&mut self, name: &str, error: &StoreError, now: Duration) {
         let idle = now.saturating_sub(self.read_at);
         let may_expire = self.held.contains(&false) && idle >= LIMIT;
@@ -146,7 +146,7 @@ impl One {
             StoreError::SessionExpired { .. } | StoreError::SessionDeleted { .. }
                 if self.again && self.created != Known::Yes =>
             {
-                // The one before, which nothing brings back: this one was not created.
+                // The predecessor, which cannot be restored: this session was not created.
                 self.created = Known::No;
             }
             StoreError::SessionExpired { .. } => assert!(may_expire, "it is lost: {told}"),
@@ -177,8 +177,8 @@ impl Mortals {
         self.lived += time;
     }
 
-    /// Takes the answer to something that uses a session, and asks more of it than of a read.
-    fn answered<T>(&mut self, name: &str, answer: &StoreResult<T>, died: bool) -> Known {
+    /// Records the answer to a use of a session, and checks it more strictly than that of a read.
+    fn record_use<T>(&mut self, name: &str, answer: &StoreResult<T>, died: bool) -> Known {
         let (now, one) = (self.lived, self.sessions.get_mut(name).unwrap());
         match answer {
             Ok(_) => {
@@ -196,7 +196,7 @@ impl Mortals {
         }
     }
 
-    /// The next event for a session; its number is for the answer.
+    /// Creates the next event of a session; returns its number, which the answer needs.
     fn send(&mut self, name: &str) -> (usize, sessionlog::event::Batch) {
         let size = self.run.below(900);
         let one = self.sessions.get_mut(name).unwrap();
@@ -211,25 +211,25 @@ impl Mortals {
         self.run.ledger.acknowledged += u64::from(known == Known::Yes);
     }
 
-    /// The next session of a name.
-    fn another(&mut self, name: &str) -> One {
+    /// Creates the next session with an id.
+    fn next_session(&mut self, name: &str) -> One {
         self.turns += 1;
         One::new(self.turns, self.lived, self.sessions.contains_key(name))
     }
 
     async fn create(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
-        let one = self.another(name);
+        let one = self.next_session(name);
         self.sessions.insert(name.to_owned(), one);
         self.run.witness.forget(name);
         let (number, events) = self.send(name);
         let new = NewSession { id: Some(key(name).session), events, ..NewSession::default() };
         let answer = store.create(&Scope::local(), new).await;
-        let known = self.answered(name, &answer, died());
+        let known = self.record_use(name, &answer, died());
         self.sessions.get_mut(name).unwrap().created = known;
         self.sent(name, number, known);
     }
 
-    /// A session of that name that continues from the current or an earlier tail of another one.
+    /// Forks a session under that id from the current or an earlier tail of another one.
     async fn fork(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) -> bool {
         let parent = format!("s{}", self.run.below(NAMES));
         if !self.run.forks || parent == name || self.run.below(3) == 0 {
@@ -240,18 +240,18 @@ impl Mortals {
         shared.truncate(self.run.nth() % (shared.len() + 1));
         let at = Position(shared.len() as u64);
         let parent = Some(ForkPoint { session: key(&parent).session, at });
-        let one = One { shared, ..self.another(name) };
+        let one = One { shared, ..self.next_session(name) };
         self.sessions.insert(name.to_owned(), one);
         self.run.witness.forget(name);
         let new = NewSession { id: Some(key(name).session), parent, ..NewSession::default() };
         let answer = store.create(&Scope::local(), new).await;
         self.run.ledger.forks += u64::from(answer.is_ok());
-        let known = self.answered(name, &answer, died());
+        let known = self.record_use(name, &answer, died());
         self.sessions.get_mut(name).unwrap().created = known;
         true
     }
 
-    /// One request of one session, or something that happens to all.
+    /// Sends one request to one session, or makes something happen to all of them.
     async fn request(&mut self, store: &Arc<Local>) {
         let (sim, life) = (self.run.sim.clone(), self.run.sim.lives());
         let died = || sim.lives() != life;
@@ -279,7 +279,7 @@ impl Mortals {
             0..=5 => {
                 let (number, batch) = self.send(&name);
                 let answer = store.append(&key(&name), batch).await;
-                let known = self.answered(&name, &answer, died());
+                let known = self.record_use(&name, &answer, died());
                 self.sent(&name, number, known);
             }
             6 | 7 => {
@@ -337,7 +337,7 @@ impl Mortals {
         }
     }
 
-    /// A sweep, and a request while it waits for its sync: the answer must hold.
+    /// Sweeps while a request arrives within the sweep's sync: its answer must hold.
     async fn sweep_and_come(&mut self, store: &Arc<Local>, name: &str, died: impl Fn() -> bool) {
         let reads = self.run.below(2) == 0;
         let number = if reads { None } else { Some(self.send(name)) };
@@ -358,7 +358,7 @@ impl Mortals {
             match answer {
                 Answer::Used(answer) => self.read(name, &answer, died()),
                 Answer::Appended(_, number, answer) => {
-                    let known = self.answered(name, &answer, died());
+                    let known = self.record_use(name, &answer, died());
                     self.sent(name, number, known);
                 }
                 Answer::Created(..) | Answer::Redacted(..) | Answer::Idle => {}
@@ -370,7 +370,7 @@ impl Mortals {
     async fn hold(&mut self, store: &Local, name: &str, hold: bool, died: impl Fn() -> bool) {
         let change = Change { hold: Some(hold), ..Change::default() };
         let answer = store.change(&key(name), change).await;
-        let known = self.answered(name, &answer, died());
+        let known = self.record_use(name, &answer, died());
         let held = &mut self.sessions.get_mut(name).unwrap().held;
         match known {
             Known::Yes => *held = vec![hold],
@@ -380,13 +380,13 @@ impl Mortals {
     }
 
     async fn delete(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
-        // Every other deletion can be restored; no random number decides which.
+        // Every other deletion can be restored; the random sequence is not consumed.
         let discard = self.turns.is_multiple_of(2);
         let change = Change { delete: true, discard, ..Change::default() };
         let answer = store.change(&key(name), change).await;
         let known = match &answer {
             Err(StoreError::SessionHeld { .. }) => Known::No,
-            _ => self.answered(name, &answer, died()),
+            _ => self.record_use(name, &answer, died()),
         };
         let one = self.sessions.get_mut(name).unwrap();
         if known != Known::No {
@@ -424,10 +424,10 @@ impl Mortals {
             }
             Err(_) => {}
         }
-        self.answered(name, &answer, died());
+        self.record_use(name, &answer, died());
     }
 
-    /// Everything known of is there, or went when it might.
+    /// Checks that every recorded session exists, or was removed when that was allowed.
     async fn judge(&mut self) -> Arc<Local> {
         self.watched.clear();
         self.run.sim.heal();
@@ -438,7 +438,7 @@ impl Mortals {
         for name in names {
             let now = self.lived;
             let one = self.sessions.get_mut(&name).unwrap();
-            // What was only read may be forgotten.
+            // A crash may forget the time of a read.
             one.read_at = one.used_at;
             let restore = Change { restore: true, ..Change::default() };
             let info = match store.info(&key(&name)).await {
@@ -476,7 +476,7 @@ impl Mortals {
         store
     }
 
-    /// In the end there are no requests: every session is deleted, and its name is free.
+    /// Deletes every session at the end and checks that each id is free.
     async fn end(&mut self) {
         let store = self.judge().await;
         let names: Vec<String> = self.sessions.keys().cloned().collect();
@@ -515,7 +515,7 @@ impl Mortals {
     }
 }
 
-/// Lives of one store whose sessions expire.
+/// Runs lives of one store whose sessions expire.
 pub async fn expiring(seed: u64, flaw: Option<Flaw>) -> Tally {
     let mut all = Mortals::new(seed, flaw);
     for _ in 0..4 + all.run.below(3) {
@@ -548,7 +548,7 @@ pub async fn expiring(seed: u64, flaw: Option<Flaw>) -> Tally {
 }
 
 #[test]
-fn sessions_that_expire_anywhere_in_a_life_keep_what_they_hold_and_go_when_they_may() {
+fn sessions_that_expire_at_any_time_keep_their_events_until_they_may_be_removed() {
     let all = Mutex::new(Tally::default());
     sweep(40, async |seed| {
         let one = expiring(seed, None).await;

@@ -1,6 +1,6 @@
-//! Defects planted into the protocol, one after another, each in a process of its own: the checks
-//! that the engine passes must see every one of them. A check that a defect survives is no check.
-//! It must not weaken a check so that a defect is seen sooner.
+//! Defects planted into the protocol, one after another, each in a separate process: the checks
+//! that the engine passes must detect every one of them. It must not weaken a check so that a
+//! defect is detected sooner.
 
 use std::{
     collections::VecDeque,
@@ -25,39 +25,39 @@ use crate::{
     witness::Flaw,
 };
 
-/// Check that sees a defect: a run that one seed decides, and that panics when a promise is broken.
+/// Check that detects a defect: a run decided by one seed, which panics when a promise is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Lives of a store that end anywhere.
+    /// Lives of a store that end at any call.
     Life,
-    /// Lives of a store whose sessions expire, fork and go.
+    /// Lives of a store whose sessions expire, fork and are removed.
     Expiring,
-    /// Calls that fail.
+    /// Failing disk calls.
     Failing,
     /// A failed sync, then a kill, then a power loss.
     Believed,
-    /// Flushing that fails or dies anywhere.
+    /// A flush that fails or dies at any call.
     Interrupted,
-    /// A failed sync that spoiled what shared a sector with it.
+    /// A failed sync that spoiled other bytes in its sector.
     Spoiled,
     /// Frames of one size that share a write, and power that fails within it.
     Torn,
-    /// One settled file is gone after a crash.
+    /// One settled file missing after a crash.
     Widowed,
-    /// One bit on the device is another.
+    /// One flipped bit on the device.
     Flipped,
     /// Encrypted lives whose nonces are compared.
     Nonces,
-    /// Everything but its key is put back of an erased session.
+    /// An erased session restored from copies of everything but its key.
     Unerased,
-    /// The body of a redacted event is still in a file.
+    /// The body of a redacted event left in a file.
     Unredacted,
-    /// Lives of a store from which bodies go.
+    /// Lives of a store from which bodies are redacted.
     Going,
 }
 
 impl Check {
-    /// The check of that name in `tests/proof/regressions`.
+    /// Returns the check with that name in `tests/proof/regressions`.
     pub fn named(name: &str) -> Option<Self> {
         CHECKS.into_iter().find(|check| format!("{check:?}").eq_ignore_ascii_case(name))
     }
@@ -71,7 +71,7 @@ impl Check {
             Self::Interrupted => interrupted(seed, flaw).boxed(),
             Self::Spoiled => crash::spoiled(seed, flaw).boxed(),
             Self::Torn => torn(seed, flaw).boxed(),
-            Self::Widowed => widowed(seed, flaw).boxed(),
+            Self::Widowed => lives_with_one_settled_file(seed, flaw).boxed(),
             Self::Flipped => damage::flipped(seed).boxed(),
             Self::Nonces => encrypted::nonces(seed, 4).map(drop).boxed(),
             Self::Unerased => erased::put_back(seed).boxed(),
@@ -87,7 +87,7 @@ enum Planted {
     Disk(Flaw),
 }
 
-/// Every defect, what sees it, and how many seeds it may take.
+/// Each defect, the check that detects it, and its limit of seeds.
 const MUTANTS: &[(&str, Planted, Check)] = &[
     ("no sync", Planted::Disk(Flaw::NoSync), Check::Life),
     ("acknowledge before sync", Planted::Disk(Flaw::AcknowledgeBeforeSync), Check::Life),
@@ -131,15 +131,15 @@ const CHECKS: [Check; 13] = [
     Check::Unredacted,
     Check::Going,
 ];
-/// Seeds that a defect gets before it counts as missed.
+/// Number of seeds after which a defect counts as missed.
 const SEEDS_MAX: u64 = 400;
 const MUTANT: &str = "SESSIONLOG_MUTANT";
 const SEEDS: &str = "SESSIONLOG_MUTANT_SEEDS";
 const SEARCH: &str = "SESSIONLOG_MUTANT_SEARCH";
 const NOTHING: &str = "nothing";
 
-/// Lives of which each loses one settled file behind the engine's back: the other is enough.
-async fn widowed(seed: u64, flaw: Option<Flaw>) {
+/// Runs lives that each lose one settled file while the store is down: the other one is enough.
+async fn lives_with_one_settled_file(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, crate::life::TINY);
     for _ in 0..4 {
         let store = run.judge().await;
@@ -159,7 +159,7 @@ async fn widowed(seed: u64, flaw: Option<Flaw>) {
     run.judge().await;
 }
 
-/// Runs a check over seeds; answers how many there are up to the one at which it failed.
+/// Runs a check over seeds; returns the number of seeds up to the first failure.
 fn seeds_until_caught(check: Check, flaw: Option<Flaw>, mut seeds: Range<u64>) -> Option<u64> {
     let caught = |seed: &u64| {
         let run = AssertUnwindSafe(check.run(*seed, flaw)).catch_unwind();
@@ -168,8 +168,8 @@ fn seeds_until_caught(check: Check, flaw: Option<Flaw>, mut seeds: Range<u64>) -
     seeds.find(caught).map(|seed| seed + 1)
 }
 
-/// In a process of its own: plants what its parent named and says when it was caught.
-fn child(name: &str) {
+/// Runs in a child process: plants the defect its parent named and reports when it was caught.
+fn run_child(name: &str) {
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     if name == NOTHING {
         let asked = std::env::var(SEEDS).unwrap();
@@ -198,14 +198,14 @@ fn child(name: &str) {
     }
 }
 
-/// The seed kept for each defect, and what sees it there.
+/// Returns the seed kept for each defect, and the check that detects it.
 fn kept_seeds() -> Vec<(&'static str, Check, u64)> {
     let lines = regressions().map(parts);
     lines.filter_map(|(check, seed, name)| Some((name?, check, seed))).collect()
 }
 
-/// Runs the child for one defect, at every seed or at the one that is given; answers the seeds it
-/// took, `None` when it was missed.
+/// Runs the child for one defect, at every seed or at the given one; returns the number of seeds it
+/// took, `None` if it was missed.
 fn plant_in_a_child(name: &str, seeds: &str) -> Option<u64> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "mutants::every_planted_defect_is_caught", "--nocapture"])
@@ -221,12 +221,12 @@ fn plant_in_a_child(name: &str, seeds: &str) -> Option<u64> {
     answer.unwrap_or_else(|| panic!("{name}: the child says neither: {said}"))
 }
 
-/// Each defect at the seed kept for it (`tests/proof/regressions`); with `SESSIONLOG_MUTANT_SEARCH`
-/// from seed 0 on, which takes minutes: `tests/proof/run.sh` does.
+/// Runs each defect at the seed kept for it (`tests/proof/regressions`); with
+/// `SESSIONLOG_MUTANT_SEARCH` from seed 0 on, which takes minutes: `tests/proof/run.sh` does.
 #[test]
 fn every_planted_defect_is_caught() {
     if let Ok(name) = std::env::var(MUTANT) {
-        return child(&name);
+        return run_child(&name);
     }
     let searches = std::env::var_os(SEARCH).is_some();
     let kept = kept_seeds();

@@ -1,5 +1,5 @@
-//! Sessions listed, named by a beginning of their ids, and the store's health, from the command
-//! line.
+//! Sessions listed and selected by a prefix of their ids, and the health of the store, on the
+//! command line.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn a_list_of_many_pages_is_one_json_document() {
 }
 
 #[test]
-fn a_unique_beginning_of_an_id_names_the_session_but_creates_none() {
+fn a_unique_prefix_of_an_id_selects_the_session_but_creates_none() {
     let place = with_trip();
     place.run(&["fork", "trip", "--at", "end", "--id", "travel-notes"]).ok();
     place.run(&["fork", "trip", "--at", "end", "--id", "trainset"]).ok();
@@ -91,7 +91,7 @@ fn a_unique_beginning_of_an_id_names_the_session_but_creates_none() {
 }
 
 #[test]
-fn an_unknown_id_is_answered_with_those_it_resembles() {
+fn an_unknown_id_is_rejected_with_a_list_of_similar_ids() {
     let place = with_trip();
     let ran = place.run(&["show", "tirp"]);
     assert_eq!(ran.code, 4, "{ran:?}");
@@ -106,7 +106,7 @@ fn an_unknown_id_is_answered_with_those_it_resembles() {
 }
 
 #[test]
-fn status_shows_the_store_on_one_screen_and_doctor_what_is_wrong() {
+fn status_fits_one_screen_and_doctor_reports_every_fault() {
     let place = Place::new();
     let empty = place.run(&["status", "--json"]).json();
     assert_eq!((&empty["exists"], &empty["sessions"]), (&json!(false), &json!(0)), "{empty}");
@@ -121,7 +121,7 @@ fn status_shows_the_store_on_one_screen_and_doctor_what_is_wrong() {
     );
     let lines = on_terminal(&place, &["status"], (80, 24));
     assert!(lines.len() <= 24 && lines.iter().any(|line| line.starts_with("sessions       1")));
-    // The journal is made whole in advance; and where the server is.
+    // The journal is preallocated; the server has no address.
     let told = lines.join("\n");
     assert!(told.contains("of it the journal's files") && told.contains("url            none"));
     place.kill_owner();
@@ -138,7 +138,7 @@ fn status_shows_the_store_on_one_screen_and_doctor_what_is_wrong() {
     assert_eq!(place.run(&["doctor"]).code, 0);
     let state = place.path(".claude.json").display().to_string();
     let program = env!("CARGO_BIN_EXE_sessionlog");
-    // A path stays in one piece, however narrow the terminal is.
+    // A path is not broken, at any width of the terminal.
     let shown = on_terminal(&place, &["doctor"], (60, 24));
     assert!(shown.iter().any(|line| line.starts_with("ok    tools of claude")), "{shown:?}");
     for path in [state.as_str(), program] {
@@ -157,7 +157,7 @@ fn status_shows_the_store_on_one_screen_and_doctor_what_is_wrong() {
 }
 
 #[test]
-fn a_shell_completes_verbs_flags_and_ids_of_sessions() {
+fn a_shell_completes_verbs_flags_and_session_ids() {
     let place = Place::new();
     for id in ["trip-ghent", "trip-oslo", "other"] {
         place.run_with(&["append", id, "--create"], &event("user.message", "x")).ok();
@@ -181,7 +181,7 @@ fn a_shell_completes_verbs_flags_and_ids_of_sessions() {
     assert_eq!(complete("sessionlog --json events ot"), ["other"]);
     assert_eq!(complete("sessionlog rest"), ["restore"]);
     assert_eq!(complete("sessionlog delete --no"), ["--now", "--no-pager"]);
-    // Bash cuts a word at its colons.
+    // Bash splits a word at its colons.
     assert_eq!(complete("sessionlog fork other --at checkpoint : "), [""]);
     assert_eq!(complete("sessionlog fork other --at checkpoint :"), [""]);
     let elsewhere = format!("sessionlog --data-dir {} show tr", place.path("none").display());

@@ -1,5 +1,5 @@
-//! First use of the program: it reports what it did and what is lost, and leaves no file where it
-//! was not asked to.
+//! First use of the program: it reports what it did and what is lost, and creates no file without a
+//! request.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn an_import_names_the_sessions_it_went_into() {
+fn an_import_reports_the_sessions_it_wrote_to() {
     let place = Place::new();
     let file =
         place.write("c.jsonl", &[chat("one", "a", &["x"]), chat("two", "b", &["y"])].join("\n"));
@@ -31,7 +31,7 @@ fn an_import_names_the_sessions_it_went_into() {
 }
 
 #[test]
-fn a_demo_that_is_ended_early_leaves_nothing_behind() {
+fn a_demo_that_is_ended_early_leaves_no_files() {
     for wanted in ["1.", "3.", "5."] {
         let place = Place::new();
         std::fs::create_dir(place.path("tmp")).unwrap();
@@ -47,7 +47,7 @@ fn a_demo_that_is_ended_early_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_verb_that_only_looks_makes_no_store() {
+fn a_verb_that_only_reads_creates_no_store() {
     let place = with_trip();
     let backup = place.path("backup");
     place.run(&["backup", "create", backup.to_str().unwrap()]).ok();
@@ -72,7 +72,7 @@ fn a_verb_that_only_looks_makes_no_store() {
 }
 
 #[test]
-fn the_name_alone_shows_ten_verbs_and_a_view_without_a_name_is_the_overview() {
+fn the_program_alone_shows_ten_verbs_and_view_alone_the_overview() {
     let place = with_trip();
     let ran = place.run(&[]);
     assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
@@ -84,7 +84,7 @@ fn the_name_alone_shows_ten_verbs_and_a_view_without_a_name_is_the_overview() {
 }
 
 #[test]
-fn a_list_says_what_it_hides_and_shows_it_when_asked() {
+fn a_list_counts_its_hidden_sessions_and_shows_them_on_request() {
     let place = with_trip();
     place.run_with(&["append", "old", "--create"], &event("user.message", "x")).ok();
     place.run(&["archive", "old"]).ok();
@@ -99,7 +99,7 @@ fn a_list_says_what_it_hides_and_shows_it_when_asked() {
     assert!(deleted.starts_with("trip\tdeleted\t2") && deleted.lines().count() == 1, "{deleted}");
     assert_eq!(place.run(&["ls", "--deleted", "--json"]).json()[0]["session"], "trip");
     assert!(place.run(&["ls", "--archived"]).ok().starts_with("old\t"));
-    // One that expired, by a limit of its own.
+    // A session that expired by its own limit.
     let server = place.serve();
     let body = r#"{"id": "short", "ttl_seconds": 1}"#.to_owned();
     let request = Request::post("/v1/sessions").body(body, "application/json");
@@ -114,7 +114,7 @@ fn a_list_says_what_it_hides_and_shows_it_when_asked() {
 }
 
 #[test]
-fn a_difference_counts_the_tokens_that_a_model_reads() {
+fn a_diff_counts_the_tokens_that_a_model_reads() {
     let place = Place::new();
     let words = "one two three four five";
     place.run_with(&["append", "s", "--create"], &event("user.message", words)).ok();
@@ -124,7 +124,7 @@ fn a_difference_counts_the_tokens_that_a_model_reads() {
 }
 
 #[test]
-fn an_event_tool_names_the_argument_that_it_does_not_know() {
+fn an_event_tool_rejects_an_unknown_argument_by_its_name() {
     let place = with_trip();
     let mut client = McpClient::start(&place, &["--toolsets", "events"]);
     let wrong = json!({ "sessionId": "trip", "type": "a.b", "content": "x" });
@@ -214,7 +214,7 @@ fn a_session_is_exported_as_a_document_without_secrets() {
 }
 
 #[test]
-fn a_changed_file_is_traced_to_its_sessions_and_requests() {
+fn a_changed_file_is_traced_to_the_sessions_and_prompts_that_changed_it() {
     let place = Place::new();
     let at = |name: &str| place.path(name).display().to_string();
     std::fs::create_dir_all(place.path("repo/.git")).unwrap();
@@ -256,7 +256,7 @@ fn a_changed_file_is_traced_to_its_sessions_and_requests() {
 }
 
 #[test]
-fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
+fn a_history_shows_whole_lines_and_marks_shortened_titles() {
     let place = Place::new();
     let words = "please mend the build of the whole project, which fails since the merge of May";
     let never = "and never push with --force to a branch that other people work on, whatever";
@@ -268,7 +268,7 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
     assert!(title.ends_with('…') && title.chars().count() <= 80, "{title}");
     let history = place.run(&["history"]).ok();
     assert!(history.contains(never), "{history}");
-    // A heading has a line below it, or is not there.
+    // A heading without a line below it is omitted.
     let plan = json!({ "type": "plan.updated", "steps": [{ "title": "mend", "status": "todo" }] });
     let said = ["mend it", "and the door", "and the roof"].map(|text| event("user.message", text));
     place.run_with(&["append", "p", "--create"], &format!("{}\n{plan}", said.join("\n"))).ok();
@@ -284,7 +284,7 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
 }
 
 #[test]
-fn a_callers_mistake_is_named_where_it_is() {
+fn a_wrong_argument_is_reported_with_its_location() {
     let place = with_trip();
     let lines = [event("a.b", "c"), "{}".to_owned()].join("\n");
     let ran = place.run_with(&["append", "trip"], &lines);
@@ -292,16 +292,16 @@ fn a_callers_mistake_is_named_where_it_is() {
     assert_eq!(place.run(&["view", "trip", "window", "--transform", "nonsense"]).code, 2);
     let ran = place.run(&["rewind", "trip", "--to", "time:2999-01-01T00:00:00Z"]);
     assert!(ran.code == 4 && ran.err.contains("is in the future"), "{ran:?}");
-    // It has nothing to repair, and takes the flag that other verbs take.
+    // The session has nothing to repair, and the verb accepts the flag of other verbs.
     place.run(&["repair", "trip", "--accept-loss", "--yes"]).ok();
-    // An empty variable is none.
+    // An empty variable counts as unset.
     let mut command = place.command(&["ls"]);
     for name in ["URL", "CONFIG", "TTL", "OWNER_IDLE", "TOKEN"] {
         command.env(format!("SESSIONLOG_{name}"), "");
     }
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    // Each page that the manual names is printed by a command.
+    // The command prints each page that the manual names.
     let manual = place.run(&["man"]).ok();
     let pages = manual.lines().filter_map(|line| line.strip_prefix("sessionlog\\-"));
     let verbs: Vec<&str> = pages.filter_map(|line| line.strip_suffix("(1)")).collect();
@@ -320,7 +320,7 @@ fn a_callers_mistake_is_named_where_it_is() {
 }
 
 #[test]
-fn an_empty_list_says_whether_there_are_sessions_elsewhere() {
+fn an_empty_list_of_a_workspace_names_that_workspace() {
     let place = Place::new();
     place.run_with(&["append", "s", "--create"], r#"{"type": "user.message"}"#).ok();
     let ran = place.run(&["sessions", "--workspace", "shop"]);
@@ -328,7 +328,7 @@ fn an_empty_list_says_whether_there_are_sessions_elsewhere() {
 }
 
 #[test]
-fn a_compaction_that_says_what_it_kept_is_shown_so() {
+fn a_compaction_that_names_what_it_kept_is_shown_as_such() {
     let place = Place::new();
     let lines = [
         json!({ "type": "user.message" }),
@@ -344,7 +344,7 @@ fn a_compaction_that_says_what_it_kept_is_shown_so() {
 }
 
 #[test]
-fn a_known_or_repeated_line_is_not_counted_as_appended() {
+fn a_line_that_is_already_stored_or_repeated_is_not_counted_as_appended() {
     let place = Place::new();
     let append = |arguments: &[&str], lines: &[String]| {
         let arguments = [&["append", "s", "--create"], arguments].concat();
@@ -358,7 +358,7 @@ fn a_known_or_repeated_line_is_not_counted_as_appended() {
     let key = ["--idempotency-key", "k"];
     assert_eq!(append(&key, &plain), "appended 1 event to s at 2..3\n");
     assert_eq!(append(&key, &plain), "appended 0 events to s, 1 known\n");
-    // However fast they come: with a key they go together.
+    // Lines with one key are one batch, at any speed of input.
     let key = ["--idempotency-key", "twice"];
     let twice = [c.clone(), c, with_id("end", "end")];
     assert_eq!(append(&key, &twice), "appended 2 events to s at 3..5, 1 known\n");
@@ -367,7 +367,7 @@ fn a_known_or_repeated_line_is_not_counted_as_appended() {
     assert_eq!(ran.refused(1), "idempotency_conflict");
 }
 
-/// Each way to read the session names what is lost of it, where it was.
+/// Checks that each way to read the session reports its lost events at their positions.
 pub fn lost_events_are_told_in_their_place(place: &Place) {
     let exported = lines(&place.run(&["export", "trip"]).ok());
     let positions = |line: &Value| [&line["position"], &line["from"]].map(Value::as_u64);

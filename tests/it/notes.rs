@@ -1,4 +1,4 @@
-//! Notes and leases: what is said beside a session's events, on every engine and over stops of
+//! Notes and leases, which are stored next to a session's events: on every engine and over stops of
 //! every kind. It must not know what a note is for.
 
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn checkpoint(name: &str) -> NewNote {
     new(NoteKind::Checkpoint, name, "{}")
 }
 
-/// Every note of a session, read in pages of some.
+/// Reads every note of a session in pages of `notes_max`.
 async fn notes_of(store: &dyn Store, key: &SessionKey, notes_max: usize) -> Vec<Note> {
     let (mut all, mut after): (Vec<Note>, Lsn) = (Vec::new(), Lsn(0));
     loop {
@@ -64,8 +64,8 @@ fn told(notes: &[Note]) -> Vec<(NoteKind, String, u64, Bytes)> {
     notes.iter().map(one).collect()
 }
 
-/// Counts and checkpoint of the notes that a session's entry must have.
-fn marked(notes: &[Note]) -> (u64, Option<(u64, u64)>) {
+/// Returns the note count and checkpoint that a session's entry must have.
+fn expected_marks(notes: &[Note]) -> (u64, Option<(u64, u64)>) {
     let last = notes.iter().rev().find(|note| note.kind.is_checkpoint());
     (notes.len() as u64, last.map(|note| (note.number.0, note.position.0)))
 }
@@ -77,7 +77,7 @@ fn mark(work: &Work) -> (u64, Option<(u64, u64)>) {
     )
 }
 
-fn take(steal: bool) -> LeaseCall {
+fn lease_call(steal: bool) -> LeaseCall {
     LeaseCall::Take { steal, ttl: MINUTE, key: None }
 }
 
@@ -86,7 +86,7 @@ fn fenced(fence: u64, batch: Batch) -> Batch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_note_that_expects_other_notes_is_refused_alone_and_with_events() {
+async fn a_note_with_an_unmet_precondition_is_rejected_alone_and_with_events() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let expecting = |notes| NewNote { if_notes: Some(notes), ..checkpoint("a") };
@@ -109,7 +109,7 @@ async fn a_note_that_expects_other_notes_is_refused_alone_and_with_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notes_take_no_position_and_are_read_in_their_order() {
+async fn notes_take_no_position_and_are_read_in_write_order() {
     on_every_engine(async |store, clock| {
         clock.set(Timestamp(1_800_000_000_000_000));
         create(store, "s").await;
@@ -146,7 +146,7 @@ async fn notes_take_no_position_and_are_read_in_their_order() {
             let notes = notes_of(store, &key("s"), page).await;
             assert_eq!(told(&notes), wanted, "in pages of {page}");
             assert!(notes.is_sorted_by(|a, b| a.number < b.number));
-            assert_eq!(mark(&store.info(&key("s")).await.unwrap().work), marked(&notes));
+            assert_eq!(mark(&store.info(&key("s")).await.unwrap().work), expected_marks(&notes));
         }
         assert_eq!(events_of(store, &key("s")).await.len(), 3);
         let foreign = SessionKey { scope: other_scope(), ..key("s") };
@@ -156,15 +156,15 @@ async fn notes_take_no_position_and_are_read_in_their_order() {
     .await;
 }
 
-/// `ok`, `held`, `lost`, or what else was said.
-fn paired(name: &str, value: Option<&str>, batch: Batch) -> Batch {
+/// Adds a metadata pair to a batch; without a value the batch removes the key.
+fn with_metadata(name: &str, value: Option<&str>, batch: Batch) -> Batch {
     Batch { metadata: [(name.to_owned(), value.map(str::to_owned))].into(), ..batch }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metadata_of_a_batch_is_set_with_its_events_and_not_by_a_retry_or_a_refusal() {
+async fn metadata_of_a_batch_is_set_only_if_its_events_are_appended() {
     on_every_engine(async |store, clock| {
-        let first = paired("state", Some("new"), batch([named("a", "{}")]));
+        let first = with_metadata("state", Some("new"), batch([named("a", "{}")]));
         let id = Some(key("s").session);
         let new = NewSession { id, events: first.clone(), ..NewSession::default() };
         let (created, _) = store.create(&Scope::local(), new).await.unwrap();
@@ -177,15 +177,15 @@ async fn metadata_of_a_batch_is_set_with_its_events_and_not_by_a_retry_or_a_refu
             (info.metadata.get("state").cloned().unwrap_or_default(), info.tail.0, info.bytes)
         };
         let told = |state: &str, tail, bytes| (state.to_owned(), tail, bytes);
-        let second = || paired("state", Some("on"), batch([named("b", "{}")]));
+        let second = || with_metadata("state", Some("on"), batch([named("b", "{}")]));
         assert_eq!(set(second()).await, told("on", 2, 19));
         assert_eq!(set(first).await, told("on", 2, 19), "a retry");
         let late = Batch { if_position: Some(Position(1)), ..batch([event("{}")]) };
-        assert_eq!(set(paired("state", Some("late"), late)).await, told("on", 2, 19));
+        assert_eq!(set(with_metadata("state", Some("late"), late)).await, told("on", 2, 19));
         let noted = Batch { note: Some(checkpoint("c")), ..batch([event("{}")]) };
-        assert_eq!(set(paired("state", Some("off"), noted)).await, told("off", 3, 32));
+        assert_eq!(set(with_metadata("state", Some("off"), noted)).await, told("off", 3, 32));
         let before = store.info(&key("s")).await.unwrap();
-        assert_eq!(set(paired("state", None, Batch::default())).await, told("", 3, 37));
+        assert_eq!(set(with_metadata("state", None, Batch::default())).await, told("", 3, 37));
         let after = store.info(&key("s")).await.unwrap();
         assert!(after.updated_at > before.updated_at, "it was written to");
         assert_eq!(set(second()).await, told("", 3, 37), "a retry brings nothing back");
@@ -194,7 +194,7 @@ async fn metadata_of_a_batch_is_set_with_its_events_and_not_by_a_retry_or_a_refu
 }
 
 #[test]
-fn metadata_of_a_batch_is_durable_with_its_events_for_no_more_calls() {
+fn metadata_of_a_batch_is_durable_with_its_events_without_additional_disk_calls() {
     let sim = Sim::new(83);
     runtime().block_on(async {
         let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -205,7 +205,7 @@ fn metadata_of_a_batch_is_durable_with_its_events_for_no_more_calls() {
             sim.calls() - before
         };
         let plain = calls(batch([event("{}")])).await;
-        assert_eq!(calls(paired("state", Some("on"), batch([event("{}")]))).await, plain);
+        assert_eq!(calls(with_metadata("state", Some("on"), batch([event("{}")]))).await, plain);
         drop(store);
         sim.power_loss();
         let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -226,7 +226,7 @@ fn outcome<T>(result: &StoreResult<T>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_holder_of_the_lease_writes() {
+async fn only_the_holder_of_the_lease_can_write() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         let session = key("s");
@@ -238,7 +238,7 @@ async fn only_the_holder_of_the_lease_writes() {
             outcome(&store.note(&session, fence.map(Fence), note).await)
         };
         assert_eq!(write(Some(1)).await, "lost", "there is no lease");
-        let (lease, info) = store.lease(&session, take(false)).await.unwrap();
+        let (lease, info) = store.lease(&session, lease_call(false)).await.unwrap();
         assert_eq!((lease.fence, info.work.fence), (Fence(1), Fence(1)));
         let cursor = || new(NoteKind::Cursor, "me", "{}");
         let idle = || NewNote { idle: true, ..checkpoint("timer") };
@@ -248,10 +248,10 @@ async fn only_the_holder_of_the_lease_writes() {
         assert_eq!(note(Some(1), checkpoint("a")).await, "ok");
         assert_eq!(note(None, cursor()).await, "ok", "a reader is stopped by nobody");
         assert_eq!(note(None, idle()).await, "ok", "nor is the store itself");
-        assert_eq!(outcome(&store.lease(&session, take(false)).await), "held");
+        assert_eq!(outcome(&store.lease(&session, lease_call(false)).await), "held");
         let titled = Change { title: Some(Some("t".to_owned())), ..Change::default() };
         assert!(store.change(&session, titled).await.is_ok(), "what it says of itself is no event");
-        let (stolen, _) = store.lease(&session, take(true)).await.unwrap();
+        let (stolen, _) = store.lease(&session, lease_call(true)).await.unwrap();
         assert_eq!(stolen.fence, Fence(2));
         assert_eq!((write(Some(1)).await, write(Some(2)).await), ("lost".into(), "ok".into()));
         assert_eq!(note(Some(1), checkpoint("b")).await, "lost");
@@ -261,7 +261,7 @@ async fn only_the_holder_of_the_lease_writes() {
         assert_eq!((write(Some(2)).await, write(None).await), ("lost".into(), "ok".into()));
         let renew = LeaseCall::Renew { fence: Fence(2), ttl: MINUTE };
         assert_eq!(outcome(&store.lease(&session, renew).await), "lost");
-        let (third, _) = store.lease(&session, take(false)).await.unwrap();
+        let (third, _) = store.lease(&session, lease_call(false)).await.unwrap();
         assert_eq!(third.fence, Fence(3));
         let release = LeaseCall::Release { fence: Fence(3) };
         assert_eq!(outcome(&store.lease(&session, release).await), "ok");
@@ -271,7 +271,7 @@ async fn only_the_holder_of_the_lease_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_answered_before_the_lease_is_checked() {
+async fn a_retry_gets_its_first_answer_without_a_check_of_the_lease() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let by_id = batch([named("e", "{}")]);
@@ -279,7 +279,7 @@ async fn a_retry_is_answered_before_the_lease_is_checked() {
         for sent in [&by_id, &by_key] {
             append(store, &key("s"), sent.clone()).await.unwrap();
         }
-        store.lease(&key("s"), take(false)).await.unwrap();
+        store.lease(&key("s"), lease_call(false)).await.unwrap();
         for sent in [by_id, by_key] {
             assert!(append(store, &key("s"), sent.clone()).await.unwrap().repeated);
             assert!(append(store, &key("s"), fenced(9, sent)).await.unwrap().repeated);
@@ -294,7 +294,7 @@ async fn a_retry_is_answered_before_the_lease_is_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unfinished_work_is_listed_the_latest_first() {
+async fn unfinished_work_is_listed_latest_first() {
     on_every_engine(async |store, clock| {
         let listed = async |workspace: Option<&str>, limit| -> Vec<String> {
             let found = store.unfinished(&Scope::local(), workspace, limit).await.unwrap();
@@ -311,7 +311,7 @@ async fn unfinished_work_is_listed_the_latest_first() {
             store.create(&Scope::local(), new).await.unwrap();
         }
         assert_eq!(listed(None, 9).await, Vec::<String>::new(), "nobody said that he began");
-        store.lease(&key("a"), take(false)).await.unwrap();
+        store.lease(&key("a"), lease_call(false)).await.unwrap();
         for name in ["b", "c", "d"] {
             store.note(&key(name), None, checkpoint("x")).await.unwrap();
         }
@@ -362,7 +362,7 @@ struct Known {
 }
 
 impl Known {
-    /// Sends some notes, appends and leases; what is not acknowledged may be there or not.
+    /// Sends notes, appends and leases; an unacknowledged one may be stored or not.
     async fn work(&mut self, store: &Local, rounds: u32) {
         for _ in 0..rounds {
             self.sent += 1;
@@ -374,7 +374,7 @@ impl Known {
                     append(store, &key("s"), fenced(self.fence, sent)).await.is_ok()
                 }
                 1 => {
-                    let taken = store.lease(&key("s"), take(true)).await;
+                    let taken = store.lease(&key("s"), lease_call(true)).await;
                     if let Ok((lease, _)) = taken {
                         assert!(lease.fence.0 > self.fence, "a token was given twice");
                         self.fence = lease.fence.0;
@@ -396,7 +396,7 @@ impl Known {
         }
     }
 
-    /// Everything acknowledged is there once and in order, and nothing that was not sent.
+    /// Checks that everything acknowledged is stored once and in order, and nothing unsent.
     async fn judge(&mut self, store: &Local, place: &str) {
         let Ok(info) = store.info(&key("s")).await else {
             assert!(self.acknowledged.is_empty() && self.fence == 0, "{place}: it is gone");
@@ -412,10 +412,10 @@ impl Known {
         for name in &self.acknowledged {
             assert!(names.contains(&name.as_str()), "{place}: {name} is lost");
         }
-        assert_eq!(mark(&info.work), marked(&notes), "{place}");
+        assert_eq!(mark(&info.work), expected_marks(&notes), "{place}");
         assert!(info.work.fence.0 >= self.fence, "{place}: a token went back");
         assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, [], "{place}");
-        // What was not acknowledged is known now.
+        // The outcome of each unacknowledged request is known now.
         self.acknowledged = names.into_iter().map(str::to_owned).collect();
         self.fence = info.work.fence.0;
     }
@@ -445,7 +445,7 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
     }
 }
 
-/// Other sessions write in between, so that numbers of a sealed frame are far apart.
+/// Other sessions write in between, so that numbers in a sealed frame are far apart.
 #[test]
 fn a_note_is_found_by_its_number_wherever_it_is_stored() {
     let sim = Sim::new(3);
@@ -467,7 +467,7 @@ fn a_note_is_found_by_its_number_wherever_it_is_stored() {
         assert_eq!(all.len(), 4);
         for sealed in [false, true] {
             if sealed {
-                // What is redacted is sealed anew.
+                // The redacted segment is sealed again.
                 store.redact(&key("a"), &EventId::new("gone").unwrap()).await.unwrap();
                 assert!(sim.files().iter().any(|path| path.ends_with(".sealed")));
             } else {
@@ -483,7 +483,7 @@ fn a_note_is_found_by_its_number_wherever_it_is_stored() {
     });
 }
 
-/// The same requests with a fault at one call of them; answers how many calls they make without.
+/// Sends the same requests with a fault at one call; returns the number of calls without faults.
 async fn one_fault(case: Option<Nth>) -> u64 {
     let sim = Sim::new(5);
     let mut known = Known::default();
@@ -514,7 +514,7 @@ async fn one_fault(case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn every_call_of_notes_and_leases_may_be_the_one_that_fails() {
+fn notes_and_leases_survive_a_fault_at_any_disk_call() {
     let runtime = runtime();
     let calls = runtime.block_on(one_fault(None));
     assert!(calls > 100, "{calls} calls are hardly a run");

@@ -1,5 +1,5 @@
-//! The edges of the command line, as a person meets them: places that are no store, flags with
-//! wrong values, settings that are misspelt, events that no view shows.
+//! Edge cases of the command line: directories that are not a store, flags with wrong values,
+//! misspelt settings, events that no view shows.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn a_directory_of_others_is_no_store_and_keeps_its_mode() {
+fn a_directory_with_foreign_files_is_rejected_as_a_store_and_keeps_its_mode() {
     let place = Place::new();
     let shared = place.path("shared");
     std::fs::create_dir(&shared).unwrap();
@@ -24,10 +24,10 @@ fn a_directory_of_others_is_no_store_and_keeps_its_mode() {
     let doctor = place.run(&["doctor", "--data-dir", shown]);
     assert!(doctor.out.contains("has other files, and no store"), "{}", doctor.out);
     assert!(!doctor.out.contains("chmod"), "{}", doctor.out);
-    // What is there is not counted: it may be without end.
+    // The size of foreign files is not counted: the directory may be huge.
     let status = place.run(&["status", "--data-dir", shown, "--json"]).json();
     assert_eq!(status["bytes_on_disk"], 0, "{status}");
-    // A store of one's own, open to others, is to be closed.
+    // `doctor` reports a store that other users can read.
     let trip = with_trip();
     std::fs::set_permissions(trip.data_dir(), {
         use std::os::unix::fs::PermissionsExt as _;
@@ -38,7 +38,7 @@ fn a_directory_of_others_is_no_store_and_keeps_its_mode() {
 }
 
 #[test]
-fn a_wrong_value_names_the_flag_that_has_it_and_exits_as_wrong_usage() {
+fn an_invalid_value_is_a_usage_error_that_names_its_flag() {
     let place = with_trip();
     for (arguments, flag) in [
         (&["handoff", "restore", "/w", "--tokens", "100"][..], "--tokens"),
@@ -56,7 +56,7 @@ fn a_wrong_value_names_the_flag_that_has_it_and_exits_as_wrong_usage() {
 }
 
 #[test]
-fn a_list_beyond_its_bound_is_refused_by_its_flag_and_one_within_it_is_taken() {
+fn a_list_beyond_its_limit_is_rejected_with_an_error_naming_its_flag() {
     let place = with_trip();
     let graph = ["graph", "/w", "--entities"];
     for (verb, flag, value) in [
@@ -83,7 +83,7 @@ fn a_list_beyond_its_bound_is_refused_by_its_flag_and_one_within_it_is_taken() {
 }
 
 #[test]
-fn a_filter_takes_a_domain_of_types() {
+fn a_filter_accepts_a_prefix_of_event_types() {
     let place = with_trip();
     for (types, count) in
         [("user", 1), ("agent", 2), ("agent.*", 2), ("agent.tool_use,user", 2), ("use", 0)]
@@ -94,7 +94,7 @@ fn a_filter_takes_a_domain_of_types() {
 }
 
 #[test]
-fn a_misspelt_setting_names_the_one_that_was_meant() {
+fn a_misspelt_setting_is_rejected_with_the_closest_name() {
     let place = Place::new();
     let ran = place.run_in(&[("SESSIONLOG_TOKEN_LIMT", "5")], &["sessions"]);
     assert!(ran.err.contains("did you mean token_limit?"), "{}", ran.err);
@@ -104,7 +104,7 @@ fn a_misspelt_setting_names_the_one_that_was_meant() {
 }
 
 #[test]
-fn the_help_of_a_verb_has_examples_of_that_verb() {
+fn the_help_of_each_verb_has_examples_of_that_verb() {
     let place = Place::new();
     let help = place.run(&["uninstall", "--help"]).ok();
     assert!(help.contains("sessionlog uninstall codex"), "{help}");
@@ -116,7 +116,7 @@ fn the_help_of_a_verb_has_examples_of_that_verb() {
 }
 
 #[test]
-fn checkpoints_with_a_label_are_not_buried_among_the_others() {
+fn checkpoints_with_a_label_are_listed_before_automatic_ones() {
     let place = with_trip();
     let made = |more: &[&str]| {
         place.run(&[&["checkpoints", "trip", "--create"], more].concat()).ok();
@@ -131,7 +131,7 @@ fn checkpoints_with_a_label_are_not_buried_among_the_others() {
 }
 
 #[test]
-fn a_step_that_a_past_ends_with_is_in_it() {
+fn a_view_as_of_a_step_includes_that_step() {
     let place = Place::new();
     let lines: Vec<String> = (1..=3)
         .map(|number| {
@@ -149,13 +149,13 @@ fn a_step_that_a_past_ends_with_is_in_it() {
         let fork = place.run(&[arguments, &["--json"]].concat()).json();
         assert_eq!(fork["tail"], 2, "{fork}");
     }
-    // Another point is where it was.
+    // A point given as a number is unchanged.
     let fork = place.run(&["fork", "dig", "--at", "2", "--json"]).json();
     assert_eq!(fork["tail"], 2, "{fork}");
 }
 
 #[test]
-fn an_event_that_no_view_shows_is_kept_and_its_type_named() {
+fn a_misspelt_event_type_is_stored_and_the_known_type_suggested() {
     let place = with_trip();
     let odd = event("assistant.message", "hello");
     let ran = place.run_with(&["append", "trip"], &odd);
@@ -168,7 +168,7 @@ fn an_event_that_no_view_shows_is_kept_and_its_type_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_says_at_its_root_what_it_is() {
+async fn a_server_describes_itself_at_its_root() {
     let house = House::plain().await;
     let index = house.get("/").await;
     assert_eq!(index.status, 200, "{}", index.text);

@@ -1,5 +1,5 @@
-//! One owner per data directory, whatever happens to it: started at once by many, killed, replaced,
-//! refused. All through real processes.
+//! One owner per data directory under every condition: started by many clients at once, killed,
+//! replaced, rejected. All through real processes.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -26,7 +26,7 @@ fn step(number: u64, text: &str) -> Value {
     })
 }
 
-/// Processes that own the data directory on demand, by what they were started with.
+/// Returns the number of processes that own the data directory on demand, by their arguments.
 fn owners_of(place: &Place) -> usize {
     let data_dir = place.data_dir();
     let data_dir = data_dir.to_str().unwrap();
@@ -39,7 +39,7 @@ fn owners_of(place: &Place) -> usize {
 }
 
 #[test]
-fn twenty_mcp_clients_and_the_command_line_start_at_once_and_none_is_refused() {
+fn twenty_mcp_clients_and_the_command_line_start_at_once_and_all_succeed() {
     let place = Place::new();
     let sessions: Vec<String> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..20)
@@ -148,7 +148,7 @@ fn acknowledged_events_survive_any_number_of_kills_exactly_once() {
 }
 
 #[test]
-fn serve_takes_over_and_a_second_serve_is_refused_by_name() {
+fn serve_replaces_an_owner_on_demand_and_a_second_serve_is_rejected() {
     let place = Place::new();
     place.run_with(&["append", "s", "--create"], &event("before")).ok();
     let server = place.serve();
@@ -168,7 +168,7 @@ fn serve_takes_over_and_a_second_serve_is_refused_by_name() {
 }
 
 #[test]
-fn logs_never_hold_what_was_recorded_at_any_level() {
+fn logs_contain_no_recorded_text_at_any_level() {
     let place = Place::new();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--json", "--log", "trace"];
     let mut server = place.command(&arguments).spawn().unwrap();
@@ -207,9 +207,9 @@ fn an_on_demand_owner_exits_when_no_client_is_connected() {
 }
 
 #[test]
-fn an_owner_on_demand_has_a_process_session_of_its_own_and_nothing_of_its_parents() {
+fn an_owner_on_demand_runs_in_its_own_process_session_and_inherits_nothing() {
     let place = Place::new();
-    // A descriptor that a careless parent leaves open, as `flock` does.
+    // A descriptor that a parent process leaves open, as `flock` does.
     let inherited = place.write("inherited", "");
     let shell = format!("exec 9<'{}'; exec \"$0\" sessions", inherited.display());
     let mut command = std::process::Command::new("/bin/sh");
@@ -229,7 +229,7 @@ fn an_owner_on_demand_has_a_process_session_of_its_own_and_nothing_of_its_parent
 }
 
 #[test]
-fn an_owner_with_other_storage_settings_is_refused_with_what_to_do() {
+fn different_storage_settings_than_the_owners_are_rejected_with_a_remedy() {
     let place = Place::new();
     place.run(&["sessions"]).ok();
     let output =
@@ -242,7 +242,7 @@ fn an_owner_with_other_storage_settings_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn the_same_storage_settings_in_other_words_are_the_same() {
+fn equal_storage_settings_in_other_notation_are_accepted() {
     let place = Place::new();
     place.run(&["sessions"]).ok();
     let output =
@@ -251,7 +251,7 @@ fn the_same_storage_settings_in_other_words_are_the_same() {
 }
 
 #[test]
-fn an_owner_whose_directory_is_gone_leaves_and_its_successors_socket_stays() {
+fn an_owner_whose_directory_is_removed_exits_and_keeps_its_successors_socket() {
     let place = Place::new();
     place.run(&["sessions", "--owner-idle", "1h"]).ok();
     let old = eventually("an owner", || place.owner_pid());
@@ -290,7 +290,7 @@ fn a_frozen_owner_is_reported_within_seconds_and_calls_continue_when_it_resumes(
     client.call("sequential_search", &step(1));
     let pid = eventually("an owner", || place.owner_pid());
     signal(pid, rustix::process::Signal::STOP);
-    // Each on the connection that worked a moment ago.
+    // Each call uses the connection that worked before the owner froze.
     let refused = [("sequential_search", step(2)), ("get_research_session", json!({}))].map(
         |(tool, arguments)| {
             client.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
@@ -312,7 +312,7 @@ fn a_frozen_owner_is_reported_within_seconds_and_calls_continue_when_it_resumes(
 }
 
 #[test]
-fn the_limit_of_steps_reaches_an_owner_from_a_flag_and_from_the_environment() {
+fn the_step_limit_reaches_an_owner_from_a_flag_and_from_the_environment() {
     let step = |number: u64| json!({"searchStep": format!("step {number}"), "stepNumber": number, "nextStepNeeded": true});
     let refused_at_three = |client: &mut McpClient| {
         for number in 1..=2 {
@@ -359,7 +359,7 @@ fn a_data_directory_with_a_long_path_works_like_any_other() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_used_is_refused_by_name() {
+fn an_unusable_data_directory_is_rejected_with_an_error_naming_it() {
     let place = Place::new();
     let file = place.write("file", "not a directory");
     let below = file.join("data");
@@ -373,7 +373,7 @@ fn a_data_directory_that_cannot_be_used_is_refused_by_name() {
 }
 
 #[test]
-fn a_data_directory_of_a_newer_version_is_refused_and_not_changed() {
+fn a_data_directory_of_a_newer_version_is_rejected_and_not_changed() {
     let place = Place::new();
     place.run_with(&["append", "s", "--create"], &event("kept")).ok();
     place.kill_owner();
@@ -393,7 +393,7 @@ fn a_data_directory_of_a_newer_version_is_refused_and_not_changed() {
 }
 
 #[test]
-fn a_damaged_data_directory_is_refused_with_exit_code_3() {
+fn a_damaged_data_directory_is_rejected_with_exit_code_3() {
     let place = Place::new();
     place.run_with(&["append", "s", "--create"], &event("kept")).ok();
     let server = place.serve();
@@ -411,7 +411,7 @@ fn a_damaged_data_directory_is_refused_with_exit_code_3() {
 }
 
 #[test]
-fn following_prints_each_event_once_also_over_the_owners_end() {
+fn following_prints_each_event_once_even_when_the_owner_exits() {
     let place = Place::new();
     let three = [event("a"), event("b"), event("c")].join("\n");
     place.run_with(&["append", "trip", "--create"], &three).ok();

@@ -1,5 +1,5 @@
-//! The bugs that a store of the same design once had (docs/trials.md, "What others got wrong"):
-//! one test each, so that ours never has them.
+//! Known bugs of stores with the same design (docs/trials.md, "What others got wrong"): one test
+//! for each.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn open(sim: &Sim) -> Local {
 }
 
 #[tokio::test]
-async fn a_start_allocates_no_file_that_holds_something() {
+async fn a_start_overwrites_no_file_that_holds_data() {
     let sim = Sim::new(51);
     let store = open(&sim);
     create(&store, "s").await;
@@ -48,7 +48,7 @@ async fn a_start_allocates_no_file_that_holds_something() {
 }
 
 #[test]
-fn a_frame_whose_payload_is_zeros_is_no_frame() {
+fn a_frame_with_a_zeroed_payload_is_invalid() {
     let header = FrameHeader {
         kind: FrameKind::Request,
         length: 64,
@@ -67,14 +67,14 @@ fn a_frame_whose_payload_is_zeros_is_no_frame() {
     let mut bytes = Vec::new();
     header.write(9, &[7; 64], &mut bytes);
     assert!(Frame::read(9, &Bytes::from(bytes.clone())).is_ok());
-    // The size arrived and the data did not.
+    // The file size reached the disk and the data did not.
     let payload = bytes.len() - 64;
     bytes[payload..].fill(0);
     assert!(Frame::read(9, &Bytes::from(bytes)).is_err());
 }
 
 #[tokio::test]
-async fn a_quiet_session_does_not_keep_what_was_torn() {
+async fn a_torn_write_of_a_quiet_session_is_dropped() {
     for seed in 0..20 {
         let sim = Sim::new(seed);
         let store = open(&sim);
@@ -83,7 +83,7 @@ async fn a_quiet_session_does_not_keep_what_was_torn() {
         }
         append(&store, &key("quiet"), batch([event("{\"n\":0}")])).await.unwrap();
         store.flush().unwrap();
-        // Its last write is torn by the power, and nothing was answered.
+        // A power loss tears its last write, which was not acknowledged.
         sim.fail_next(Op::Write, Fault::PowerLoss, false);
         let torn = format!("{{\"torn\":\"{}\"}}", "x".repeat(3_000));
         append(&store, &key("quiet"), batch([event(&torn)])).await.unwrap_err();
@@ -93,7 +93,7 @@ async fn a_quiet_session_does_not_keep_what_was_torn() {
             let store = open(&sim);
             assert_eq!(store.recovery().damage, Vec::<String>::new(), "seed {seed}");
             let events = events_of(&store, &key("quiet")).await;
-            // It may have reached the device whole; it never changes its mind.
+            // The write may be complete on the device; later starts must agree with the first.
             let before = kept.get_or_insert_with(|| events.clone());
             assert_eq!(&events, before, "seed {seed}, start {start}");
             append(&store, &key("busy"), batch([event(&torn)])).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_quiet_session_does_not_keep_what_was_torn() {
 }
 
 #[tokio::test]
-async fn an_acknowledged_delete_stays_done() {
+async fn an_acknowledged_delete_survives_every_restart() {
     for flushed_before in [false, true] {
         for flushed_after in [false, true] {
             let sim = Sim::new(53);
@@ -130,15 +130,15 @@ async fn an_acknowledged_delete_stays_done() {
     }
 }
 
-/// Lets others have their turn so many times.
-async fn turns(count: u64) {
+/// Yields to other tasks `count` times.
+async fn yield_turns(count: u64) {
     for _ in 0..count {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_leaves_no_reader_behind() {
+async fn a_cancelled_request_leaves_no_reader_running() {
     let sim = Sim::new(54);
     let store: Arc<dyn Store> = Local::open(&sim.env(), small()).unwrap();
     create(&*store, "s").await;
@@ -147,12 +147,12 @@ async fn a_request_that_is_given_up_leaves_no_reader_behind() {
         watch.borrow_and_update();
         assert!(watch.changed().now_or_never().is_none(), "nothing moved");
         drop(watch);
-        // An append whose answer is not awaited: it happens, whole, or not.
+        // An append whose answer is not awaited: it happens completely or not at all.
         let sent = batch([named(&format!("e{n}"), "{}")]);
         drop(append(&*store, &key("s"), sent.clone()).now_or_never());
         let session = key("s");
         let again = Box::pin(append(&*store, &session, sent));
-        let Either::Left((again, _)) = select(again, Box::pin(turns(100))).await else {
+        let Either::Left((again, _)) = select(again, Box::pin(yield_turns(100))).await else {
             panic!("what was given up holds up what comes after it");
         };
         let again = again.unwrap();
@@ -161,8 +161,8 @@ async fn a_request_that_is_given_up_leaves_no_reader_behind() {
     assert_eq!(events_of(&*store, &key("s")).await.len(), 100);
 }
 
-/// A flush whose call of that number fails, then what must not be forgotten; answers whether
-/// there was such a call.
+/// Runs a flush whose n-th call fails, then checks that nothing acknowledged is lost; returns true
+/// if that call was made.
 async fn flushing_fails_at(case: Nth) -> bool {
     let (sim, why) = (Sim::new(55 + case.call), format!("{case:?}"));
     let store = open(&sim);
@@ -175,7 +175,7 @@ async fn flushing_fails_at(case: Nth) -> bool {
     let _ = store.flush();
     let fell = sim.calls() > before + case.call;
     sim.heal();
-    // Both go round the journal: what was not flushed would be gone.
+    // Both writers wrap the journal around: events that were not flushed would be lost.
     for _ in 0..60 {
         let body = format!("\"{}\"", "x".repeat(2_000));
         append(&store, &key("b"), batch([event(&body)])).await.unwrap();
@@ -197,21 +197,21 @@ async fn flushing_fails_at(case: Nth) -> bool {
 }
 
 #[tokio::test]
-async fn a_flush_that_fails_forgets_nothing() {
+async fn a_failed_flush_keeps_every_acknowledged_event() {
     for fault in [Fault::Io, Fault::Full, Fault::Short] {
         for lasting in [false, true] {
             let mut call = 0;
             while flushing_fails_at(Nth { call, fault, lasting }).await {
                 call += 1;
             }
-            // One that fails persistently ends earlier, where all that is left is given up.
+            // A persistent fault ends earlier, at the call where the engine gives up the rest.
             assert!(call > 3, "{fault:?}: {call} calls are hardly a flush");
         }
     }
 }
 
 #[tokio::test]
-async fn a_failed_sync_is_not_tried_again_on_the_same_file() {
+async fn a_failed_sync_is_not_retried_on_the_same_file() {
     let sim = Sim::new(56);
     let store = open(&sim);
     create(&store, "s").await;
@@ -232,7 +232,7 @@ async fn a_failed_sync_is_not_tried_again_on_the_same_file() {
 }
 
 #[tokio::test]
-async fn a_write_that_failed_is_not_known_to_its_retry() {
+async fn a_retry_of_a_failed_write_is_not_answered_as_a_duplicate() {
     for fault in [Fault::Io, Fault::Full, Fault::Short] {
         let sim = Sim::new(57);
         let store = open(&sim);
@@ -253,7 +253,7 @@ async fn a_write_that_failed_is_not_known_to_its_retry() {
 }
 
 #[tokio::test]
-async fn a_torn_side_file_takes_nothing_with_it() {
+async fn a_torn_settled_file_loses_no_event() {
     let sim = Sim::new(58);
     let store = open(&sim);
     for n in 0..4 {

@@ -1,12 +1,12 @@
-//! Workspaces on the command line: a path stands for the workspace of its repository in every verb,
-//! and what is listed begins with the repository that a person is in.
+//! Workspaces on the command line: a path selects the workspace of its repository in every verb,
+//! and lists begin with the sessions of the current repository.
 
 use serde_json::Value;
 
 use crate::program::{Place, Ran, ran};
 
-/// Two repositories with work in them, and a session of no workspace.
-fn two_shops() -> Place {
+/// Creates two repositories with work in them, and a session without a workspace.
+fn create_two_shops() -> Place {
     let place = Place::new();
     for name in ["shop/.git", "shop/src", "bank/.git", "empty"] {
         std::fs::create_dir_all(place.path(name)).unwrap();
@@ -27,8 +27,8 @@ fn run(place: &Place, directory: &str, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_path_names_its_workspace_in_every_verb_and_none_names_that_of_the_directory() {
-    let place = two_shops();
+fn every_verb_takes_a_path_as_workspace_and_defaults_to_the_current_directory() {
+    let place = create_two_shops();
     let shop = place.path("shop").display().to_string();
     for verb in [
         &["graph", "{}", "--entities"][..],
@@ -69,18 +69,18 @@ fn a_path_names_its_workspace_in_every_verb_and_none_names_that_of_the_directory
         let named = run(&place, "bank", &[verb, &[shop.as_str()]].concat()).ok();
         assert_eq!(here, named, "{verb:?}");
     }
-    // A name that is no directory stays a name, and where no project is one must be given.
+    // A name that is not a directory is used unchanged; outside of a project a name is required.
     let refused = run(&place, "", &["graph"]);
     assert!(refused.code == 2 && refused.err.contains("name the workspace"), "{refused:?}");
     assert!(run(&place, "", &["graph", "shops"]).ok().contains("shops"));
 }
 
-fn listed(ran: &Ran) -> Vec<String> {
+fn listed_sessions(ran: &Ran) -> Vec<String> {
     ran.out.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn sessions_are_listed_by_their_latest_work_and_those_of_the_repository_first() {
+fn sessions_are_listed_by_latest_work_and_those_of_the_repository_first() {
     let place = Place::new();
     for name in ["shop/.git", "empty"] {
         std::fs::create_dir_all(place.path(name)).unwrap();
@@ -105,18 +105,18 @@ fn sessions_are_listed_by_their_latest_work_and_those_of_the_repository_first() 
         run(&place, directory, &[&["sessions", "--url", &server.url][..], more].concat())
     };
     let here = of("shop", &[]);
-    assert_eq!(listed(&here), ["first", "loose", "second"], "{here:?}");
+    assert_eq!(listed_sessions(&here), ["first", "loose", "second"], "{here:?}");
     assert!(here.err.contains("--all lists the others"), "{here:?}");
     let row: Vec<&str> = here.out.lines().next().unwrap().split('\t').collect();
     assert!(row.contains(&shop.as_str()) && row.contains(&"codex"), "{row:?}");
     let all = of("shop", &["--all"]);
-    assert_eq!(listed(&all), ["first", "loose", "second", "other"], "{all:?}");
+    assert_eq!(listed_sessions(&all), ["first", "loose", "second", "other"], "{all:?}");
     assert_eq!(all.err, "");
-    assert_eq!(listed(&of("shop", &["-n", "2"])), ["first", "loose"]);
-    assert_eq!(listed(&of("shop", &["--order", "asc"])), ["second", "loose", "first"]);
-    // Where nothing was done, everything is listed.
+    assert_eq!(listed_sessions(&of("shop", &["-n", "2"])), ["first", "loose"]);
+    assert_eq!(listed_sessions(&of("shop", &["--order", "asc"])), ["second", "loose", "first"]);
+    // In a directory without work everything is listed.
     for directory in ["empty", ""] {
-        assert_eq!(listed(&of(directory, &[])).len(), 4, "{directory}");
+        assert_eq!(listed_sessions(&of(directory, &[])).len(), 4, "{directory}");
     }
     let get = |page: Option<&str>| -> Value {
         let request = sessionlog::client::Request::get("/v1/sessions");

@@ -1,5 +1,5 @@
-//! The real program in a directory of its own: what the tests of the command line, of the owner
-//! and of the main job start, ask and end. It must not know what a test expects.
+//! The real program in a separate directory: the tests of the command line, of the owner and of the
+//! main job start, call and stop it here. It must not know what a test expects.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -23,21 +23,21 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Standard output, of a run that must have succeeded.
+    /// Returns standard output; the run must have succeeded.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}\n{}", self.out, self.err);
         self.out
     }
 
-    /// Standard output as JSON, of a run that must have succeeded.
+    /// Returns standard output as JSON; the run must have succeeded.
     #[track_caller]
     pub fn json(self) -> Value {
         let out = self.ok();
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
 
-    /// The error's code, of a run with `--json` that must have ended with `code`.
+    /// Returns the error's code; the run had `--json` and must have exited with `code`.
     #[track_caller]
     pub fn refused(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
@@ -47,7 +47,7 @@ impl Ran {
     }
 }
 
-/// A home and a data directory for one test. Ends the owner it left behind.
+/// A home and a data directory for one test. Stops the owner left in it when dropped.
 pub struct Place {
     home: tempfile::TempDir,
 }
@@ -71,12 +71,12 @@ impl Place {
         path
     }
 
-    /// The program, with nothing of the machine's configuration.
+    /// Returns the program's command without any configuration of the machine.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.program(env!("CARGO_BIN_EXE_sessionlog"), arguments)
     }
 
-    /// [`Self::command`] of another program.
+    /// Returns [`Self::command`] for another program.
     pub fn program(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -85,7 +85,7 @@ impl Place {
             .env("HOME", self.home.path())
             .env("SESSIONLOG_DATA_DIR", self.data_dir())
             .env("SESSIONLOG_OWNER_IDLE", "5s")
-            // A server of the person who runs the tests may have the usual port.
+            // A server of the user who runs the tests may have the default port.
             .env("SESSIONLOG_LISTEN", "127.0.0.1:0")
             .current_dir(self.home.path())
             .stdin(Stdio::null())
@@ -98,7 +98,7 @@ impl Place {
         ran(self.command(arguments).spawn().unwrap())
     }
 
-    /// The program with more variables in its environment.
+    /// Runs the program with additional environment variables.
     pub fn run_in(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
         ran(self.command(arguments).envs(variables.iter().copied()).spawn().unwrap())
     }
@@ -107,13 +107,13 @@ impl Place {
         self.fed(arguments, input.as_bytes())
     }
 
-    /// The same, with what may be no text.
+    /// Runs the program with input that may not be UTF-8.
     pub fn fed(&self, arguments: &[&str], input: &[u8]) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_owned();
         let feeder = std::thread::spawn(move || {
-            // A program that has seen enough closes its end.
+            // A program that has read enough closes its end.
             let _ = stdin.write_all(&input);
         });
         let ran = ran(child);
@@ -121,12 +121,12 @@ impl Place {
         ran
     }
 
-    /// Events of a session, as `events` prints them.
+    /// Returns the events of a session, as `events` prints them.
     pub fn events(&self, session: &str) -> Vec<Value> {
         lines(&self.run(&["events", session]).ok())
     }
 
-    /// A client of the owner that is there; it starts none.
+    /// Returns a client of the running owner; it starts none.
     pub fn owner(&self) -> Client {
         let target = OwnerTarget {
             socket: self.data_dir().join("owner.sock"),
@@ -138,13 +138,13 @@ impl Place {
         Client::new(Target::Owner(target), "test").unwrap()
     }
 
-    /// Process of the owner that is there.
+    /// Returns the process id of the running owner.
     pub fn owner_pid(&self) -> Option<u64> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { self.owner().owner().await.ok().map(|owner| owner.pid) })
     }
 
-    /// Ends the owner that is there with SIGKILL, and waits until it is gone.
+    /// Kills the running owner with SIGKILL and waits until it has exited.
     pub fn kill_owner(&self) -> u64 {
         let pid = eventually("an owner", || self.owner_pid());
         kill(pid);
@@ -157,12 +157,12 @@ impl Place {
         self.serve_with(&[])
     }
 
-    /// The same with more arguments.
+    /// Starts `serve` with more arguments.
     pub fn serve_with(&self, arguments: &[&str]) -> Server {
         self.serve_to(arguments, Stdio::null())
     }
 
-    /// The same with its log somewhere.
+    /// Starts `serve` with its log redirected.
     pub fn serve_to(&self, arguments: &[&str], log: Stdio) -> Server {
         let usual = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let mut child = self.command(&[&usual, arguments].concat()).stderr(log).spawn().unwrap();
@@ -191,9 +191,9 @@ pub fn ran(child: Child) -> Ran {
     }
 }
 
-/// Copies the program to a path, with something behind it. A process of its own writes it: what
-/// another test starts meanwhile would inherit a file of ours that is open for writing, and a
-/// program that is open for writing cannot be started.
+/// Copies the program to a path and appends a text. A separate process writes it: a program that
+/// another test starts meanwhile would inherit our file open for writing, and a file open for
+/// writing cannot be executed.
 pub fn copy_program(to: &Path, behind: &str) {
     let script = "cp \"$0\" \"$1\" && printf %s \"$2\" >>\"$1\"";
     let copied = Command::new("sh")
@@ -209,11 +209,11 @@ pub fn kill(pid: u64) {
 
 pub fn signal(pid: u64, signal: rustix::process::Signal) {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
-    // Gone already is as good.
+    // An exited process is fine.
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// Waits for a condition, asking again and again.
+/// Polls until a condition holds.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let pause = Duration::from_millis(10);
     for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
@@ -225,7 +225,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     panic!("waited in vain for {what}");
 }
 
-/// JSON lines.
+/// Parses JSON lines.
 pub fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -242,7 +242,7 @@ impl Server {
         Client::new(Target::Server(self.url.parse().unwrap()), key).unwrap()
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM and returns the exit code.
     pub fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -271,12 +271,12 @@ pub struct McpClient {
 }
 
 impl McpClient {
-    /// Starts `sessionlog mcp` and shakes hands.
+    /// Starts `sessionlog mcp` and initializes the protocol.
     pub fn start(place: &Place, arguments: &[&str]) -> Self {
         Self::start_in(place, "", arguments)
     }
 
-    /// The same in a directory below the home.
+    /// Starts it in a directory below the home.
     pub fn start_in(place: &Place, directory: &str, arguments: &[&str]) -> Self {
         let mut child = place
             .command(&[&["mcp"], arguments].concat())
@@ -322,7 +322,7 @@ impl McpClient {
         }
     }
 
-    /// Calls a tool and gives what it says; the call must be refused.
+    /// Calls a tool and returns the text of its error; the call must be rejected.
     #[track_caller]
     pub fn refused(&mut self, tool: &str, arguments: &Value) -> String {
         let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
@@ -330,7 +330,7 @@ impl McpClient {
         answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Calls a tool and gives its structured content; the call must succeed.
+    /// Calls a tool and returns its structured content; the call must succeed.
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));

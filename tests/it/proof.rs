@@ -1,6 +1,6 @@
-//! The table of what was proven: how many lives, deaths and answers, and what was lost. By itself
-//! it takes a sample; `tests/proof/run.sh` gives it minutes. It must not check what no other test
-//! checks: a seed that fails here fails there.
+//! The table of the proof: numbers of lives, deaths and answers, and of lost events. By itself it
+//! takes a sample; `tests/proof/run.sh` gives it minutes. It must not check a promise that no other
+//! test checks: a seed that fails here fails there.
 
 use std::{
     num::NonZero,
@@ -21,7 +21,7 @@ use crate::{
     mutants::Check,
 };
 
-/// Names of broken promises in the message of the check that saw them.
+/// Names of broken promises, and the messages of checks that report them.
 const BROKEN: [(&str, &[&str]); 3] = [
     ("lost", &["is lost", "a part of a batch is missing", "is seen no more"]),
     ("phantoms", &["turned up", "nobody sent"]),
@@ -41,7 +41,7 @@ pub fn regressions() -> impl Iterator<Item = &'static str> {
     include_str!("../proof/regressions").lines().filter(|line| !line.starts_with('#'))
 }
 
-/// The check, its seed, and the defect that it sees there, when one is to be planted.
+/// Parses a line into the check, its seed, and the defect to plant, if any.
 pub fn parts(line: &'static str) -> (Check, u64, Option<&'static str>) {
     let (before, planted) = match line.split_once("planted: ") {
         Some((before, name)) => (before, Some(name)),
@@ -52,10 +52,10 @@ pub fn parts(line: &'static str) -> (Check, u64, Option<&'static str>) {
     (check, words.next().unwrap().parse().unwrap(), planted)
 }
 
-/// Of so many lives sessions expire in one.
+/// In one of so many lives sessions expire.
 const MORTAL: u64 = 8;
 
-/// Runs lives until the time is over, on so many threads; answers what they did and which failed.
+/// Runs lives for the given time on all threads; returns their counts and the failed seeds.
 fn lives(
     first: u64,
     seeds_min: u64,
@@ -95,15 +95,15 @@ fn lives(
 }
 
 #[test]
-fn a_life_ends_where_a_used_journal_file_begins_anew() {
-    // From a seed on at which one was seen.
+fn some_lives_end_while_a_journal_file_is_recycled() {
+    // The range starts shortly before a seed known to do it.
     let seen = (131..400)
         .any(|seed| runtime().block_on(life(seed, None)).within.contains_key("recycling"));
     assert!(seen, "nothing died recycling");
 }
 
 #[test]
-fn lives_on_a_disk_that_breaks_add_up() {
+fn lives_on_a_failing_disk_lose_and_duplicate_no_event() {
     let seconds = asked("SESSIONLOG_PROOF_SECONDS");
     let first = asked("SESSIONLOG_SEED").unwrap_or(0);
     let all = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -134,7 +134,7 @@ fn lives_on_a_disk_that_breaks_add_up() {
     }
     assert_eq!(failed.len(), 0, "add these seeds to tests/proof/regressions");
     let often = ["starting", "committing", "rotating", "flushing", "sealing"];
-    // One life in a hundred: a sample may have none, and the test below has one.
+    // Seen in one life of a hundred: a sample may have none; the test above has one.
     let seldom = seconds.map(|_| "recycling");
     let died = often.into_iter().chain(["naming what is settled", "expiring"]).chain(seldom);
     for what in died {

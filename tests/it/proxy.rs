@@ -1,5 +1,5 @@
-//! The recording proxy between a client and a scripted server, over streams of bytes: what passes
-//! unchanged, what is recorded, what is answered from the log.
+//! The recording proxy between a client and a scripted server, over streams of bytes: which
+//! messages it forwards unchanged, records, or answers from the log.
 
 pub mod wrapped;
 

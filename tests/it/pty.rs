@@ -1,4 +1,4 @@
-//! A pseudo-terminal, for tests of what a person sees. It must not know what a test expects.
+//! A pseudo-terminal, for tests of terminal output. It must not know what a test expects.
 
 use std::{
     fs::{File, OpenOptions},
@@ -15,7 +15,7 @@ use rustix::{
 
 use crate::program::eventually;
 
-/// A program on a terminal of its own.
+/// A program on a separate terminal.
 pub struct Terminal {
     child: Child,
     master: File,
@@ -31,14 +31,14 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The lines, without the codes for colours.
+    /// Returns the lines without colour codes.
     pub fn lines(&self) -> Vec<String> {
         plain(&self.text).lines().map(|line| line.trim_end().to_owned()).collect()
     }
 }
 
 impl Terminal {
-    /// Starts the command with a terminal of that size as standard input, output and error.
+    /// Starts the command with a terminal of the given size as standard input, output and error.
     pub fn start(mut command: Command, (columns, rows): (u16, u16)) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
@@ -57,7 +57,7 @@ impl Terminal {
         let (send, output) = mpsc::channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The end of the last program on the other side is an error here.
+            // Reading fails once the last program on the other side has exited.
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 let _ = send.send(buffer[..count].to_vec());
             }
@@ -80,7 +80,7 @@ impl Terminal {
         });
     }
 
-    /// Waits for the end of the program. One that does not end is killed.
+    /// Waits until the program exits; kills it after a limit.
     #[track_caller]
     pub fn end(mut self) -> Shown {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -91,7 +91,7 @@ impl Terminal {
             std::panic::resume_unwind(waited)
         });
         let mut bytes = Vec::new();
-        // A program that it started may hold the terminal still.
+        // A child of the program may still hold the terminal.
         while let Ok(more) = self.output.recv_timeout(std::time::Duration::from_secs(1)) {
             bytes.extend(more);
         }
@@ -100,7 +100,7 @@ impl Terminal {
     }
 }
 
-/// A text without the codes for colours.
+/// Returns the text without colour codes.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! Events read lately stay in memory: read again without the disk, never beyond their room, never
-//! instead of what the disk has lost.
+//! Recently read events stay in memory: they are read again without disk calls, within a byte
+//! limit, and not served once the disk lost them.
 
 use sessionlog::{
     event::{Event, Position, Range},
@@ -14,7 +14,7 @@ use crate::engines::{append, batch, create, event, events_of, everything, key, s
 
 const EVENTS: u64 = 120;
 
-/// A store with a session whose events are flushed, the older half of them sealed.
+/// Creates a store with a session whose events are flushed, the older half of them sealed.
 async fn store(sim: &Sim, warm_bytes_max: usize) -> Local {
     let options = Options { warm_bytes_max, segment_bytes_max: 24 << 10, ..small() };
     let store = Local::open_local(&sim.env(), options).unwrap();
@@ -40,7 +40,7 @@ async fn slice(store: &Local, from: u64, to: u64, fill: Fill) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn events_read_lately_are_read_without_the_disk() {
+async fn recently_read_events_are_served_without_disk_reads() {
     let sim = Sim::new(61);
     let store = store(&sim, 1 << 20).await;
     let files = sim.files();
@@ -58,7 +58,7 @@ async fn events_read_lately_are_read_without_the_disk() {
 }
 
 #[tokio::test]
-async fn events_added_to_a_segment_are_read_after_those_in_memory() {
+async fn events_appended_after_a_cached_read_are_read_after_the_cached_ones() {
     let sim = Sim::new(62);
     let store = store(&sim, 1 << 20).await;
     for round in 0..4 {
@@ -71,7 +71,7 @@ async fn events_added_to_a_segment_are_read_after_those_in_memory() {
 }
 
 #[tokio::test]
-async fn without_room_everything_is_read_from_the_disk() {
+async fn a_cache_without_capacity_reads_every_event_from_the_disk() {
     for room in [0, 4 << 10] {
         let sim = Sim::new(63);
         let store = store(&sim, room).await;
@@ -83,7 +83,7 @@ async fn without_room_everything_is_read_from_the_disk() {
 }
 
 #[tokio::test]
-async fn events_that_the_disk_lost_are_not_served_from_memory() {
+async fn events_lost_on_disk_are_not_served_from_the_cache() {
     let sim = Sim::new(64);
     let store = store(&sim, 1 << 20).await;
     let whole = events_of(&store, &key("s")).await;

@@ -1,6 +1,6 @@
-//! The README, followed by a newcomer: its commands are taken from the page and run in a clean
-//! directory with the program that was built. Only the address of the server is another one, so
-//! that tests may run side by side.
+//! The README, followed by a newcomer: its commands are extracted from the page and run in a clean
+//! directory with the built program. Only the server's address is replaced, so that tests may run
+//! in parallel.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Text of the page's code blocks of a language.
+/// Returns the code blocks of the page in one language.
 fn blocks(language: &str) -> Vec<String> {
     let page = read(&root().join("README.md"));
     let mut blocks = Vec::new();
@@ -40,12 +40,12 @@ fn blocks(language: &str) -> Vec<String> {
     blocks
 }
 
-fn has(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|found| found.status.success())
 }
 
-/// Runs a block as a person pastes it; every command must succeed.
-fn paste(place: &Place, block: &str) -> String {
+/// Runs a code block as a user pastes it; every command must succeed.
+fn run_block(place: &Place, block: &str) -> String {
     let programs = Path::new(env!("CARGO_BIN_EXE_sessionlog")).parent().unwrap();
     let output = Command::new("/bin/sh")
         .args(["-e", "-c", block])
@@ -64,20 +64,20 @@ fn paste(place: &Place, block: &str) -> String {
 }
 
 #[test]
-fn its_two_commands_run_the_main_job_and_the_tests() {
+fn the_two_commands_of_the_readme_run_the_main_job_and_the_tests() {
     let commands = blocks("sh");
     assert_eq!(commands[0], "cargo run -- demo\n");
     assert_eq!(commands[1], "cargo test --locked\n");
     assert_eq!(commands[2], "cargo install --locked --path .\n");
-    // What the first one runs, once built.
+    // The verb that the first command runs, once built.
     let place = Place::new();
     let ran = place.run(&["demo"]).ok();
     assert!(ran.contains("acknowledged events are back"), "{ran}");
 }
 
 #[test]
-fn its_first_events_go_in_and_come_back() {
-    if !has("curl") {
+fn the_first_events_of_the_readme_are_appended_and_read() {
+    if !is_installed("curl") {
         skipped("the README's first events: there is no curl");
         return;
     }
@@ -90,28 +90,28 @@ fn its_first_events_go_in_and_come_back() {
     let server = place.serve();
     let curl = commands[serve + 1].replace(ADDRESS, &server.url);
     assert!(curl.contains("curl"), "{curl}");
-    let answers = paste(&place, &curl);
+    let answers = run_block(&place, &curl);
     assert!(answers.contains("\"first_position\":0"), "{answers}");
     assert!(answers.contains("Where were we?"), "{answers}");
     let verbs = &commands[serve + 2];
     assert!(verbs.contains("sessionlog append first"), "{verbs}");
-    let told = paste(&place, verbs);
+    let told = run_block(&place, verbs);
     for words in ["At the second museum.", "Museum of Industry", "ghent-walk", "whole: "] {
         assert!(told.contains(words), "{words}: {told}");
     }
     let travels = &commands[serve + 3];
     assert!(travels.contains("sessionlog fork"), "{travels}");
-    let told = paste(&place, travels);
+    let told = run_block(&place, travels);
     for words in ["Museum of Industry", "lunch", "ghent-again", "By boat this time."] {
         assert!(told.contains(words), "{words}: {told}");
     }
     assert_eq!(server.stop(), Some(0));
-    let again = paste(&place, "sessionlog events first");
+    let again = run_block(&place, "sessionlog events first");
     assert_eq!(again.lines().count(), 2, "without a server the same: {again}");
 }
 
 #[test]
-fn its_mcp_configurations_start_a_server_that_answers() {
+fn the_mcp_configurations_of_the_readme_start_a_working_server() {
     let commands = blocks("sh");
     let installs: Vec<&String> =
         commands.iter().filter(|block| block.starts_with("sessionlog install")).collect();
@@ -119,7 +119,10 @@ fn its_mcp_configurations_start_a_server_that_answers() {
     let person = Place::new();
     std::fs::create_dir(person.path("clone")).unwrap();
     for install in installs {
-        assert!(paste(&person, &install.replace("\n", " --yes\n")).contains("Done."), "{install}");
+        assert!(
+            run_block(&person, &install.replace("\n", " --yes\n")).contains("Done."),
+            "{install}"
+        );
     }
     let file = read(&person.path(".claude.json"));
     let installed: Value = serde_json::from_str(&file).unwrap();

@@ -1,5 +1,5 @@
-//! Receipts kept out of reach of writers to the disk: a session is no shorter than it was, and has
-//! no other past. It must not look into the engine.
+//! Receipts stored out of reach of writers to the disk: they detect a session that is shorter than
+//! it was or has another past. It must not use internals of the engine.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn put_back(sim: &Sim, files: &BTreeMap<String, Vec<u8>>) {
     files.iter().for_each(|(path, bytes)| sim.write_durable(path, 0, bytes));
 }
 
-/// Appends some events one by one; answers the receipt of each.
+/// Appends events one by one; returns the receipt of each.
 async fn write(store: &Local, from: usize, to: usize, word: &str) -> Vec<Receipt> {
     let mut receipts = Vec::new();
     for n in from..to {
@@ -51,7 +51,7 @@ async fn heads(store: &Local, receipts: &[Receipt]) -> Vec<Head> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receipt_holds_until_something_it_saw_is_not_there() {
+async fn a_receipt_holds_until_an_event_it_covers_is_lost() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let mut receipts = vec![store.info(&key("s")).await.unwrap().receipt];
@@ -86,7 +86,7 @@ async fn a_receipt_holds_until_something_it_saw_is_not_there() {
 }
 
 #[test]
-fn every_receipt_holds_whatever_becomes_of_the_bytes() {
+fn every_receipt_holds_after_flushes_redactions_and_stops() {
     for encrypted in [false, true] {
         let sim = machine(101, encrypted);
         runtime().block_on(async {
@@ -119,7 +119,7 @@ fn every_receipt_holds_whatever_becomes_of_the_bytes() {
 }
 
 #[test]
-fn a_store_put_back_and_continued_differently_is_detected_by_a_receipt() {
+fn a_receipt_detects_a_store_that_was_rolled_back_and_continued_differently() {
     for encrypted in [false, true] {
         let sim = machine(102, encrypted);
         runtime().block_on(async {
@@ -142,7 +142,7 @@ fn a_store_put_back_and_continued_differently_is_detected_by_a_receipt() {
             for head in heads(&store, &new).await {
                 assert_eq!(head, Head::Shorter { tail: old[9].position });
             }
-            // As long again, with another past.
+            // The session becomes as long again, with another past.
             write(&store, 10, 24, "other").await;
             assert!(heads(&store, &old).await.iter().all(|head| *head == Head::Holds));
             for head in heads(&store, &new).await {
@@ -154,7 +154,7 @@ fn a_store_put_back_and_continued_differently_is_detected_by_a_receipt() {
 }
 
 #[test]
-fn a_receipt_of_what_is_lost_holds_for_what_is_left_or_says_that_it_is_lost() {
+fn a_receipt_over_lost_events_holds_for_the_rest_or_reports_the_loss() {
     let sim = machine(103, true);
     runtime().block_on(async {
         let store = open(&sim);
@@ -164,7 +164,7 @@ fn a_receipt_of_what_is_lost_holds_for_what_is_left_or_says_that_it_is_lost() {
         drop(store);
         sim.kill();
         for path in sim.files().iter().filter(|path| path.ends_with(".sealed")) {
-            // A block in the middle.
+            // Damage a block in the middle.
             let bytes = sim.read_durable(path).unwrap().len() as u64;
             sim.flip(path, bytes / 4, 3);
         }

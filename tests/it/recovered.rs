@@ -1,6 +1,6 @@
-//! A frame of the journal goes bad while a segment holds the same one: it is served from there, and
-//! only if it is equal. And the journal's files: one that is cut, missing or duplicated is reported
-//! before anything is written.
+//! A frame of the journal is damaged while a segment holds the same one: it is served from the
+//! segment, and only if equal. And the journal's files: a truncated, missing or duplicated one is
+//! reported before anything is written.
 
 use sessionlog::{
     event::Event,
@@ -16,7 +16,7 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// A store whose last flush wrote the segments and was interrupted before it named them.
+/// Creates a store whose last flush wrote the segments and was interrupted before it named them.
 async fn interrupted(seed: u64, words: [&str; 3], created_before: bool) -> (Sim, Vec<Event>) {
     let sim = Sim::new(seed);
     let store = open(&sim);
@@ -44,7 +44,7 @@ async fn interrupted(seed: u64, words: [&str; 3], created_before: bool) -> (Sim,
     (sim, events)
 }
 
-/// Byte offset of a word's first frame in the journal, and the file.
+/// Returns the journal file and byte offset of the first frame with a text.
 fn place_of(sim: &Sim, word: &str) -> (String, u64) {
     let found =
         sim.files().into_iter().filter(|path| path.starts_with("journal/")).find_map(|path| {
@@ -55,8 +55,8 @@ fn place_of(sim: &Sim, word: &str) -> (String, u64) {
     found.unwrap()
 }
 
-/// A killed flush left the segment in the page cache alone: what is served of it must be durable
-/// by then, for the journal does not have it any more.
+/// A killed flush left the segment only in the page cache: what is served of it must be durable by
+/// then, because the journal no longer has it.
 #[tokio::test]
 async fn frames_restored_from_a_segment_survive_the_next_power_loss() {
     let mut made_good = 0;
@@ -91,10 +91,10 @@ async fn frames_restored_from_a_segment_survive_the_next_power_loss() {
 }
 
 #[tokio::test]
-async fn a_damaged_frame_is_made_good_from_a_segment() {
+async fn a_damaged_journal_frame_is_recovered_from_a_segment() {
     for created_before in [true, false] {
         for word in WORDS {
-            // In the payload, and in the header, which then names no session.
+            // Damage in the payload, and in the header, which then names no session.
             for back in [0, 150] {
                 let (sim, events) = interrupted(21, WORDS, created_before).await;
                 let (path, at) = place_of(&sim, word);
@@ -118,10 +118,10 @@ async fn a_damaged_frame_is_made_good_from_a_segment() {
     }
 }
 
-/// The same store, but for one word: same ids, numbers, sizes and chains before it.
+/// Two stores that differ in one text: same ids, numbers, sizes and chains before it.
 #[tokio::test]
-async fn a_segment_with_other_words_makes_nothing_good() {
-    // A header that names no session is judged by what follows it; behind the last is nothing.
+async fn a_segment_with_different_content_recovers_no_frame() {
+    // A frame without a readable header is judged by its successor; the last frame has none.
     let cases = [
         (0, ["first", "secund", "last"], "second"),
         (150, ["first", "secund", "last"], "second"),
@@ -150,7 +150,7 @@ async fn a_segment_with_other_words_makes_nothing_good() {
 }
 
 #[tokio::test]
-async fn the_journals_last_file_has_witnesses() {
+async fn a_changed_cut_or_missing_last_journal_file_is_reported() {
     let rotated = async || {
         let sim = Sim::new(23);
         let store = open(&sim);

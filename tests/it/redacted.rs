@@ -1,6 +1,6 @@
-//! Remains of a redacted event: its place, id, type and chain, and nowhere its body, wherever it
-//! was stored, whenever the machine died, and whatever is put back; no other event is touched. It
-//! must not look into the engine, but it reads every file with its keys.
+//! Redaction: the position, id, type and chain of a redacted event remain, and its body is in no
+//! file, independent of storage, crashes and restored copies; no other event changes. It must not
+//! use internals of the engine, but it reads every file with its keys.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +32,11 @@ use crate::{
 
 const CANARY: &str = "canary-77b0e1c94d";
 const GONE: &str = r#"{"redacted":true}"#;
-/// Position of the event that is redacted, and the number of events.
+/// Position of the redacted event, and number of events.
 const AT: usize = 13;
 const EVENTS: usize = 30;
 
-/// In plaintext nothing is compressed, so that a body is stored as it is.
+/// Opens the store; in plaintext without compression, so that a body is stored verbatim.
 fn open(sim: &Sim) -> Local {
     let compression = sim.env().keys.is_some();
     Local::open_local(&sim.env(), Options { compression, ..small() }).unwrap()
@@ -51,7 +51,7 @@ fn body(n: usize) -> String {
     format!("{{\"n\":{n},\"text\":\"{}\"}}", format!("{word} ").repeat(20))
 }
 
-/// Two sessions of the same events; those around the one that is redacted share a batch with it.
+/// Creates two sessions of equal events; the redacted one shares a batch with its neighbours.
 async fn fill(sim: &Sim, age: Age) -> Local {
     let mut store = open(sim);
     for name in ["s", "other"] {
@@ -88,7 +88,7 @@ async fn fill(sim: &Sim, age: Age) -> Local {
     store
 }
 
-/// Every key of the store.
+/// Returns every key of the store.
 pub fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
     let Some(given) = sim.env().keys else { return BTreeMap::new() };
     let Some(store) = sim.read_durable("STORE") else { return BTreeMap::new() };
@@ -104,7 +104,7 @@ pub fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
     slots.chunks(128).enumerate().skip(1).filter_map(key).collect()
 }
 
-/// The whole frames of a file.
+/// Returns the intact frames of a file.
 pub fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
     let (salt, from) = match JournalHeader::decode(bytes) {
         Ok(header) if path.starts_with("journal") => (header.salt, 8192),
@@ -121,14 +121,14 @@ pub fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
     whole.collect()
 }
 
-/// Digest of the content of the batch with the event.
+/// Returns the digest of the content of the batch with the event.
 fn digest() -> [u8; 32] {
     let first = AT - AT % 3;
     let events = (first..first + 3).map(|n| named(id(n).as_str(), &body(n)));
     batch_digest(&events.collect::<Vec<_>>())
 }
 
-/// Every file that has the body, or a value by which a guess at it can be checked: as stored,
+/// Returns every file that has the body, or a digest that can confirm a guess at it: verbatim,
 /// compressed, or encrypted.
 pub fn holding(sim: &Sim) -> Vec<String> {
     let (ciphers, digest) = (ciphers(sim), digest());
@@ -136,7 +136,7 @@ pub fn holding(sim: &Sim) -> Vec<String> {
         let within = |frame: Frame| {
             let number = frame.header.encrypted.map(|encrypted| encrypted.key);
             let cipher = number.and_then(|number| ciphers.get(&number));
-            // A frame that no key opens is skipped.
+            // A frame that no key decrypts is skipped.
             let records = frame.decrypt(cipher).and_then(|frame| frame.records());
             records.unwrap_or_default().iter().any(|(_, record)| match &record.body {
                 RecordBody::Whole { body, .. } => holds(body, CANARY) || holds(body, digest),
@@ -151,7 +151,7 @@ pub fn holding(sim: &Sim) -> Vec<String> {
         .collect()
 }
 
-/// True if the event is redacted; everything else is as it was.
+/// Returns true if the event is redacted; checks that every other event is unchanged.
 async fn is_redacted(store: &Local) -> bool {
     let events = events_of(store, &key("s")).await;
     assert!(events.len() >= EVENTS, "{}", events.len());
@@ -173,7 +173,7 @@ async fn is_redacted(store: &Local) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redacted_event_has_no_body_and_answers_any_retry() {
+async fn a_redacted_event_has_no_body_and_its_retry_is_answered() {
     on_every_engine(async |store, _| {
         for name in ["s", "held"] {
             create(store, name).await;
@@ -213,7 +213,7 @@ async fn a_redacted_event_has_no_body_and_answers_any_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_count_of_what_was_taken_away_rises_with_each_event_that_is_redacted() {
+async fn the_count_of_redactions_rises_with_each_redacted_event() {
     on_every_engine(async |store, _| {
         for name in ["s", "other"] {
             create(store, name).await;
@@ -238,7 +238,7 @@ async fn the_count_of_what_was_taken_away_rises_with_each_event_that_is_redacted
             ("s", "b", [1, 0, 0]),
             ("s", "unknown", [1, 0, 0]),
             ("s", "c", [2, 0, 0]),
-            // What a fork reads of its parent is taken from there.
+            // A fork reads shared events from its parent.
             ("fork", "a", [3, 0, 0]),
             ("fork", "d", [3, 1, 0]),
         ] {
@@ -256,7 +256,7 @@ async fn the_count_of_what_was_taken_away_rises_with_each_event_that_is_redacted
 }
 
 #[test]
-fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
+fn a_redacted_body_is_in_no_file_after_any_kind_of_stop() {
     for encrypted in [false, true] {
         for age in AGES {
             let told = format!("{age:?}, encrypted: {encrypted}");
@@ -275,7 +275,7 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");
                 for (stop, clean) in [false, true, false, true].into_iter().enumerate() {
                     sim.power_loss();
-                    // Each settled file has it.
+                    // Each settled file alone keeps the redaction.
                     sim.remove_durable(&format!("settled/{}", stop % 2));
                     let store = open(&sim);
                     assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
@@ -292,15 +292,15 @@ fn a_redacted_body_is_in_no_file_and_stays_so_over_every_stop() {
     }
 }
 
-/// A flush dies at that call of it; the next start redacts. How many calls it has.
-fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
+/// Runs a flush that dies at that call, then a start and a redaction; returns the number of calls.
+fn redact_after_failed_flush(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
     let sim = machine(74, encrypted);
     runtime().block_on(async {
         let store = open(&sim);
         for name in ["s", "other"] {
             create(&store, name).await;
         }
-        // Named as it is now; what comes behind is written and, for a while, not named.
+        // Flushed and named here; what follows is written and, for a while, not named.
         (0..2).for_each(|_| store.flush().unwrap());
         for n in 0..EVENTS {
             append(&store, &key("s"), batch([named(id(n).as_str(), &body(n))])).await.unwrap();
@@ -326,25 +326,25 @@ fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
 }
 
 #[test]
-fn a_redacted_body_that_no_settled_file_names_is_removed_too() {
+fn a_redacted_body_in_a_segment_no_settled_file_names_is_removed() {
     for encrypted in [false, true] {
-        let calls = unnamed(encrypted, 0, None);
+        let calls = redact_after_failed_flush(encrypted, 0, None);
         for call in 0..calls {
             for fault in [Fault::Kill, Fault::PowerLoss] {
-                unnamed(encrypted, call, Some(fault));
+                redact_after_failed_flush(encrypted, call, Some(fault));
             }
         }
     }
 }
 
 #[test]
-fn redacting_event_after_event_loses_no_other() {
+fn redacting_events_one_by_one_keeps_all_others() {
     for encrypted in [false, true] {
         for age in [Age::Settled, Age::Sealed] {
             let sim = machine(72, encrypted);
             runtime().block_on(async {
                 let store = fill(&sim, age).await;
-                // In one start a segment is sealed again and again.
+                // One start seals a segment again and again.
                 for n in [AT - 1, AT, AT + 1, 0, EVENTS - 1] {
                     store.redact(&key("s"), &id(n)).await.unwrap();
                     let events = events_of(&store, &key("s")).await;
@@ -365,9 +365,9 @@ fn redacting_event_after_event_loses_no_other() {
     }
 }
 
-/// Ids and batch keys still answer: it cannot be checked any more whether the content is the same.
+/// Ids and batch keys still identify retries, but their content can no longer be compared.
 #[test]
-fn a_redacted_event_answers_any_retry() {
+fn a_retry_of_a_redacted_event_is_answered_with_any_content() {
     for age in AGES {
         let sim = machine(73, true);
         runtime().block_on(async {
@@ -408,7 +408,7 @@ fn a_redacted_event_answers_any_retry() {
 }
 
 #[test]
-fn a_held_damaged_or_unknown_session_is_not_redacted() {
+fn a_redaction_in_a_held_damaged_or_unknown_session_is_rejected() {
     let sim = machine(74, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -426,7 +426,7 @@ fn a_held_damaged_or_unknown_session_is_not_redacted() {
         let unknown = store.redact(&foreign, &id(AT)).await;
         assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
         assert!(!is_redacted(&store).await);
-        // Archived, it takes no events; what it has may still go.
+        // An archived session takes no appends, but its events can be redacted.
         let archive = Change { archive: Some(true), ..Change::default() };
         store.change(&key("s"), archive).await.unwrap();
         store.redact(&key("s"), &id(AT)).await.unwrap();
@@ -444,9 +444,9 @@ fn a_held_damaged_or_unknown_session_is_not_redacted() {
     });
 }
 
-/// An operator kept copies of everything but `settled/`.
+/// An operator restores copies of every file but those in `settled/`.
 #[test]
-fn a_redacted_body_that_is_put_back_is_not_served() {
+fn a_redacted_body_restored_from_a_copy_is_not_served() {
     for encrypted in [false, true] {
         for age in AGES {
             let told = format!("{age:?}, encrypted: {encrypted}");
@@ -462,7 +462,7 @@ fn a_redacted_body_that_is_put_back_is_not_served() {
                 sim.power_loss();
                 let kept = |path: &str| path.starts_with("settled/");
                 let now: Vec<String> = sim.files();
-                // Segments also under the names of what took their place.
+                // Old segments also under the names of their replacements.
                 let sealed = |path: &&String| path.ends_with(".sealed");
                 for (path, bytes) in before.iter().filter(|(path, _)| !kept(path)) {
                     let others = now.iter().filter(sealed).filter(|_| path.starts_with("segm"));
@@ -483,7 +483,7 @@ fn a_redacted_body_that_is_put_back_is_not_served() {
     }
 }
 
-/// The redaction is durable, and removing the body fails: the body is not served all the same.
+/// The redaction is durable, but removing the body fails: the body is not served.
 pub async fn not_taken_away_yet(seed: u64) {
     let sim = machine(76 + seed, seed % 2 == 1);
     let store = fill(&sim, Age::Settled).await;
@@ -507,14 +507,14 @@ pub async fn not_taken_away_yet(seed: u64) {
 }
 
 #[test]
-fn a_body_that_cannot_be_taken_away_yet_is_not_served() {
+fn a_redacted_body_that_cannot_be_removed_yet_is_not_served() {
     (0..4).for_each(|seed| runtime().block_on(not_taken_away_yet(seed)));
 }
 
-/// A watermark begins at the next block. What an earlier use of the file left in front of it has no
-/// header any more that says whose it is.
+/// A watermark begins at the next block. Bytes from an earlier use of the file before it have lost
+/// the header that names their session.
 #[test]
-fn a_redacted_body_before_a_watermark_is_removed_too() {
+fn a_redacted_body_before_a_watermark_is_removed() {
     for encrypted in [false, true] {
         let sim = machine(79, encrypted);
         runtime().block_on(async {
@@ -525,7 +525,7 @@ fn a_redacted_body_before_a_watermark_is_removed_too() {
             let used = holding_in_journal(&sim).expect("the body is in a file of the journal");
             let header = |sim: &Sim| JournalHeader::decode(&sim.read_durable(&used).unwrap());
             let before = header(&sim).unwrap();
-            // Until the file is used again.
+            // Append until the file is reused.
             for n in 0.. {
                 assert!(n < 10_000, "{used} is not used again");
                 if header(&sim).unwrap().order != before.order {
@@ -545,9 +545,9 @@ fn a_redacted_body_before_a_watermark_is_removed_too() {
     }
 }
 
-/// A write to a file that is used again fails, and no later one says where it ends. Returns true if
-/// that file had the body.
-fn failed_use(encrypted: bool, appends: usize) -> bool {
+/// Fails a write to a reused file, so that no later write marks its end. Returns true if that file
+/// had the body.
+fn fail_reused_file(encrypted: bool, appends: usize) -> bool {
     let sim = machine(80, encrypted);
     runtime().block_on(async {
         let store = open(&sim);
@@ -588,21 +588,20 @@ fn failed_use(encrypted: bool, appends: usize) -> bool {
 }
 
 #[test]
-fn a_redacted_body_in_a_failed_journal_file_is_removed_too() {
+fn a_redacted_body_in_a_failed_journal_file_is_removed() {
     for encrypted in [false, true] {
-        assert!((0..25).any(|appends| failed_use(encrypted, appends)));
+        assert!((0..25).any(|appends| fail_reused_file(encrypted, appends)));
     }
 }
 
-/// The first file of the journal that has the body.
+/// Returns the first journal file that has the body.
 fn holding_in_journal(sim: &Sim) -> Option<String> {
     holding(sim).into_iter().find(|path| path.starts_with("journal/"))
 }
 
-/// Bytes that a poisoned file of the journal shares with its last block are repeated in the next
-/// one.
+/// Bytes in the last block of a poisoned journal file are repeated in the next file.
 #[test]
-fn a_journal_file_that_fails_brings_no_body_back() {
+fn a_failed_journal_file_does_not_restore_a_redacted_body() {
     for encrypted in [false, true] {
         let sim = machine(77, encrypted);
         runtime().block_on(async {
@@ -625,8 +624,8 @@ fn a_journal_file_that_fails_brings_no_body_back() {
     }
 }
 
-/// The calls that a redaction makes, and the disk after the one that fails.
-fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
+/// Runs a redaction with a fault; returns its number of calls.
+fn redact_with_fault(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
     let sim = machine(78, encrypted);
     runtime().block_on(async {
         let store = fill(&sim, age).await;
@@ -648,7 +647,7 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
         let gone = is_redacted(&store).await;
         assert!(gone || answer.is_err(), "{told}: it was answered");
         if gone {
-            // The start finds it and finishes what was begun.
+            // The next start finds the redaction and finishes it.
             store.flush().unwrap();
         } else {
             store.redact(&key("s"), &id(AT)).await.unwrap();
@@ -660,14 +659,14 @@ fn interrupted(encrypted: bool, age: Age, case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn a_redaction_that_is_cut_off_leaves_an_event_whole_or_redacted() {
+fn an_interrupted_redaction_leaves_an_event_whole_or_redacted() {
     let mut cut = 0;
     for encrypted in [false, true] {
         for age in AGES {
-            let calls = interrupted(encrypted, age, None);
+            let calls = redact_with_fault(encrypted, age, None);
             assert!(calls > 20, "{calls} calls are hardly a redaction");
             for case in cases(calls, 61) {
-                interrupted(encrypted, age, Some(case));
+                redact_with_fault(encrypted, age, Some(case));
                 cut += 1;
             }
         }
@@ -676,7 +675,7 @@ fn a_redaction_that_is_cut_off_leaves_an_event_whole_or_redacted() {
 }
 
 #[test]
-fn copies_of_it_in_quarantine_go_with_it() {
+fn copies_of_a_redacted_body_in_quarantine_are_removed() {
     let sim = machine(80, false);
     runtime().block_on(async {
         drop(fill(&sim, Age::Settled).await);
@@ -690,7 +689,7 @@ fn copies_of_it_in_quarantine_go_with_it() {
         assert!(store.read(&key("s"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
         drop(store);
         sim.kill();
-        // The device gives again what it had.
+        // The device returns the earlier bytes again.
         flip();
         let kept = |files: Vec<String>| files.iter().any(|path| path.starts_with("quarantine/"));
         assert!(kept(holding(&sim)), "{:?}", holding(&sim));
@@ -701,14 +700,14 @@ fn copies_of_it_in_quarantine_go_with_it() {
     });
 }
 
-/// In plaintext a writer to the disk can remove a body, and the chain still fits.
+/// In plaintext a writer to the disk can remove a body without breaking the chain.
 #[test]
-fn a_body_that_is_gone_without_a_redaction_is_damage() {
+fn a_body_missing_without_a_redaction_is_reported_as_damage() {
     let sim = machine(79, false);
     runtime().block_on(async {
         let store = open(&sim);
         create(&store, "s").await;
-        // What takes its place is as long: a digest and no body.
+        // Its replacement has the same length: a digest and no body.
         let text = format!("{{\"text\":\"{}\"}}", "x".repeat(21));
         assert_eq!(text.len(), 32);
         append(&store, &key("s"), batch([event(&text)])).await.unwrap();

@@ -1,5 +1,5 @@
-//! Damage that a person gives up: what is lost is named before and stays a gap for good, nothing
-//! else is lost, appends continue after it, copies are kept, and no crash in the middle matters.
+//! Damage that an operator gives up: the loss is named in advance and stays a gap, no other event
+//! is lost, later appends succeed, copies are kept, and a crash in the middle has no effect.
 
 use sessionlog::{
     event::{Batch, BatchKey, Event, Position, Range},
@@ -22,16 +22,16 @@ async fn slice(store: &dyn Store, session: &str, allow_gaps: bool) -> Result<Sli
     store.read(&key(session), Read { range, events_max, bytes_max, fill, allow_gaps }).await
 }
 
-/// A place where a store is hurt.
+/// Kind of damage to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Within a block of a sealed segment.
     Sealed,
-    /// In the tables behind the blocks: every event can still be read.
+    /// In the tables after the blocks: every event can still be read.
     Tables,
     /// Within a frame of an open segment.
     Open,
-    /// A whole segment is gone.
+    /// A missing segment.
     Missing,
     /// The payload of the session's last frame in the journal.
     Journal,
@@ -40,8 +40,8 @@ enum Place {
 const PLACES: [Place; 5] =
     [Place::Sealed, Place::Tables, Place::Open, Place::Missing, Place::Journal];
 
-/// A store with a session `hurt` at that place, and `other`; what `hurt` held.
-async fn hurt(place: Place) -> (Sim, Vec<Event>) {
+/// Creates a store with damage to `hurt`, and an intact `other`; returns the events of `hurt`.
+async fn damaged_store(place: Place) -> (Sim, Vec<Event>) {
     let sim = Sim::new(31);
     let store = open(&sim);
     for session in ["hurt", "other"] {
@@ -96,8 +96,14 @@ async fn hurt(place: Place) -> (Sim, Vec<Event>) {
     (sim, events)
 }
 
-/// Holds a session against what it held: whole or named missing, and appended behind.
-async fn judge(store: &dyn Store, events: &[Event], lost: &Repaired, more: usize, told: &str) {
+/// Compares a session with its events: all served or named missing, and later appends present.
+async fn check_session(
+    store: &dyn Store,
+    events: &[Event],
+    lost: &Repaired,
+    more: usize,
+    told: &str,
+) {
     let slice = slice(store, "hurt", false).await.unwrap();
     let gone = |at: u64| lost.gaps.iter().any(|gap| gap.range.contains(Position(at)));
     let whole = events.iter().filter(|event| !gone(event.position.0));
@@ -114,10 +120,10 @@ async fn judge(store: &dyn Store, events: &[Event], lost: &Repaired, more: usize
 }
 
 #[tokio::test]
-async fn an_accepted_loss_stays_a_gap_and_appends_continue_after_it() {
+async fn an_accepted_loss_stays_a_gap_and_later_appends_succeed() {
     for place in PLACES {
         let told = format!("{place:?}");
-        let (sim, events) = hurt(place).await;
+        let (sim, events) = damaged_store(place).await;
         let store = open(&sim);
         let served = whole_of(&store, &key("hurt")).await;
         let looked = store.repair(&key("hurt"), false).await.unwrap();
@@ -135,7 +141,7 @@ async fn an_accepted_loss_stays_a_gap_and_appends_continue_after_it() {
         }
         let kept = sim.files().iter().filter(|path| path.starts_with("quarantine/")).count();
         assert!(kept > 0 || place == Place::Missing, "{told}: copies come first");
-        judge(&store, &events, &repaired, 0, &told).await;
+        check_session(&store, &events, &repaired, 0, &told).await;
         append(&store, &key("hurt"), batch([event("{\"behind\":0}")])).await.unwrap();
         let again = store.repair(&key("hurt"), true).await.unwrap();
         assert_eq!(again, Repaired::default(), "{told}: a second repair finds nothing to do");
@@ -145,7 +151,8 @@ async fn an_accepted_loss_stays_a_gap_and_appends_continue_after_it() {
             }
             sim.power_loss();
             let store = open(&sim);
-            judge(&store, &events, &repaired, 1 + start, &format!("{told} start {start}")).await;
+            check_session(&store, &events, &repaired, 1 + start, &format!("{told} start {start}"))
+                .await;
             append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
             let verified = store.verify(&key("hurt").scope, None).await.unwrap();
             assert_eq!(verified.damage, [], "{told} start {start}");
@@ -159,9 +166,9 @@ async fn an_accepted_loss_stays_a_gap_and_appends_continue_after_it() {
     }
 }
 
-/// A segment of several blocks has its keys when a block is gone; their events cannot be returned.
+/// A segment of several blocks has its ids even without a block; the block's events are lost.
 #[tokio::test]
-async fn a_retry_of_what_was_given_up_is_not_answered_as_if_it_were_there() {
+async fn a_retry_of_an_event_given_up_by_repair_is_not_answered_as_stored() {
     let keyed = |n: u64| {
         let key = Some(BatchKey::new(&format!("k{n}")).unwrap());
         Batch { key, ..batch([named(&format!("e{n}"), "{}")]) }
@@ -192,12 +199,12 @@ async fn store_closes(sim: &Sim) {
     open(sim).close().await;
 }
 
-/// A crash like that fault, or one that loses more.
+/// Crashes the machine with that fault's effect.
 pub fn crash(sim: &Sim, fault: Fault) {
     if fault == Fault::Kill { sim.kill() } else { sim.power_loss() }
 }
 
-/// Another machine with the same device.
+/// Returns another machine with the same device contents.
 fn twin(sim: &Sim, seed: u64) -> Sim {
     let twin = Sim::new(seed);
     for path in sim.files().into_iter().filter(|path| path != "LOCK") {
@@ -207,9 +214,9 @@ fn twin(sim: &Sim, seed: u64) -> Sim {
 }
 
 #[tokio::test]
-async fn a_repair_that_crashes_has_happened_or_not() {
+async fn a_crashed_repair_is_complete_or_has_no_effect() {
     for place in PLACES {
-        let (image, events) = hurt(place).await;
+        let (image, events) = damaged_store(place).await;
         let calls = {
             let sim = twin(&image, 1);
             let store = open(&sim);
@@ -229,10 +236,10 @@ async fn a_repair_that_crashes_has_happened_or_not() {
             let store = open(&sim);
             let mut lost = store.repair(&key("hurt"), true).await.unwrap();
             if !lost.accepted {
-                // It had happened.
+                // The repair had completed.
                 lost.gaps = store.info(&key("hurt")).await.unwrap().damage;
             }
-            judge(&store, &events, &lost, 0, &told).await;
+            check_session(&store, &events, &lost, 0, &told).await;
             append(&store, &key("hurt"), batch([event("{}")])).await.unwrap();
         }
     }

@@ -60,7 +60,7 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
     assert!(sealed > 0, "a run of this length seals segments: {:?}", sim.files());
 }
 
-fn wide(n: usize) -> Change {
+fn large_change(n: usize) -> Change {
     let value = Some(format!("{n}{}", "v".repeat(500)));
     Change {
         metadata: (0..16).map(|key| (format!("k{key}"), value.clone())).collect(),
@@ -69,15 +69,15 @@ fn wide(n: usize) -> Change {
 }
 
 #[tokio::test]
-async fn a_segment_of_changes_alone_never_takes_the_place_of_events() {
+async fn a_segment_of_control_records_never_replaces_one_with_events() {
     let sim = Sim::new(11);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch([named("first", "{}")])).await.unwrap();
     for n in 0..12 {
-        // Each is far larger than a segment, and has no event.
+        // Each change is far larger than a segment, and has no event.
         for change in 0..4 {
-            store.change(&key("s"), wide(n * 4 + change)).await.unwrap();
+            store.change(&key("s"), large_change(n * 4 + change)).await.unwrap();
         }
         store.flush().unwrap();
         if n % 3 == 2 {
@@ -98,8 +98,8 @@ async fn a_segment_of_changes_alone_never_takes_the_place_of_events() {
     assert_eq!(verified.damage, []);
 }
 
-/// Each start leaves a small segment of changes. Sealed together they would have the name of what
-/// the same start seals next.
+/// Each start leaves a small segment of changes. Sealed together they would have the name of the
+/// segment that the same start seals next.
 #[tokio::test]
 async fn segments_without_an_event_are_not_sealed_together() {
     let sim = Sim::new(12);
@@ -123,7 +123,7 @@ async fn segments_without_an_event_are_not_sealed_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flushing_that_fails_between_writers_loses_nothing() {
+async fn a_failed_flush_between_concurrent_writers_keeps_every_event() {
     for seed in 0..6 {
         let sim = Sim::new(seed);
         let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
@@ -146,8 +146,7 @@ async fn flushing_that_fails_between_writers_loses_nothing() {
         while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
             turn += 1;
             if turn % 3 == 0 {
-                // Fails the next write to a segment, a settled file or the journal, whichever comes
-                // first.
+                // Fails the next sync of a file or of a directory.
                 sim.fail_next(if turn % 2 == 0 { Op::Sync } else { Op::SyncDir }, Fault::Io, false);
             }
             let flushing = Arc::clone(&store);
@@ -171,7 +170,7 @@ async fn flushing_that_fails_between_writers_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_started_on_a_full_disk_reads_and_takes_writes_once_there_is_room() {
+async fn a_store_on_a_full_disk_serves_reads_and_accepts_writes_once_space_is_free() {
     let sim = Sim::new(13);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
@@ -194,7 +193,7 @@ async fn a_store_started_on_a_full_disk_reads_and_takes_writes_once_there_is_roo
 }
 
 #[tokio::test]
-async fn a_store_that_lost_its_name_is_not_made_anew() {
+async fn a_store_without_its_identity_file_is_not_created_again() {
     let sim = Sim::new(17);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
@@ -208,7 +207,7 @@ async fn a_store_that_lost_its_name_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn the_key_of_a_creation_stands_for_its_content() {
+async fn a_creation_key_used_again_with_other_content_is_a_conflict() {
     let sim = Sim::new(19);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let new = |body: &str| NewSession {
@@ -224,10 +223,10 @@ async fn the_key_of_a_creation_stands_for_its_content() {
     assert!(matches!(other, Err(StoreError::IdempotencyConflict { .. })), "{other:?}");
 }
 
-/// Clocks that jump by years before a stop, over it, and behind it: whatever was keyed within the
-/// last day that was lived through is answered, and sealed segments keep their keys.
+/// Clocks jump by years before, during and after a stop: a key used within the last day of running
+/// time is still known, and sealed segments keep their keys.
 #[tokio::test]
-async fn a_key_outlives_a_clock_that_jumps_before_over_and_behind_a_stop() {
+async fn an_idempotency_key_survives_clock_jumps_before_during_and_after_a_stop() {
     const YEARS_MICROS: i64 = 10 * 365 * 24 * 3_600 * 1_000_000;
     for when in 0..3 {
         for sealed in [false, true] {

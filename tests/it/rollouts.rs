@@ -1,5 +1,5 @@
-//! Rollouts of Codex in each of their forms, items of the API that they are made of, and forms that
-//! are not known, through the real program. The lines are written after the program's contracts.
+//! Rollouts of Codex in each of their formats, items of the API in them, and unknown formats,
+//! through the real program. The lines are written after the program's contracts.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::program::{Place, lines};
 
 const SESSION: &str = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f71";
 
-/// Report of an import of some lines.
+/// Imports lines; returns the exit code and the report.
 fn imported(place: &Place, name: &str, text: &str) -> (i32, Value) {
     let file = place.write(name, text);
     let ran = place.run(&["import", "--json", file.to_str().unwrap()]);
@@ -18,7 +18,7 @@ fn lines_of(records: &[Value]) -> String {
     records.iter().map(|record| format!("{record}\n")).collect()
 }
 
-/// A rollout in today's envelope: the session, then these types and payloads.
+/// Returns a rollout in today's envelope: the session, then these types and payloads.
 fn rollout(session: &str, records: &[(&str, Value)]) -> String {
     let meta = ("session_meta", json!({"id": session, "cwd": "/home/ada/mill"}));
     let all = std::iter::once(&meta).chain(records);
@@ -51,8 +51,8 @@ fn note(kind: &str, more: Value) -> (&'static str, Value) {
     ("event_msg", payload)
 }
 
-/// A session of these records, imported and written back as it was.
-fn kept(place: &Place, session: &str, records: &[(&str, Value)]) -> Vec<Value> {
+/// Imports a session of these records; checks that the export is unchanged.
+fn import_unchanged(place: &Place, session: &str, records: &[(&str, Value)]) -> Vec<Value> {
     let text = rollout(session, records);
     let (code, report) = imported(place, &format!("rollout-{session}.jsonl"), &text);
     assert_eq!((code, &report["unknown_types"]), (0, &json!({})), "{report}");
@@ -74,7 +74,7 @@ fn texts<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_rollout_without_an_envelope_is_kept_whole_under_its_own_name_and_time() {
+fn a_rollout_without_an_envelope_keeps_its_content_id_and_time() {
     let place = Place::new();
     let context = "<environment_context>\n<cwd>/home/ada/mill</cwd>\n</environment_context>";
     let message = |role: &str, text: &str| said(role, text).1;
@@ -120,7 +120,7 @@ fn a_rollout_without_an_envelope_is_kept_whole_under_its_own_name_and_time() {
 }
 
 #[test]
-fn items_of_the_responses_api_are_messages_calls_and_results_however_they_are_listed() {
+fn items_of_the_responses_api_in_any_order_become_messages_calls_and_results() {
     let place = Place::new();
     let items = [
         json!({"type": "message", "role": "user", "content": "Which mill is oldest?"}),
@@ -147,7 +147,7 @@ fn items_of_the_responses_api_are_messages_calls_and_results_however_they_are_li
 }
 
 #[test]
-fn the_commands_and_patches_of_code_mode_are_work_and_not_what_its_model_saw() {
+fn commands_and_patches_of_code_mode_become_calls_and_the_models_output_does_not() {
     let place = Place::new();
     let script = |id: &str, text: &str| {
         let item = json!({"type": "custom_tool_call", "call_id": id, "name": "exec",
@@ -199,7 +199,7 @@ fn the_commands_and_patches_of_code_mode_are_work_and_not_what_its_model_saw() {
         let mut records = vec![said("user", "Mend the wheel"), script("c1", "run()")];
         records.extend(notes);
         records.extend([ended("c1", "Script completed"), said("assistant", "Half done.")]);
-        kept(&place, &session, &records);
+        import_unchanged(&place, &session, &records);
         let now = view(&place, &session, "continuation");
         let (failures, files) = (now["failures"].to_string(), now["files"].to_string());
         assert!(failures.contains("test_spokes"), "{failures}");
@@ -217,13 +217,13 @@ fn the_commands_and_patches_of_code_mode_are_work_and_not_what_its_model_saw() {
 }
 
 #[test]
-fn a_call_with_items_of_its_own_is_not_recorded_again_from_the_program_s_report() {
+fn a_call_with_response_items_is_not_recorded_again_from_the_programs_report() {
     let place = Place::new();
     let command = json!(["sh", "-c", "cargo test"]);
     let told = json!({"call_id": "c1", "command": command, "exit_code": 0, "status": "completed"});
     let item = json!({"item": {"type": "CommandExecution", "id": "c1", "command": command,
         "status": "completed", "exit_code": 0, "aggregated_output": "ok"}});
-    let events = kept(
+    let events = import_unchanged(
         &place,
         SESSION,
         &[
@@ -240,7 +240,7 @@ fn a_call_with_items_of_its_own_is_not_recorded_again_from_the_program_s_report(
 }
 
 #[test]
-fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
+fn a_refused_failed_or_interrupted_call_is_closed_and_counts_as_no_change() {
     let place = Place::new();
     let patch = |id: &str, file: &str| {
         let input = format!("*** Begin Patch\n*** Update File: {file}\n@@\n-a\n+b\n*** End Patch");
@@ -253,7 +253,7 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
         ("response_item", item)
     };
     let run = |id: &str, line: &str| call(id, "exec_command", &json!({"cmd": line}));
-    let events = kept(
+    let events = import_unchanged(
         &place,
         SESSION,
         &[
@@ -277,7 +277,7 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             said("user", "Leave the push to me"),
             run("r4", "sleep 100"),
             note("task_complete", json!({})),
-            // Its program was killed, and nothing says so but the next turn.
+            // Its program was killed, which only the next turn shows.
             run("r5", "make docs"),
             note("task_started", json!({})),
             run("r6", "make dist"),
@@ -315,13 +315,13 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
 }
 
 #[test]
-fn a_command_that_was_not_started_is_refused_by_its_policy_or_failed() {
+fn a_command_that_was_not_started_is_shown_as_refused_by_policy_or_failed() {
     let place = Place::new();
     let run = |id: &str, line: &str| call(id, "exec_command", &json!({"cmd": line}));
     let rejected = |why: &str| {
         format!("exec_command failed: CreateProcess {{ message: \"Rejected(\\\"{why}\\\")\" }}")
     };
-    let events = kept(
+    let events = import_unchanged(
         &place,
         SESSION,
         &[
@@ -346,7 +346,7 @@ fn a_command_that_was_not_started_is_refused_by_its_policy_or_failed() {
 }
 
 #[test]
-fn texts_of_the_program_are_no_instructions_and_the_objective_of_a_goal_is_the_task() {
+fn the_programs_own_texts_are_not_instructions_and_a_goals_objective_is_the_task() {
     let place = Place::new();
     let kinds = |text: &str, kinds: Value| {
         let (kind, mut item) = said("user", text);
@@ -386,7 +386,7 @@ fn texts_of_the_program_are_no_instructions_and_the_objective_of_a_goal_is_the_t
         kinds("Paint it green", json!(["user.text"])),
         said("user", "Oil <the_axle> as well"),
     ]);
-    let events = kept(&place, SESSION, &records);
+    let events = import_unchanged(&place, SESSION, &records);
     let typed = texts(&events, "user.message");
     assert_eq!(typed.len(), 4, "{typed:?}");
     let now = view(&place, SESSION, "continuation");
@@ -399,7 +399,7 @@ fn texts_of_the_program_are_no_instructions_and_the_objective_of_a_goal_is_the_t
 }
 
 #[test]
-fn turns_that_were_rolled_back_are_in_no_view_and_in_every_export() {
+fn rolled_back_turns_are_in_no_view_but_in_every_export() {
     let place = Place::new();
     let back = |turns: u64| note("thread_rolled_back", json!({"num_turns": turns}));
     let records = [
@@ -419,7 +419,7 @@ fn turns_that_were_rolled_back_are_in_no_view_and_in_every_export() {
         said("user", "Oil the axle"),
         said("assistant", "Oiled."),
     ];
-    kept(&place, SESSION, &records);
+    import_unchanged(&place, SESSION, &records);
     let now = view(&place, SESSION, "continuation").to_string();
     let seen = window(&place, SESSION);
     for words in ["Rebuild the wheel", "Paint it green", "Oil the axle"] {
@@ -436,12 +436,12 @@ fn turns_that_were_rolled_back_are_in_no_view_and_in_every_export() {
 }
 
 #[test]
-fn the_summary_of_a_compaction_is_read_from_the_history_that_replaces_the_old_one() {
+fn the_summary_of_a_compaction_is_read_from_the_replacement_history() {
     let place = Place::new();
     let summary = "Another language model started to solve this problem and left this: one spoke.";
     let history = json!([said("user", "Count the spokes").1, said("user", summary).1]);
     let compacted = ("compacted", json!({"message": "", "replacement_history": history}));
-    kept(
+    import_unchanged(
         &place,
         SESSION,
         &[said("user", "Count the spokes"), compacted, said("user", "Now the hub")],
@@ -451,10 +451,10 @@ fn the_summary_of_a_compaction_is_read_from_the_history_that_replaces_the_old_on
 }
 
 #[test]
-fn a_call_that_ran_beside_the_model_is_done_without_an_output_of_its_own() {
+fn a_call_run_outside_the_model_is_complete_without_an_output_item() {
     let place = Place::new();
     let item = |item: Value| ("response_item", item);
-    kept(
+    import_unchanged(
         &place,
         SESSION,
         &[
@@ -488,7 +488,7 @@ fn a_call_that_ran_beside_the_model_is_done_without_an_output_of_its_own() {
 }
 
 #[test]
-fn a_result_of_a_server_tool_that_reports_an_error_is_a_failed_one() {
+fn a_server_tool_result_that_reports_an_error_is_a_failed_result() {
     let place = Place::new();
     let talk = json!({"id": "search", "messages": [
         {"role": "user", "content": "How old is the mill?"},
@@ -510,11 +510,11 @@ fn a_result_of_a_server_tool_that_reports_an_error_is_a_failed_one() {
     assert_eq!(failed, [&json!(true), &Value::Null]);
 }
 
-/// A file of another program: its name, the name of its form, and its records.
+/// A file of another program: its name, its format, and its records.
 type Foreign = (&'static str, &'static str, Vec<Value>);
 
-/// Files of programs whose forms are known by name.
-fn foreign() -> Vec<Foreign> {
+/// Returns files of programs whose formats are rejected by name.
+fn foreign_files() -> Vec<Foreign> {
     vec![
         (
             "copilot",
@@ -566,7 +566,7 @@ fn foreign() -> Vec<Foreign> {
 }
 
 #[test]
-fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
+fn an_unsupported_file_format_is_rejected_by_name_and_nothing_is_stored() {
     let place = Place::new();
     let own = json!({"type": "gauge.read", "level": 3, "position": 0, "id": "g1",
         "processed_at": "2026-11-20T09:00:00Z", "origin": "user"});
@@ -591,7 +591,7 @@ fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
         ),
         ("gauge", "", vec![own]),
     ];
-    for (name, form, records) in foreign().into_iter().chain(others) {
+    for (name, form, records) in foreign_files().into_iter().chain(others) {
         let file = place.write(&format!("{name}.jsonl"), &lines_of(&records));
         let ran = place.run(&["import", "--json", file.to_str().unwrap()]);
         let report = lines(&ran.out).pop().unwrap();
@@ -610,7 +610,7 @@ fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
 }
 
 #[test]
-fn types_of_lines_that_are_not_known_are_counted_and_named_by_import_and_doctor() {
+fn unknown_line_types_are_counted_and_named_by_import_and_doctor() {
     let place = Place::new();
     let records = [
         said("user", "Oil the axle"),
@@ -645,7 +645,7 @@ fn types_of_lines_that_are_not_known_are_counted_and_named_by_import_and_doctor(
 }
 
 #[test]
-fn each_type_of_a_line_that_is_known_has_its_row_in_the_documents() {
+fn every_known_line_type_has_a_row_in_the_documents() {
     let page = include_str!("../../docs/agents.md");
     let source = include_str!("../../src/import/known.rs");
     for name in ["OF_CLAUDE", "OF_CODEX", "OF_ITEMS", "OF_NOTES", "OF_COMPLETED"] {
@@ -658,7 +658,7 @@ fn each_type_of_a_line_that_is_known_has_its_row_in_the_documents() {
 }
 
 #[test]
-fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
+fn text_in_a_patch_is_no_command_and_a_transcript_no_changed_file() {
     let place = Place::new();
     let patch = "*** Begin Patch\n*** Update File: src/wheel.py\n@@\n import os\n+import math\n\
                  +if x:\n     return x\n*** End Patch";
@@ -667,7 +667,7 @@ fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
         format!("/home/ada/.codex/sessions/2026/11/20/rollout-2026-11-20T09-00-00-{SESSION}.jsonl");
     let words = format!("The log is {path} and /home/ada/mill/src/wheel.py is the file.");
     let script = "if [ -f Makefile ]; then make check; fi\nfor f in *; do wc $f; done";
-    kept(
+    import_unchanged(
         &place,
         SESSION,
         &[

@@ -1,5 +1,5 @@
-//! Another master key for a store: nothing is left under the one before, whenever the machine died
-//! on the way, and nothing is lost. It must not look into the engine.
+//! A new master key for a store: nothing stays wrapped under the previous one, whenever the machine
+//! died in between, and no event is lost. It must not use internals of the engine.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ async fn fill(sim: &Sim) -> Local {
     store
 }
 
-async fn all_there(store: &Local) {
+async fn check_all_events(store: &Local) {
     for key in sessions() {
         let events = events_of(store, &key).await;
         assert!(!events.is_empty() && events[0].body == b"{\"n\":1}"[..], "{key:?}");
@@ -104,7 +104,7 @@ async fn rotate(store: &Local, keys_max: usize) -> Result<(KeyReport, u64), Stor
 }
 
 #[test]
-fn a_rotation_wraps_every_key_anew_and_the_key_before_may_go() {
+fn a_rotation_rewraps_every_key_so_that_the_previous_master_key_can_be_destroyed() {
     let sim = machine(91, keys(1));
     runtime().block_on(async {
         let store = fill(&sim).await;
@@ -113,7 +113,7 @@ fn a_rotation_wraps_every_key_anew_and_the_key_before_may_go() {
         assert_eq!((vec![before.current], before.previous), (ids(&keys(1)), None));
         assert!(before.opens && before.keys >= 12 && before.destroyed >= 1, "{before:?}");
         assert_eq!((before.behind, before.unreadable), (0, 0));
-        // Under the key in force there is nothing to do.
+        // With the current key a rotation has nothing to do.
         assert_eq!(rotate(&store, 3).await.unwrap(), (before.clone(), 1));
         store.close().await;
         drop(store);
@@ -133,7 +133,7 @@ fn a_rotation_wraps_every_key_anew_and_the_key_before_may_go() {
         assert_eq!((vec![done.current], done.behind, done.unreadable), (ids(&keys(2)), 0, 0));
         assert!(done.keys + done.destroyed >= before.keys + before.destroyed, "{done:?}");
         create(&store, &named("zeta", "later")).await;
-        all_there(&store).await;
+        check_all_events(&store).await;
         drop(store);
         for lost in [true, false] {
             if lost {
@@ -148,23 +148,23 @@ fn a_rotation_wraps_every_key_anew_and_the_key_before_may_go() {
             assert_eq!(tree(&sim), unchanged);
             sim.set_keys(Some(keys(2)));
             let store = open(&sim);
-            all_there(&store).await;
+            check_all_events(&store).await;
             for key in [&fresh, &named("zeta", "later")] {
                 assert_eq!(events_of(&store, key).await.len(), 1);
             }
         }
-        // And once more, to a third.
+        // A second rotation, to a third key.
         sim.kill();
         sim.set_keys(Some(from_to(2, 3)));
         rotate(&open(&sim), 1_000).await.unwrap();
         sim.kill();
         sim.set_keys(Some(keys(3)));
-        all_there(&open(&sim)).await;
+        check_all_events(&open(&sim)).await;
     });
 }
 
 #[test]
-fn half_way_both_keys_are_wanted_and_nothing_changes_without_either() {
+fn a_half_finished_rotation_needs_both_keys_and_changes_no_byte_without_either() {
     let sim = machine(92, keys(1));
     runtime().block_on(async {
         drop(fill(&sim).await);
@@ -186,14 +186,14 @@ fn half_way_both_keys_are_wanted_and_nothing_changes_without_either() {
             }
             sim.kill();
         }
-        // Whichever of the two is the current one, the rotation that began continues.
+        // A started rotation continues, whichever of the two keys is the current one.
         let (done, _) = rotate(&open(&sim), 4).await.unwrap();
         assert_eq!(vec![done.current], key_ids(&keys(2)));
     });
 }
 
 #[test]
-fn a_report_of_keys_needs_none_and_changes_no_byte() {
+fn a_report_of_keys_needs_no_key_and_changes_no_byte() {
     let sim = machine(93, keys(1));
     runtime().block_on(async { drop(fill(&sim).await) });
     sim.power_loss();
@@ -222,8 +222,8 @@ fn a_report_of_keys_needs_none_and_changes_no_byte() {
     });
 }
 
-/// The calls that a rotation makes, and the disk after the one that fails.
-fn interrupted(case: Option<Nth>) -> u64 {
+/// Runs a rotation with a fault; returns its number of calls.
+fn rotate_with_fault(case: Option<Nth>) -> u64 {
     let sim = machine(95, keys(1));
     runtime().block_on(async {
         drop(fill(&sim).await);
@@ -248,7 +248,7 @@ fn interrupted(case: Option<Nth>) -> u64 {
             sim.set_keys(Some(keys(2)));
         }
         let store = open(&sim);
-        all_there(&store).await;
+        check_all_events(&store).await;
         create(&store, &named("acme", "after")).await;
         rotate(&store, 5).await.unwrap_or_else(|error| panic!("{told}: {error}"));
         drop(store);
@@ -256,19 +256,19 @@ fn interrupted(case: Option<Nth>) -> u64 {
         sim.set_keys(Some(keys(2)));
         let store = open(&sim);
         assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}");
-        all_there(&store).await;
+        check_all_events(&store).await;
         assert_eq!(events_of(&store, &named("acme", "after")).await.len(), 1, "{told}");
         calls
     })
 }
 
 #[test]
-fn an_interrupted_rotation_of_keys_continues_and_loses_nothing() {
-    let calls = interrupted(None);
+fn an_interrupted_rotation_of_keys_continues_and_keeps_every_event() {
+    let calls = rotate_with_fault(None);
     assert!(calls > 40, "{calls} calls are hardly a rotation");
     let mut cut = 0;
     for case in cases(calls, 27) {
-        interrupted(Some(case));
+        rotate_with_fault(Some(case));
         cut += 1;
     }
     eprintln!("{cut} rotations cut off, at {calls} calls");

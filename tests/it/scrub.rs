@@ -1,5 +1,5 @@
-//! Rot in a live store: found by reading everything back from the device, reported with its
-//! session, and no other session is affected.
+//! Bit rot in a live store: the scrubber finds it by reading everything from the device, reports it
+//! with its session, and no other session is affected.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn store(sim: &Sim) -> Local {
         }
         store.flush().unwrap();
     }
-    // Until both files of `settled/` say the same, and nothing is left to be said.
+    // Flush until both files of `settled/` are equal and complete.
     for _ in 0..6 {
         store.flush().unwrap();
     }
@@ -29,7 +29,7 @@ async fn store(sim: &Sim) -> Local {
 }
 
 #[tokio::test]
-async fn rot_in_a_live_store_is_found_before_a_request_reads_it() {
+async fn bit_rot_in_a_live_store_is_found_before_a_request_reads_it() {
     let sim = Sim::new(41);
     let store = store(&sim).await;
     store.scrub();
@@ -53,7 +53,7 @@ async fn rot_in_a_live_store_is_found_before_a_request_reads_it() {
     if well == "other" {
         assert_eq!(events_of(&store, &key(well)).await[..60], other);
     }
-    // What it found is known at the next start.
+    // The next start knows the damage.
     store.flush().unwrap();
     sim.power_loss();
     drop(store);
@@ -62,7 +62,7 @@ async fn rot_in_a_live_store_is_found_before_a_request_reads_it() {
 }
 
 #[tokio::test]
-async fn a_damaged_settled_file_is_written_anew() {
+async fn a_damaged_settled_file_is_rewritten_by_the_next_flushes() {
     for number in 0..2 {
         let sim = Sim::new(42);
         let store = store(&sim).await;
@@ -76,7 +76,7 @@ async fn a_damaged_settled_file_is_written_anew() {
         store.flush().unwrap();
         store.scrub();
         assert_eq!(store.recovery().scrub.found, Vec::<String>::new());
-        // Either is enough, as ever.
+        // Either file alone is sufficient.
         sim.power_loss();
         drop(store);
         sim.remove_durable(&format!("settled/{}", 1 - number));
@@ -86,25 +86,25 @@ async fn a_damaged_settled_file_is_written_anew() {
     }
 }
 
-/// Place of the damage in the journal.
+/// Location of the damage in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// The payload of a frame that no segment has.
     Payload,
     /// Its header: without it the session is unknown.
     Header,
-    /// The last frame, which nothing behind vouches for.
+    /// The last frame, which no later frame confirms.
     Last,
-    /// One copy of the header of the file.
+    /// One copy of the file header.
     Copy,
-    /// Both.
+    /// Both copies of the file header.
     Copies,
     /// Frames that are flushed.
     Settled,
 }
 
 #[tokio::test]
-async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
+async fn bit_rot_in_the_journal_is_found_and_recovered_from_memory() {
     let places =
         [Place::Payload, Place::Header, Place::Last, Place::Copy, Place::Copies, Place::Settled];
     for place in places {
@@ -144,7 +144,7 @@ async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
         store.scrub();
         let found = store.recovery().scrub.found;
         if place == Place::Settled && found.is_empty() {
-            // That file is free: no start reads it.
+            // That file is free: a start does not read it.
             continue;
         }
         assert_eq!(found.len(), 1, "{told}: {found:?}");
@@ -165,9 +165,9 @@ async fn rot_in_the_journal_is_found_and_made_good_from_memory() {
     }
 }
 
-/// The scrubber and a close need the same lock. Each of them ends, however often they collide.
+/// The scrubber and a close need the same lock. Each must end, however often they collide.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_closed_while_it_scrubs_ends() {
+async fn a_store_closed_during_a_scrub_stops_without_deadlock() {
     let sim = Sim::new(45);
     drop(store(&sim).await);
     let options = Options { background: true, scrub_every: Duration::from_nanos(1), ..small() };
@@ -178,9 +178,9 @@ async fn a_store_that_is_closed_while_it_scrubs_ends() {
     }
 }
 
-/// Without a read or a request, the thread of the store finds it.
+/// The store's own thread finds it, without a read or another request.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_scrubbing_thread_finds_rot_that_no_request_read() {
+async fn the_scrub_thread_finds_bit_rot_that_no_request_has_read() {
     let sim = Sim::new(44);
     drop(store(&sim).await);
     let options = Options { background: true, scrub_every: Duration::from_millis(1), ..small() };
@@ -197,7 +197,7 @@ async fn the_scrubbing_thread_finds_rot_that_no_request_read() {
     sim.flip(&sealed[0], 1_000, 2);
     let scrub = rounds(before.rounds + 2);
     assert_eq!(scrub.found.len(), 1, "{scrub:?}");
-    // What it found is known without a read, and a stop ends it.
+    // The damage is known without a read, and a stop ends the thread.
     let hurt = store.info(&key("hurt")).await.unwrap().damage.len();
     let other = store.info(&key("other")).await.unwrap().damage.len();
     assert_eq!(hurt + other, 1);

@@ -1,5 +1,5 @@
-//! The settings of the command line: where each comes from, and which are refused. Nothing is
-//! started for them.
+//! The settings of the command line: their sources, and which values are rejected. It must not
+//! start an owner for them.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::program::Place;
 
-/// The program with these variables and nothing else of a configuration but a home.
+/// Returns the program's command with these variables, a home, and no other configuration.
 fn command(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = place.command(arguments);
     command.env_clear().env("HOME", "/h").envs(variables.iter().copied());
     command
 }
 
-/// The settings as `config --json` prints them.
+/// Returns the settings as `config --json` prints them.
 fn settings(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Value {
     let arguments = [arguments, &["config", "--json"]].concat();
     let ran = command(place, &arguments, variables).output().unwrap();
@@ -24,7 +24,7 @@ fn settings(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Va
 }
 
 #[test]
-fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+fn a_flag_overrides_the_environment_then_the_file_then_the_default() {
     let place = Place::new();
     let text = "listen = \"127.0.0.1:1\"\nlog = \"warn\"\ndata_dir = \"d\"\n";
     let file = place.write("sessionlog.toml", text);
@@ -71,10 +71,10 @@ fn every_setting_has_a_flag_of_its_name_before_and_after_the_verb() {
 }
 
 #[test]
-fn an_empty_variable_is_not_set() {
+fn an_empty_environment_variable_counts_as_unset() {
     let place = Place::new();
     let all = settings(&place, &[], &[]);
-    // An empty key is refused: what was to set it failed.
+    // An empty key is rejected: the command that should have set it failed.
     let is_key = |name: &&String| name.starts_with("key");
     let names: Vec<&String> =
         all.as_object().unwrap().keys().filter(|name| !is_key(name)).collect();
@@ -86,7 +86,7 @@ fn an_empty_variable_is_not_set() {
 }
 
 #[test]
-fn a_value_that_does_not_parse_and_an_unknown_setting_are_refused_by_name() {
+fn an_invalid_value_and_an_unknown_setting_are_rejected_with_an_error_naming_them() {
     let place = Place::new();
     let key = "ab".repeat(32);
     for (name, value, named) in [
@@ -129,7 +129,7 @@ fn a_value_that_does_not_parse_and_an_unknown_setting_are_refused_by_name() {
 }
 
 #[test]
-fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
+fn the_example_configuration_file_has_every_setting_with_its_default() {
     let place = Place::new();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sessionlog.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -147,7 +147,7 @@ fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
         usual.keys().map(String::as_str).filter(|name| !secret(name)).collect();
     assert_eq!(shown.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), wanted);
     assert_eq!(shown.len(), wanted.len(), "one comes twice");
-    // A file of rules that is named must exist.
+    // A configured rules file must exist.
     let rules = place.write("secrets", "");
     let rules = format!("\"{}\"", rules.display());
     // Two settings exclude each other.
@@ -170,7 +170,7 @@ fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
 
 #[cfg(feature = "jemalloc")]
 #[test]
-fn the_settings_of_the_allocator_are_those_that_give_memory_back_within_a_second() {
+fn the_allocator_settings_return_memory_within_a_second() {
     let place = Place::new();
     let told = [("_RJEM_MALLOC_CONF", "confirm_conf:true")];
     let ran = command(&place, &["--version"], &told).output().unwrap();
@@ -181,7 +181,7 @@ fn the_settings_of_the_allocator_are_those_that_give_memory_back_within_a_second
 }
 
 #[test]
-fn a_variable_of_another_program_is_named_at_a_start_and_changes_nothing() {
+fn a_variable_of_another_program_is_reported_at_start_and_ignored() {
     let place = Place::new();
     let others = [
         ("SESSION_TTL", "1h"),
@@ -201,7 +201,7 @@ fn a_variable_of_another_program_is_named_at_a_start_and_changes_nothing() {
         assert_eq!(said.matches(&format!("{name} is not read")).count(), 1, "{name}: {said}");
     }
     assert!(said.contains("the variable of sessionlog is SESSIONLOG_TTL"), "{said}");
-    // The owner runs already: this is no start.
+    // The owner is already running: this is not a start.
     assert_eq!(run(&["show", "s"], &others), "");
     let both = [("SESSION_TTL", "1h"), ("SESSIONLOG_TTL", "1h")];
     place.kill_owner();
@@ -209,7 +209,7 @@ fn a_variable_of_another_program_is_named_at_a_start_and_changes_nothing() {
 }
 
 #[test]
-fn a_key_for_another_program_makes_no_store_in_plaintext() {
+fn a_key_in_another_programs_variable_prevents_a_plaintext_store() {
     let place = Place::new();
     let key: String = (0..32_u32).map(|n| format!("{:02x}", (n * 37 + 11) % 256)).collect();
     for verb in [&["append", "s", "--create"][..], &["serve"], &["mcp"], &["sessions"]] {
@@ -220,7 +220,7 @@ fn a_key_for_another_program_makes_no_store_in_plaintext() {
         assert!(!said.contains(&key), "{said}");
         assert!(!place.data_dir().join("STORE").exists(), "{verb:?}");
     }
-    // With a key of its own the store is encrypted, and the other variable is only named.
+    // With its own key variable the store is encrypted, and the other variable is only reported.
     let both = [("CACHE_ENCRYPTION_KEY", &key), ("SESSIONLOG_KEY", &key)];
     let ran = place.command(&["append", "s", "--create"]).envs(both).output().unwrap();
     assert!(ran.status.success(), "{ran:?}");

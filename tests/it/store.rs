@@ -1,5 +1,5 @@
-//! The conformance suite: what a `Store` promises, run against every engine. It must not depend on
-//! how an engine keeps its bytes; stops are in `reopen` and `crash`.
+//! The conformance suite: promises of a `Store`, run against every engine. It must not depend on
+//! how an engine stores its bytes; stops are in `restart` and `crash`.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ async fn a_new_session_has_the_given_title_metadata_and_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_without_an_id_gets_one_of_its_own() {
+async fn a_session_created_without_an_id_gets_a_unique_one() {
     on_every_engine(async |store, _| {
         let first = store.create(&Scope::local(), NewSession::default()).await.unwrap().0;
         let second = store.create(&Scope::local(), NewSession::default()).await.unwrap().0;
@@ -84,7 +84,7 @@ async fn a_session_is_created_with_its_events_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_retried_with_its_key_answers_the_same_session() {
+async fn a_creation_retried_with_its_key_returns_the_same_session() {
     on_every_engine(async |store, clock| {
         let keyed = |body: &str, id: Option<&str>| NewSession {
             id: id.map(|id| SessionId::new(id).unwrap()),
@@ -116,7 +116,7 @@ async fn a_creation_retried_with_its_key_answers_the_same_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_is_given_once_in_a_scope() {
+async fn a_session_id_is_unique_in_its_scope() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let again = || NewSession { id: Some(key("s").session), ..NewSession::default() };
@@ -131,7 +131,7 @@ async fn an_id_is_given_once_in_a_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erased_session_answers_what_a_deleted_one_does_and_a_held_one_stays() {
+async fn an_erased_session_is_reported_as_deleted_and_a_held_one_is_not_erased() {
     on_every_engine(async |store, _| {
         for name in ["s", "held", "other"] {
             create(store, name).await;
@@ -156,7 +156,7 @@ async fn an_erased_session_answers_what_a_deleted_one_does_and_a_held_one_stays(
 // -- append ----------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
-async fn positions_are_dense_and_the_answer_says_where_each_event_went() {
+async fn positions_are_dense_and_the_answer_has_the_position_of_each_event() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         let mut tail = 0;
@@ -184,7 +184,7 @@ async fn positions_are_dense_and_the_answer_says_where_each_event_went() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_kept_byte_for_byte() {
+async fn an_event_is_stored_byte_for_byte() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         let bodies = [
@@ -214,7 +214,7 @@ async fn an_event_is_kept_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn time_in_a_session_never_goes_back() {
+async fn event_times_in_a_session_never_decrease() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         for now in [1_900_000_000_000_000, 1_800_000_000_000_000, 1_900_000_000_000_001] {
@@ -230,7 +230,7 @@ async fn time_in_a_session_never_goes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_precondition_that_does_not_hold_writes_nothing() {
+async fn an_append_with_an_unmet_precondition_writes_nothing() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}"), event("{}")])).await.unwrap();
@@ -265,14 +265,14 @@ async fn a_precondition_that_does_not_hold_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_event_id_answers_where_it_is_and_writes_nothing() {
+async fn a_repeated_event_id_returns_its_position_and_writes_nothing() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
         let sent = batch([named("a", "{\"n\":1}"), named("b", "{\"n\":2}")]);
         let first = append(store, &key("s"), sent.clone()).await.unwrap();
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
-        // A retry does not know that others wrote since: its precondition is not looked at.
+        // A retry does not know of other writes since: its precondition is not checked.
         let retry = Batch { if_position: Some(Position(1)), ..sent.clone() };
         for again in [sent, retry, batch([named("b", "{\"n\":2}")])] {
             let count = again.events.len();
@@ -287,7 +287,7 @@ async fn a_known_event_id_answers_where_it_is_and_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_event_id_with_other_content_is_a_conflict() {
+async fn a_repeated_event_id_with_other_content_is_a_conflict() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("a", "{}"), named("b", "{}")])).await.unwrap();
@@ -319,7 +319,7 @@ async fn a_known_event_id_with_other_content_is_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_event_id_is_free_in_every_other_session() {
+async fn an_event_id_can_be_used_again_in_another_session() {
     on_every_engine(async |store, _| {
         for session in ["s", "t"] {
             create(store, session).await;
@@ -331,7 +331,7 @@ async fn the_same_event_id_is_free_in_every_other_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_batch_key_answers_the_same_for_a_day() {
+async fn a_repeated_batch_key_returns_the_same_answer_for_a_day() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         let sent = |body: &str| Batch {
@@ -353,7 +353,7 @@ async fn a_known_batch_key_answers_the_same_for_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writers_side_by_side_keep_their_batches_whole() {
+async fn concurrent_writers_do_not_interleave_their_batches() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let writer = async |writer: usize| {
@@ -378,7 +378,7 @@ async fn writers_side_by_side_keep_their_batches_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_expect_the_same_position_one_wins() {
+async fn of_concurrent_appends_expecting_one_position_exactly_one_succeeds() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let attempt = async |n: u32| {
@@ -396,7 +396,7 @@ async fn of_many_that_expect_the_same_position_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receipt_depends_on_everything_before_it() {
+async fn a_receipt_depends_on_every_earlier_record() {
     on_every_engine(async |store, _| {
         for (session, body) in [("s", "{\"n\":1}"), ("t", "{\"n\":2}")] {
             create(store, session).await;
@@ -414,7 +414,7 @@ async fn a_receipt_depends_on_everything_before_it() {
 
 // -- read ------------------------------------------------------------------------------------
 
-/// Positions that a bounded read of ten events with bodies of ten bytes must give.
+/// Returns the positions expected from a bounded read of ten events with bodies of ten bytes.
 fn expected_positions(read: &Read) -> Vec<u64> {
     let mut wanted: Vec<u64> = (read.range.from.0.min(10)..read.range.to.0.min(10)).collect();
     if read.fill == Fill::Backward {
@@ -427,7 +427,7 @@ fn expected_positions(read: &Read) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_is_cut_to_its_bounds_from_the_end_it_says() {
+async fn a_read_is_limited_by_its_bounds_from_the_requested_end() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let events = (0..10).map(|n| event(&format!("{{\"nn\": {n} }}")));
@@ -476,7 +476,7 @@ async fn an_event_is_found_by_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moment_is_the_first_event_at_or_after_it() {
+async fn a_time_resolves_to_the_first_event_at_or_after_it() {
     on_every_engine(async |store, clock| {
         let start = 1_800_000_000_000_000;
         clock.set(Timestamp(start));
@@ -496,7 +496,7 @@ async fn a_moment_is_the_first_event_at_or_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_says_where_the_tail_is_and_that_it_moved() {
+async fn a_watch_returns_the_tail_and_reports_each_change_of_it() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
@@ -513,7 +513,7 @@ async fn a_watch_says_where_the_tail_is_and_that_it_moved() {
 // -- change ----------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_touches_what_it_names_and_takes_no_position() {
+async fn a_change_sets_only_the_named_fields_and_takes_no_position() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         let pairs = |pairs: &[(&str, Option<&str>)]| {
@@ -544,7 +544,7 @@ async fn a_change_touches_what_it_names_and_takes_no_position() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archived_session_is_read_and_not_written() {
+async fn an_archived_session_is_readable_but_not_writable() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("a", "{}")])).await.unwrap();
@@ -563,8 +563,8 @@ async fn an_archived_session_is_read_and_not_written() {
     .await;
 }
 
-/// The error of every verb on a session, in words.
-async fn refusals(store: &dyn Store, key: &sessionlog::event::SessionKey) -> Vec<String> {
+/// Returns the error texts of every verb on a session.
+async fn error_texts(store: &dyn Store, key: &sessionlog::event::SessionKey) -> Vec<String> {
     let range = Range::new(Position::ZERO, Position(1));
     let read = Read { range, events_max: 1, bytes_max: 1, fill: Fill::Forward, allow_gaps: true };
     let id = sessionlog::event::EventId::new("e").unwrap();
@@ -587,13 +587,13 @@ async fn refusals(store: &dyn Store, key: &sessionlog::event::SessionKey) -> Vec
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_another_scope_looks_like_an_unknown_one() {
+async fn a_session_of_another_scope_is_reported_as_unknown() {
     on_every_engine(async |store, _| {
         let foreign = sessionlog::event::SessionKey { scope: other_scope(), ..key("s") };
-        let unknown = refusals(store, &foreign).await;
+        let unknown = error_texts(store, &foreign).await;
         create(store, "s").await;
         append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
-        assert_eq!(refusals(store, &foreign).await, unknown);
+        assert_eq!(error_texts(store, &foreign).await, unknown);
         assert!(unknown.iter().all(|text| *text == unknown[0]), "{unknown:?}");
         assert_eq!(store.list(&other_scope(), Listing::default()).await.unwrap().sessions, []);
         assert_eq!(store.verify(&other_scope(), None).await.unwrap().sessions, 0);
@@ -602,12 +602,12 @@ async fn a_session_of_another_scope_looks_like_an_unknown_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_session_answers_nothing_but_that_it_was_deleted() {
+async fn every_verb_on_a_deleted_session_reports_its_deletion() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
         store.change(&key("s"), Change { discard: true, ..Change::default() }).await.unwrap();
-        for text in refusals(store, &key("s")).await.iter().take(8) {
+        for text in error_texts(store, &key("s")).await.iter().take(8) {
             assert!(text.contains("deleted"), "{text}");
         }
         let all = Listing { include_archived: true, ..Listing::default() };
@@ -617,7 +617,7 @@ async fn a_deleted_session_answers_nothing_but_that_it_was_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verification_counts_what_it_read() {
+async fn verification_counts_the_sessions_and_events_it_read() {
     on_every_engine(async |store, _| {
         for session in ["s", "t"] {
             create(store, session).await;
@@ -633,7 +633,7 @@ async fn verification_counts_what_it_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_is_shared_between_tasks() {
+async fn a_store_can_be_shared_between_tasks() {
     for engine in engines::all() {
         create(&*engine.store, "s").await;
         let tasks: Vec<_> = (0..4)
@@ -652,7 +652,7 @@ async fn a_store_is_shared_between_tasks() {
 }
 
 #[tokio::test]
-async fn a_repair_of_what_is_whole_gives_nothing_up() {
+async fn a_repair_of_an_undamaged_session_gives_nothing_up() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();

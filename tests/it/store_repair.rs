@@ -1,5 +1,5 @@
-//! Losses that name no session: the store takes no writes until a person gives them up for all of
-//! it. Nothing that is still needed is given up with them, and no crash in the middle matters.
+//! Losses of unknown session: the store takes no writes until an operator gives them up for the
+//! whole store. No needed frame is given up with them, and a crash in the middle has no effect.
 
 use sessionlog::{
     event::{Event, EventId},
@@ -20,9 +20,9 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// The header of a frame in the journal goes bad, so that its session is unknown.
+/// A damaged frame header in the journal leaves its session unknown.
 #[tokio::test]
-async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
+async fn a_loss_of_unknown_session_keeps_the_store_read_only_until_repaired() {
     type Change = fn(&Sim);
     let changes: [(&str, Change); 3] = [
         ("a header", |sim| {
@@ -88,7 +88,7 @@ async fn a_store_that_lost_what_names_no_session_is_repaired_by_a_person() {
 }
 
 #[tokio::test]
-async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
+async fn a_crashed_repair_of_the_store_is_complete_or_has_no_effect() {
     let make = async || {
         let sim = Sim::new(34);
         let store = open(&sim);
@@ -136,9 +136,9 @@ async fn a_repair_of_the_store_that_crashes_has_happened_or_not() {
     }
 }
 
-/// A store that was flushed once, and then took events that fill more than a file of its journal;
-/// its power failed. What the session `kept` holds.
-async fn gone_on() -> (Sim, Vec<Event>) {
+/// Creates a store that was flushed once, then took events that fill more than one journal file,
+/// then lost power; returns the events of session `kept`.
+async fn flushed_then_written() -> (Sim, Vec<Event>) {
     let sim = Sim::new(35);
     let store = open(&sim);
     for session in ["kept", "other"] {
@@ -164,11 +164,11 @@ async fn gone_on() -> (Sim, Vec<Event>) {
     (sim, kept)
 }
 
-/// A file that was emptied looks like the spare. It is evidence: were it used, the repair would
-/// make it anew under what is acknowledged next.
+/// An emptied file looks like the spare. It is evidence: if appends used it, the repair would
+/// overwrite acknowledged events.
 #[tokio::test]
-async fn a_repaired_store_keeps_its_later_appends_over_a_power_loss() {
-    let (sim, kept) = gone_on().await;
+async fn a_repaired_store_keeps_later_appends_after_a_power_loss() {
+    let (sim, kept) = flushed_then_written().await;
     sim.truncate_durable("journal/1", 0);
     let store = open(&sim);
     assert!(matches!(store.health(), Health::ReadOnly(_)));
@@ -183,10 +183,10 @@ async fn a_repaired_store_keeps_its_later_appends_over_a_power_loss() {
     assert_eq!(events_of(&store, &key("kept")).await.len(), kept.len() + 3);
 }
 
-/// A session that cannot be flushed has its last event in the very file that is to be made anew.
+/// A session that cannot be flushed has its last event in the file that the repair replaces.
 #[tokio::test]
-async fn a_repair_keeps_what_a_session_still_needs_of_the_journal() {
-    let (sim, kept) = gone_on().await;
+async fn a_repair_keeps_journal_frames_that_a_session_still_needs() {
+    let (sim, kept) = flushed_then_written().await;
     sim.truncate_durable("journal/0", 31_000);
     let store = open(&sim);
     assert!(matches!(store.health(), Health::ReadOnly(_)));
@@ -206,8 +206,8 @@ async fn a_repair_keeps_what_a_session_still_needs_of_the_journal() {
 }
 
 #[tokio::test]
-async fn a_closed_store_is_repaired_no_more() {
-    let (sim, _) = gone_on().await;
+async fn a_closed_store_rejects_a_repair() {
+    let (sim, _) = flushed_then_written().await;
     sim.truncate_durable("journal/1", 0);
     let store = open(&sim);
     assert!(!store.repair_store(false).await.unwrap().unnamed.is_empty());
@@ -220,10 +220,10 @@ async fn a_closed_store_is_repaired_no_more() {
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
 }
 
-/// A redaction begun before is no reason to write to a store that takes no writes: the next start
-/// must find the loss, too.
+/// A pending redaction must not cause a write to a read-only store: the next start must find the
+/// loss, too.
 #[tokio::test]
-async fn a_frozen_store_finishes_no_redaction() {
+async fn a_read_only_store_does_not_finish_a_pending_redaction() {
     let sim = Sim::new(36);
     let store = open(&sim);
     create(&store, "hurt").await;
@@ -244,23 +244,23 @@ async fn a_frozen_store_finishes_no_redaction() {
     for start in 0..3 {
         let store = open(&sim);
         assert!(matches!(store.health(), Health::ReadOnly(_)), "start {start}");
-        let before = writes(&sim);
+        let before = write_calls(&sim);
         let refused = store.redact(&key("other"), &secret).await;
         assert!(refused.is_err(), "start {start}: {refused:?}");
-        assert_eq!(writes(&sim), before, "start {start}");
+        assert_eq!(write_calls(&sim), before, "start {start}");
         sim.power_loss();
     }
 }
 
-/// Calls that change something.
-fn writes(sim: &Sim) -> usize {
+/// Returns the number of calls that change a file.
+fn write_calls(sim: &Sim) -> usize {
     let changes =
         [Op::Create, Op::Write, Op::Sync, Op::SyncAll, Op::SyncDir, Op::Remove, Op::Rename];
     sim.trace().iter().filter(|call| changes.contains(&call.op)).count()
 }
 
 #[tokio::test]
-async fn a_closed_store_erases_redacts_and_wraps_no_more() {
+async fn a_closed_store_rejects_erase_redact_and_key_rotation() {
     let sim = Sim::encrypted(37);
     let store = open(&sim);
     for session in ["erased", "redacted"] {
@@ -268,28 +268,28 @@ async fn a_closed_store_erases_redacts_and_wraps_no_more() {
         append(&store, &key(session), batch([named("secret", "{}")])).await.unwrap();
     }
     let secret = EventId::new("secret").unwrap();
-    // Both are durable, and cannot be finished.
+    // Both are durable, but cannot be finished.
     sim.fail_writing("segments", Fault::Io);
     sim.fail_writing("keys", Fault::Io);
     assert!(store.redact(&key("redacted"), &secret).await.is_err());
     assert!(store.erase(&key("erased")).await.is_err());
     store.close().await;
     sim.heal();
-    let before = writes(&sim);
+    let before = write_calls(&sim);
     let refused = store.redact(&key("redacted"), &secret).await;
     assert!(refused.is_err(), "{refused:?}");
     let refused = store.erase(&key("erased")).await;
     assert!(refused.is_err(), "{refused:?}");
     let refused = store.rotate_keys(100).await;
     assert!(refused.is_err(), "{refused:?}");
-    assert_eq!(writes(&sim), before, "another owner may be there by now");
+    assert_eq!(write_calls(&sim), before, "another owner may be there by now");
 }
 
-/// A flush dies when its segments are durable and `settled/` does not name them yet; then the
-/// device cannot read the journal's tail. What is made good from the segments has its numbers: none
-/// is given out again behind it, which the next start would take for the other's.
+/// A flush dies after its segments are durable and before `settled/` names them; then the device
+/// cannot read the journal's tail. Events recovered from the segments have its numbers: none may be
+/// assigned again, or the next start would confuse the two.
 #[tokio::test]
-async fn no_number_is_given_twice_behind_a_tail_that_cannot_be_read() {
+async fn no_sequence_number_is_reused_after_an_unreadable_journal_tail() {
     const SECTORS: usize = 512;
     for (seed, power) in [(91, false), (92, true), (93, false), (94, true)] {
         let sim = Sim::new(seed);
@@ -329,7 +329,7 @@ async fn no_number_is_given_twice_behind_a_tail_that_cannot_be_read() {
             assert_eq!(events_of(&store, &key(session)).await, *expected, "{told}");
         }
         assert!(store.repair_store(true).await.unwrap().accepted, "{told}");
-        // The file is used again: it is the numbers that are looked at.
+        // The file is reused: only the numbers are checked.
         spoiled.iter().for_each(|(path, sector)| sim.restore_sector(path, *sector));
         for start in 0..3 {
             assert_eq!(store.health(), Health::Ready, "{told}, start {start}");

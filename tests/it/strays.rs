@@ -1,5 +1,5 @@
-//! Files that a crash left and no session consists of: the scrubber unlinks them, once no start can
-//! need them and never another, whatever happens meanwhile.
+//! Files that a crash left and that belong to no session: the scrubber unlinks them once no start
+//! can need them, and never another file.
 
 use sessionlog::{
     event::Scope,
@@ -31,9 +31,9 @@ async fn write(store: &Local, count: usize) {
     }
 }
 
-/// A store whose process was killed when it was about to unlink a file that a sealed one replaced;
-/// started again, and written to. Answers also the files there were at the crash.
-async fn crashed(seed: u64) -> (Sim, Local, Vec<String>) {
+/// Creates a store killed just before it unlinked a file that a sealed one replaced, then restarted
+/// and written to; returns also the files at the time of the crash.
+async fn crashed_store(seed: u64) -> (Sim, Local, Vec<String>) {
     let sim = Sim::new(seed);
     let store = open(&sim);
     for session in SESSIONS {
@@ -54,7 +54,7 @@ async fn crashed(seed: u64) -> (Sim, Local, Vec<String>) {
     (sim, store, before)
 }
 
-/// Bodies of every session.
+/// Returns the bodies of every session.
 async fn bodies(store: &Local) -> Vec<Vec<bytes::Bytes>> {
     let mut all = Vec::new();
     for session in SESSIONS {
@@ -64,17 +64,17 @@ async fn bodies(store: &Local) -> Vec<Vec<bytes::Bytes>> {
     all
 }
 
-/// As long as the journal has frames of earlier starts, and then until both settled files are past.
-async fn go_on(store: &Local) {
+/// Appends and flushes until the journal and both settled files are past the earlier starts.
+async fn append_and_flush(store: &Local) {
     for _ in 0..6 {
         write(store, 8).await;
         store.flush().unwrap();
     }
-    // What a flush seals is flushed by the next two.
+    // A segment sealed by one flush is named by the next two.
     (0..4).for_each(|_| store.flush().unwrap());
 }
 
-/// Every file is needed: without it a loss is reported.
+/// Checks that every file is needed: without it a loss is reported.
 async fn check_all_needed(sim: &Sim, told: &str) {
     for path in segments(sim) {
         let bytes = sim.read_durable(&path).unwrap_or_default();
@@ -89,17 +89,17 @@ async fn check_all_needed(sim: &Sim, told: &str) {
 }
 
 #[tokio::test]
-async fn files_that_a_crash_left_are_unlinked_once_no_start_can_need_them() {
-    let (sim, store, before) = crashed(71).await;
+async fn files_left_by_a_crash_are_unlinked_once_no_start_needs_them() {
+    let (sim, store, before) = crashed_store(71).await;
     store.scrub();
     assert_eq!(segments(&sim), before, "nothing is flushed yet");
     (0..3).for_each(|_| store.flush().unwrap());
     store.scrub();
-    go_on(&store).await;
+    append_and_flush(&store).await;
     let (held, there) = (bodies(&store).await, segments(&sim));
     store.scrub();
     let left = segments(&sim);
-    // Not before: the journal's last file was one of that start.
+    // Not earlier: the last journal file was one of that start.
     assert!(left.len() < there.len(), "a file is unlinked");
     assert!(left.iter().all(|path| there.contains(path)));
     assert_eq!(bodies(&store).await, held);
@@ -110,8 +110,8 @@ async fn files_that_a_crash_left_are_unlinked_once_no_start_can_need_them() {
     let store = open(&sim);
     assert_eq!(bodies(&store).await, held);
     assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, []);
-    // The power brings back names of which no directory was synced since: they go again.
-    go_on(&store).await;
+    // A power loss restores names whose directory was not synced: they are unlinked again.
+    append_and_flush(&store).await;
     store.scrub();
     store.close().await;
     drop(store);
@@ -120,22 +120,22 @@ async fn files_that_a_crash_left_are_unlinked_once_no_start_can_need_them() {
 }
 
 #[tokio::test]
-async fn a_scrub_that_crashes_unlinks_nothing_that_is_needed() {
+async fn a_crashed_scrub_unlinks_no_needed_file() {
     let calls = {
-        let (sim, store, _) = crashed(71).await;
-        go_on(&store).await;
+        let (sim, store, _) = crashed_store(71).await;
+        append_and_flush(&store).await;
         let before = sim.calls();
         store.scrub();
         sim.calls() - before
     };
     assert!(calls > 10, "{calls}");
-    // The last calls unlink.
+    // The unlinks are among the last calls.
     let last = calls.saturating_sub(16);
     for case in cases(16, 3) {
         let case = Nth { call: last + case.call, ..case };
         let told = format!("{case:?}");
-        let (sim, store, _) = crashed(71).await;
-        go_on(&store).await;
+        let (sim, store, _) = crashed_store(71).await;
+        append_and_flush(&store).await;
         let held = bodies(&store).await;
         case.plan(&sim);
         store.scrub();
@@ -150,16 +150,16 @@ async fn a_scrub_that_crashes_unlinks_nothing_that_is_needed() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_damaged_store_is_unlinked() {
-    let (sim, store, _) = crashed(71).await;
-    go_on(&store).await;
+async fn no_file_of_a_damaged_store_is_unlinked() {
+    let (sim, store, _) = crashed_store(71).await;
+    append_and_flush(&store).await;
     let there = segments(&sim);
-    // Of each session a place in each of its files is lost.
+    // Damage every file of each session.
     for path in &there {
         sim.flip(path, 700, 3);
     }
     store.verify(&Scope::local(), None).await.unwrap();
-    // What was found is flushed: nothing else keeps the files.
+    // Flushed, so that only the damage keeps the files.
     (0..3).for_each(|_| store.flush().unwrap());
     store.scrub();
     assert_eq!(segments(&sim), there);

@@ -1,6 +1,6 @@
-//! Files of a stopped store that are cut, missing, put back from before or copied over each other:
-//! every event that is served was written, and no session is reported as whole while it is shorter.
-//! It must not expect an engine to repair anything. Single bytes are flipped in `damage`.
+//! Files of a stopped store that are truncated, missing, restored from older copies or copied over
+//! each other: every event that is served was written, and no shortened session is reported as
+//! whole. It must not expect an engine to repair anything. Single bytes are flipped in `damage`.
 
 use sessionlog_sim::Sim;
 
@@ -9,14 +9,14 @@ use crate::{
     life::asked,
 };
 
-/// Judges a change of the file at `path`.
+/// Judges a change of the file at `path`: it must be reported or harmless.
 fn told_or_harmless(image: &Image, path: &str, what: &str, change: impl FnOnce(&Sim)) -> Fate {
     let fate = survive(image, change);
     assert_ne!(fate, Fate::Shorter, "{path} {what}: a session is silently shorter");
     fate
 }
 
-/// Stores as their owners left them, in plaintext and encrypted.
+/// Returns stores left by their owners, in plaintext and encrypted.
 fn images() -> [&'static Image; 4] {
     let [clean, dead] = encrypted();
     [stopped(), killed(), clean, dead]
@@ -27,12 +27,12 @@ fn kind(path: &str) -> &str {
 }
 
 #[test]
-fn a_file_that_is_cut_or_gone_is_reported() {
+fn a_truncated_or_missing_file_is_reported() {
     for image in images() {
         let mut told = 0;
         for (nth, (path, bytes)) in image.files.iter().enumerate() {
             let lengths = [0, bytes.len() / 2, bytes.len().saturating_sub(1)];
-            // Of each file one length in turn, unless every one is asked for.
+            // Each file gets one length in turn, or every length if seeds are requested.
             let every = asked("SESSIONLOG_SEEDS").is_some();
             for (at, length) in lengths.into_iter().enumerate() {
                 if !every && at != nth % lengths.len() {
@@ -49,7 +49,7 @@ fn a_file_that_is_cut_or_gone_is_reported() {
 }
 
 #[test]
-fn either_settled_file_is_enough() {
+fn a_start_serves_every_event_with_either_settled_file_alone() {
     for image in images() {
         for path in ["settled/0", "settled/1"] {
             let gone = survive(image, |sim| sim.remove_durable(path));
@@ -90,7 +90,7 @@ fn a_file_copied_over_another_is_reported_or_harmless() {
 }
 
 #[test]
-fn a_store_without_changes_is_whole() {
+fn an_unchanged_store_opens_undamaged() {
     for image in images() {
         assert_eq!(survive(image, |_| {}), Fate::Whole);
     }

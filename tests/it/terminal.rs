@@ -1,5 +1,5 @@
-//! The program on a terminal, as a person uses it: what is shown, asked and kept from the
-//! terminal.
+//! The program on a terminal, as a user sees it: its output, its questions, and text it keeps from
+//! the terminal.
 
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ fn on_terminal(place: &Place, arguments: &[&str]) -> Shown {
 /// Text that would clear, retitle, colour, hide or reorder a terminal.
 const HOSTILE: &str = "a\u{9b}2J\u{9d}0;t\u{9c}\u{202e}b\u{2066}\u{200f}\u{61c}\u{7f}\u{1b}[8mc";
 
-/// Characters of a text that a terminal would obey, but for the styles of this program.
-fn steering(text: &str) -> String {
+/// Returns the control characters of a text, except this program's own styles.
+fn control_characters(text: &str) -> String {
     let styles = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"];
     let text = styles.iter().fold(text.to_owned(), |text, style| text.replace(style, ""));
     let marks = |c: char| "\u{61c}\u{200e}\u{200f}".contains(c);
@@ -27,7 +27,7 @@ fn steering(text: &str) -> String {
     text.chars().filter(bad).map(|c| c.escape_unicode().to_string()).collect()
 }
 
-/// A place with a session whose title, events and names steer a terminal.
+/// Creates a session whose title, events and names contain control characters.
 fn with_hostile() -> Place {
     let place = Place::new();
     let input = [
@@ -45,7 +45,7 @@ fn with_hostile() -> Place {
 }
 
 #[test]
-fn recorded_controls_reach_no_terminal_from_any_verb() {
+fn no_verb_prints_recorded_control_characters_to_a_terminal() {
     let place = with_hostile();
     for verb in [
         &["events", "bad"][..],
@@ -71,7 +71,7 @@ fn recorded_controls_reach_no_terminal_from_any_verb() {
         for json in [false, true] {
             let arguments = [verb, if json { &["--json"] } else { &[] }].concat();
             let shown = on_terminal(&place, &arguments);
-            assert_eq!(steering(&shown.text), "", "{arguments:?}: {:?}", shown.text);
+            assert_eq!(control_characters(&shown.text), "", "{arguments:?}: {:?}", shown.text);
         }
     }
     let mut player = Terminal::start(place.command(&["replay", "bad"]), (100, 30));
@@ -84,7 +84,7 @@ fn recorded_controls_reach_no_terminal_from_any_verb() {
 }
 
 #[test]
-fn json_on_a_terminal_is_escaped_and_means_the_same_and_a_pipe_gets_the_bytes() {
+fn json_is_escaped_on_a_terminal_and_unchanged_in_a_pipe() {
     let place = with_hostile();
     let piped = place.run(&["events", "trip"]).ok();
     assert!(piped.contains('\u{9b}') && piped.contains('\u{202e}'), "{piped}");
@@ -98,7 +98,7 @@ fn json_on_a_terminal_is_escaped_and_means_the_same_and_a_pipe_gets_the_bytes() 
 }
 
 #[test]
-fn an_irreversible_command_asks_on_a_terminal_and_needs_yes_without_one() {
+fn an_irreversible_command_asks_on_a_terminal_and_requires_yes_without_one() {
     let place = with_trip();
     let id = place.events("trip")[1]["id"].as_str().unwrap().to_owned();
     for (verb, warning) in [
@@ -127,13 +127,13 @@ fn an_irreversible_command_asks_on_a_terminal_and_needs_yes_without_one() {
 }
 
 #[test]
-fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
+fn an_install_without_a_terminal_requires_yes_and_lists_its_changes_in_one_line() {
     let place = Place::new();
     let refused = place.run(&["install", "claude-code"]);
     assert!(refused.code == 2 && refused.err.contains("--yes"), "{refused:?}");
     assert!(refused.out.contains("2 files: ") && refused.out.contains("added, 0 removed"));
     assert!(!place.path(".claude.json").exists(), "nothing was written");
-    // Each block that comes is shown once, and the question stays in sight.
+    // Each block of output is shown once, and the question stays visible.
     let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 48));
     asked.until("without asking each time? [y/N]");
     asked.type_text("n\n");
@@ -156,7 +156,7 @@ fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
 }
 
 #[test]
-fn long_output_goes_through_the_pager_and_short_output_does_not() {
+fn only_output_longer_than_the_screen_goes_through_the_pager() {
     let place = with_trip();
     let lines: Vec<String> =
         (0..40).map(|n| event("user.message", &format!("number {n}"))).collect();
@@ -182,7 +182,7 @@ fn long_output_goes_through_the_pager_and_short_output_does_not() {
 }
 
 #[test]
-fn quiet_leaves_remarks_out_and_verbose_logs() {
+fn quiet_omits_remarks_and_verbose_logs() {
     let place = Place::new();
     assert!(place.run(&["sessions"]).err.contains("No sessions yet"));
     assert_eq!(place.run(&["sessions", "-q"]).err, "");
@@ -193,7 +193,7 @@ fn quiet_leaves_remarks_out_and_verbose_logs() {
 }
 
 #[test]
-fn junk_is_named_five_times_and_counted_and_wrong_input_is_explained() {
+fn invalid_lines_are_named_up_to_five_and_counted_and_wrong_input_is_explained() {
     let place = with_trip();
     let file = place.write("junk.jsonl", &"junk\n".repeat(5_000));
     let ran = place.run(&["import", file.to_str().unwrap()]);

@@ -1,5 +1,5 @@
-//! Transcripts of agents' programs through the real program: in, out, again, and what readers see.
-//! The files are written after the programs' contracts; no user's session is in them.
+//! Transcripts of agents' programs through the real program: import, export, repeated import, and
+//! views. The files are written after the programs' contracts; no user's session is in them.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const CODEX: &str = include_str!("../fixtures/transcripts/codex.jsonl");
 const CLAUDE_SESSION: &str = "3f0c1d9e-52a7-4b8e-9c33-0d5f6a7b8c91";
 const CODEX_SESSION: &str = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f70";
 
-/// Report of an import of one text.
+/// Imports one text; returns the exit code and the report.
 fn imported(place: &Place, name: &str, text: &str, more: &[&str]) -> (i32, Value) {
     let file = place.write(name, text);
     let ran = place.run(&[&["import", "--json", file.to_str().unwrap()], more].concat());
@@ -20,13 +20,13 @@ fn imported(place: &Place, name: &str, text: &str, more: &[&str]) -> (i32, Value
 }
 
 #[test]
-fn a_transcript_grows_is_repeated_and_comes_back_as_it_was() {
+fn a_growing_transcript_is_imported_once_and_exported_unchanged() {
     let place = Place::new();
     for (name, text, session, format) in [
         (format!("{CLAUDE_SESSION}.jsonl"), CLAUDE, CLAUDE_SESSION, "claude-code"),
         (format!("rollout-2026-{CODEX_SESSION}.jsonl"), CODEX, CODEX_SESSION, "codex"),
     ] {
-        // Its program is in the middle of a line.
+        // Its program is in the middle of writing a line.
         let (code, torn) = imported(&place, &name, &text[..text.len() / 2], &[]);
         assert_eq!((code, &torn["torn"], &torn["bad_lines"]), (0, &json!(true), &json!([])));
         let (_, grown) = imported(&place, &name, text, &[]);
@@ -36,7 +36,7 @@ fn a_transcript_grows_is_repeated_and_comes_back_as_it_was() {
         let (_, again) = imported(&place, &name, text, &[]);
         assert_eq!((&again["added"], &again["known"]), (&json!(0), &json!(all)), "{again}");
         assert_eq!(place.run(&["export", session, "--format", format]).ok(), text);
-        // A file that resumes it repeats it, as another session's.
+        // A file that resumes it repeats it under another session id.
         let more = text.lines().last().unwrap().replace("2026-11-20", "2026-11-21");
         let moved = format!("{}{more}\n", text.replace(session, "another-session"));
         let (_, resumed) = imported(&place, "resumed.jsonl", &moved, &["--session", session]);
@@ -50,7 +50,7 @@ fn a_transcript_grows_is_repeated_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn line_ends_blanks_and_marks_of_a_transcript_come_back_however_it_grew() {
+fn line_ends_blanks_and_byte_order_marks_of_a_growing_transcript_round_trip() {
     let place = Place::new();
     let (server, runtime) = (place.serve(), tokio::runtime::Runtime::new().unwrap());
     let line = |n: usize| format!(r#"{{"type":"mode","mode":"plan","uuid":"u{n}"}}"#);
@@ -65,7 +65,7 @@ fn line_ends_blanks_and_marks_of_a_transcript_come_back_however_it_grew() {
         vec![format!("{one}\r\n{two}\n{one}\r\n")],
         vec![format!("\n \r\n{mark}{one}\n\n\r\n{two} \t\n{mark} {one}\n \n\r\n")],
         vec![format!("{mark}\r\n{one}\r\n{large}\r\n{two}")],
-        // The same file, imported again and again while it grows.
+        // The same file, imported repeatedly while it grows.
         vec![one.clone(), format!("{one}\n{two}\n")],
         vec![one.clone(), format!("{one}\n")],
         vec![one.clone(), format!("{one}\n"), format!("{one}\n\n"), format!("{one}\n\n{two}")],
@@ -89,7 +89,7 @@ fn line_ends_blanks_and_marks_of_a_transcript_come_back_however_it_grew() {
         let out = runtime.block_on(server.client().send(request)).unwrap().body;
         assert!(out == *text, "{n}: over HTTP");
     }
-    // A file of the usual form needs nothing beside its lines.
+    // A file in the usual form needs no additional record of its lines.
     let (_, usual) = imported(&place, "usual.jsonl", &format!("{one}\n{two}\n"), &[]);
     let session = usual["session_ids"][0].as_str().unwrap();
     let events = place.events(session);
@@ -98,9 +98,9 @@ fn line_ends_blanks_and_marks_of_a_transcript_come_back_however_it_grew() {
 }
 
 #[test]
-fn views_understand_an_imported_session() {
+fn views_show_tasks_and_results_of_an_imported_session() {
     let place = Place::new();
-    // This reader of JSON has no number as large as one of the lines has.
+    // This JSON reader cannot hold one of the numbers.
     imported(&place, "talk.jsonl", &CLAUDE.replace("1e400", "1e40"), &[]);
     let events = place.events(CLAUDE_SESSION);
     let said = events.iter().find(|event| event["type"] == "user.message").unwrap();
@@ -122,7 +122,7 @@ fn views_understand_an_imported_session() {
 }
 
 #[test]
-fn messages_of_anthropics_api_come_back_and_are_written_from_any_session() {
+fn messages_of_anthropics_api_round_trip_and_can_be_exported_from_any_session() {
     let place = Place::new();
     let talk = json!({
         "id": "talk", "system": "be brief", "messages": [
@@ -166,7 +166,7 @@ fn messages_of_anthropics_api_come_back_and_are_written_from_any_session() {
 }
 
 #[test]
-fn a_transcript_is_not_put_into_a_session_of_something_else() {
+fn a_transcript_is_not_imported_into_a_session_with_other_content() {
     let place = Place::new();
     imported(&place, "own.jsonl", "{\"type\":\"user.message\",\"content\":\"x\"}\n", &[]);
     let (code, report) = imported(&place, "talk.jsonl", CLAUDE, &["--session", "own"]);
@@ -176,7 +176,7 @@ fn a_transcript_is_not_put_into_a_session_of_something_else() {
 }
 
 #[test]
-fn messages_that_a_compaction_preserved_are_kept_by_position() {
+fn messages_preserved_by_a_compaction_are_recorded_by_position() {
     let place = Place::new();
     let line = |uuid: &str, kind: &str, more: Value| {
         let mut line = json!({"uuid": uuid, "type": kind, "sessionId": "s", "isSidechain": false});
@@ -225,7 +225,7 @@ fn messages_that_a_compaction_preserved_are_kept_by_position() {
 }
 
 #[test]
-fn a_session_that_hooks_recorded_has_its_transcript_beside_it() {
+fn the_transcript_of_a_session_recorded_by_hooks_goes_to_a_second_session() {
     let place = Place::new();
     let event = json!({"type": "user.message", "content": "as it happened"}).to_string();
     place.run_with(&["append", CLAUDE_SESSION, "--create"], &event).ok();
@@ -240,10 +240,10 @@ fn a_session_that_hooks_recorded_has_its_transcript_beside_it() {
     let file = place.path(&format!("{CLAUDE_SESSION}.jsonl"));
     let said = place.run(&["import", file.to_str().unwrap()]);
     assert!(said.err.contains(&beside), "{said:?}");
-    // A session named by the caller is used.
+    // With a session named by the caller no second session is created.
     let (code, refused) = imported(&place, "x.jsonl", CLAUDE, &["--session", CLAUDE_SESSION]);
     assert_eq!((code, &refused["beside"]), (1, &Value::Null), "{refused}");
-    // Where nothing was recorded nothing is beside.
+    // Without recorded events there is no second session.
     assert_eq!(imported(&place, "rollout.jsonl", CODEX, &[]).1["beside"], Value::Null);
 }
 
@@ -266,7 +266,7 @@ fn the_work_of_a_subagent_is_not_in_its_parents_conversation() {
 }
 
 #[test]
-fn a_session_of_any_client_is_written_as_messages_of_either_api() {
+fn a_session_of_any_client_is_exported_as_messages_of_either_api() {
     let place = Place::new();
     let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}});
     let events = [
@@ -324,7 +324,7 @@ fn a_session_of_any_client_is_written_as_messages_of_either_api() {
 }
 
 #[test]
-fn a_log_with_sources_of_the_server_is_brought_into_another_session_as_it_is() {
+fn an_exported_log_with_server_sources_is_imported_unchanged_into_another_session() {
     let place = Place::new();
     let events = [
         json!({"type": "agent.tool_use", "name": "web_search", "call_id": "1", "input": {}}),
@@ -349,8 +349,8 @@ fn a_log_with_sources_of_the_server_is_brought_into_another_session_as_it_is() {
     assert!(place.events("copy").iter().all(|event| event["origin"] == "import"));
 }
 
-/// A conversation as a list of what is said, called and answered, by either API's messages.
-fn meant(messages: &Value) -> Vec<String> {
+/// Lists the messages, calls and results of a conversation in either API's format.
+fn conversation_of(messages: &Value) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let words = |content: &Value| match content {
         Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
@@ -398,7 +398,7 @@ fn meant(messages: &Value) -> Vec<String> {
 }
 
 #[test]
-fn real_conversations_go_to_the_other_api_and_back() {
+fn real_conversations_round_trip_through_the_other_api() {
     let Some(path) = crate::main_job::conversations() else {
         return crate::say::skipped("conversations: ../shared/data/tau-airline.jsonl is not there");
     };
@@ -412,23 +412,24 @@ fn real_conversations_go_to_the_other_api_and_back() {
         let id = line["id"].as_str().unwrap();
         assert_eq!(export(id, "openai"), line, "{id}: as it was");
         let mut there = export(id, "anthropic");
-        let said = meant(&line["messages"]);
+        let said = conversation_of(&line["messages"]);
         let system = there["system"][0]["text"].as_str().unwrap_or_default().to_owned();
-        let told = [vec![format!("system: {system}")], meant(&there["messages"])].concat();
+        let told =
+            [vec![format!("system: {system}")], conversation_of(&there["messages"])].concat();
         assert_eq!(told, said, "{id}: in Anthropic's messages");
         calls += said.iter().filter(|one| one.starts_with("call ")).count();
-        // From there into a session of its own, and back.
+        // From there into a separate session, and back.
         let other = format!("{id}-back");
         there["id"] = json!(other);
         place.write("there.jsonl", &there.to_string());
         place.run(&["import", place.path("there.jsonl").to_str().unwrap()]).ok();
         assert_eq!(export(&other, "anthropic"), there, "{id}: as it was");
-        assert_eq!(meant(&export(&other, "openai")["messages"]), said[1..], "{id}: back");
+        assert_eq!(conversation_of(&export(&other, "openai")["messages"]), said[1..], "{id}: back");
     }
     assert!(calls > 200, "{calls} calls of tools");
 }
 
-/// The lines of a transcript of Claude Code with that many characters in each message.
+/// Returns lines of a Claude Code transcript with these numbers of characters per message.
 fn claude_lines(name: &str, messages: &[usize]) -> String {
     let line = |(number, chars): (usize, &usize)| {
         let content = "x".repeat(*chars);
@@ -465,7 +466,7 @@ fn an_import_ends_when_its_last_line_fills_a_batch_exactly() {
 }
 
 #[test]
-fn an_import_of_native_lines_and_of_messages_ends_at_a_full_batch_and_a_long_line_is_named() {
+fn an_import_can_end_at_a_full_batch_and_reports_an_overlong_line() {
     let place = Place::new();
     for (name, line) in [
         ("native", r#"{"type":"user.message","content":"?"}"#),
@@ -478,7 +479,7 @@ fn an_import_of_native_lines_and_of_messages_ends_at_a_full_batch_and_a_long_lin
         let (code, report) = imported(&place, &format!("{name}-long.jsonl"), &long, &[]);
         let bad = &report["bad_lines"][0];
         if name == "messages" {
-            // A message is kept in pieces, with its words beside them.
+            // A message is stored in pieces, with its text next to them.
             assert_eq!((code, bad), (0, &Value::Null), "{report}");
             continue;
         }
@@ -504,7 +505,7 @@ fn a_conversation_without_messages_becomes_an_empty_session() {
 }
 
 #[test]
-fn a_recorded_half_of_a_surrogate_pair_is_shown_as_a_replacement_and_kept_as_it_came() {
+fn an_unpaired_surrogate_is_shown_as_a_replacement_character_and_stored_unchanged() {
     let place = Place::new();
     let line = r#"{"type":"user.message","content":"half \ud83d of \\ud83d and \ud83d\ude00"}"#;
     place.run_with(&["append", "--create", "half"], line).ok();
@@ -519,7 +520,7 @@ fn a_recorded_half_of_a_surrogate_pair_is_shown_as_a_replacement_and_kept_as_it_
 }
 
 #[test]
-fn a_content_of_too_many_values_is_exported_as_text() {
+fn content_with_too_many_values_is_exported_as_text() {
     let place = Place::new();
     let content = format!("[{}]", vec!["[]"; 150_000].join(","));
     let line = format!(r#"{{"type":"agent.tool_result","call_id":"c","content":{content}}}"#);
@@ -534,9 +535,9 @@ fn a_content_of_too_many_values_is_exported_as_text() {
 }
 
 #[test]
-fn millions_of_bad_lines_are_counted_and_the_first_of_them_named_in_little_memory() {
+fn millions_of_bad_lines_are_counted_and_the_first_named_within_bounded_memory() {
     let place = Place::new();
-    // With a reason for each of two million it would be three times as much.
+    // Storing a reason for each of two million lines would need three times as much.
     let limited = "ulimit -d 131072 && exec \"$0\" \"$@\"";
     for (count, more) in [(20_000, &[][..]), (2_000_000, &["--json"])] {
         let file = place.write("junk.jsonl", &"x\n".repeat(count));
@@ -562,7 +563,7 @@ fn millions_of_bad_lines_are_counted_and_the_first_of_them_named_in_little_memor
 }
 
 #[test]
-fn conversations_that_are_left_out_are_counted_and_the_first_of_them_named() {
+fn skipped_conversations_are_counted_and_the_first_ones_named() {
     let place = Place::new();
     let long = "x".repeat(100_000);
     let one = |n: usize| {

@@ -1,5 +1,5 @@
-//! Findings of people who tried the program: an import into a deleted session, a damaged store of
-//! several tenants, a receipt over a damaged past; answers that are not this program's.
+//! Findings of users who tried the program: an import into a deleted session, a damaged store of
+//! several tenants, a receipt over damaged events; answers that are not this program's.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ fn an_import_skips_a_deleted_session_and_reports_it_at_the_end() {
     assert_eq!(report["bad_lines"][0]["session"], "two", "{report}");
 }
 
-/// The segments of a data directory.
+/// Returns the segments of a data directory.
 fn segments(place: &Place) -> Vec<PathBuf> {
     let data = place.data_dir();
     let all = lines(&place.run(&["inspect", data.to_str().unwrap(), "--json"]).out);
@@ -57,8 +57,8 @@ fn segments(place: &Place) -> Vec<PathBuf> {
     all.iter().filter(is).map(|file| data.join(file["file"].as_str().unwrap())).collect()
 }
 
-/// Turns one bit of a text in a file, where it is there; whether it was.
-fn hurt(file: &Path, text: &str) -> bool {
+/// Flips one bit of a text in a file; returns true if the text was found.
+fn flip_bit(file: &Path, text: &str) -> bool {
     let mut bytes = fs::read(file).unwrap();
     let found = bytes.windows(text.len()).position(|part| part == text.as_bytes());
     if let Some(at) = found {
@@ -69,7 +69,7 @@ fn hurt(file: &Path, text: &str) -> bool {
 }
 
 #[test]
-fn verify_of_a_data_directory_reads_the_sessions_of_every_tenant() {
+fn verify_reads_the_sessions_of_every_tenant() {
     let place = Place::new();
     let tokens = place.path("tokens.json").display().to_string();
     let made = ["tokens", "create", "--tokens-file", &tokens, "--tenant", "acme", "--user", "ada"];
@@ -87,7 +87,7 @@ fn verify_of_a_data_directory_reads_the_sessions_of_every_tenant() {
     let whole = place.run(&["verify", "--json"]).json();
     assert!(whole["events"].as_u64().unwrap() >= 2, "{whole}");
     place.kill_owner();
-    assert!(segments(&place).iter().any(|file| hurt(file, "needle one")));
+    assert!(segments(&place).iter().any(|file| flip_bit(file, "needle one")));
     let ran = place.run(&["verify"]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(
@@ -101,7 +101,7 @@ fn verify_of_a_data_directory_reads_the_sessions_of_every_tenant() {
 }
 
 #[test]
-fn a_receipt_over_damaged_events_is_said_to_hold_in_part() {
+fn a_receipt_over_damaged_events_is_reported_to_hold_in_part() {
     let place = Place::new();
     for text in ["needle one", "needle two", "needle three"] {
         place.run_with(&["append", "trip", "--create"], &event("user.message", text)).ok();
@@ -111,7 +111,7 @@ fn a_receipt_over_damaged_events_is_said_to_hold_in_part() {
     let head = format!("{}:{}", receipt["position"], receipt["chain"].as_str().unwrap());
     place.kill_owner();
     assert_eq!(place.serve().stop(), Some(0));
-    assert!(segments(&place).iter().any(|file| hurt(file, "needle one")));
+    assert!(segments(&place).iter().any(|file| flip_bit(file, "needle one")));
     let ran = place.run(&["verify", "trip", "--expect-head", &head]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.out.contains("damaged in 1 of 1 session"), "{}", ran.out);
@@ -123,7 +123,7 @@ fn a_receipt_over_damaged_events_is_said_to_hold_in_part() {
 }
 
 #[test]
-fn the_command_line_says_nothing_to_a_socket_of_another_user() {
+fn the_command_line_sends_nothing_to_a_socket_of_another_user() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -140,7 +140,7 @@ fn the_command_line_says_nothing_to_a_socket_of_another_user() {
 }
 
 #[test]
-fn a_backup_says_how_many_of_its_sessions_are_live_and_deleted() {
+fn a_backup_reports_its_numbers_of_live_and_deleted_sessions() {
     let place = Place::new();
     for id in ["one", "two", "three"] {
         place.run_with(&["append", id, "--create"], &event("user.message", "x")).ok();
@@ -163,7 +163,7 @@ fn a_backup_says_how_many_of_its_sessions_are_live_and_deleted() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_is_an_error_that_names_the_operation() {
+fn an_unreadable_answer_is_an_error_that_names_the_operation() {
     let (place, store) = (Place::new(), Scripted::start(|_, _| (200, json!({}))));
     for (arguments, operation) in [
         (&["sessions"][..], "listSessions"),
@@ -191,9 +191,9 @@ fn an_answer_that_cannot_be_read_is_an_error_that_names_the_operation() {
 }
 
 #[test]
-fn a_deletion_whose_answer_was_lost_is_done() {
+fn a_deletion_with_a_lost_answer_is_reported_as_done_on_retry() {
     let (deleted, leaving) = ((410, "session_deleted"), (503, "owner_unavailable"));
-    // The first answer is to the look for a session whose id begins so.
+    // The first answer is to the look-up of a session by id prefix.
     for (refusals, code) in [([deleted, leaving, deleted], 0), ([deleted, deleted, deleted], 4)] {
         let next = AtomicUsize::new(0);
         let store = Scripted::start(move |_, _| {

@@ -1,6 +1,6 @@
 //! Sectors that the device cannot read: each one of the journal, of segments, of `settled/` and of
-//! `keys/` in turn, live and at a start. What was stored there is named or recovered, the rest is
-//! served and writable, nothing is deleted, and once the sector reads again nothing was harmed.
+//! `keys/` in turn, live and at a start. Their content is reported lost or recovered, the rest is
+//! served and writable, no file is deleted, and once the sector reads again nothing is lost.
 
 mod erased;
 mod keys;
@@ -25,15 +25,15 @@ const SECTOR_BYTES: usize = 512;
 /// State in which the store was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// In the middle of work: nothing vouches for the last frame.
+    /// In the middle of work: nothing confirms the last frame.
     Busy,
-    /// After a while without work.
+    /// After an idle period.
     Idle,
     /// Closed.
     Clean,
 }
 
-/// A machine of its own for each sector, and what was acknowledged on it.
+/// A machine and the events acknowledged on it, copied for each sector.
 struct Lived {
     sim: Sim,
     store: Local,
@@ -44,8 +44,8 @@ fn machine(encrypted: bool) -> Sim {
     if encrypted { Sim::encrypted(51) } else { Sim::new(51) }
 }
 
-/// Sealed and open segments, both settled files, frames in the journal that no segment has; some
-/// of those larger than a page.
+/// Creates sealed and open segments, both settled files, and frames in the journal that no segment
+/// has, some of them larger than a page.
 async fn lived(encrypted: bool) -> Lived {
     let sim = machine(encrypted);
     let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -85,14 +85,14 @@ struct Image {
     encrypted: bool,
 }
 
-/// Effects of one unreadable place on a start.
+/// Effects of one unreadable sector on a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Sessions that are not whole.
+    /// Number of sessions that are not whole.
     hurt: usize,
-    /// The store takes no writes.
+    /// True if the store takes no writes.
     frozen: bool,
-    /// True if it was reported.
+    /// True if the damage was reported.
     told: bool,
 }
 
@@ -123,7 +123,7 @@ impl Image {
         sim
     }
 
-    /// A sector of every page of the files under a directory.
+    /// Returns one sector of every page of the files under a directory.
     fn pages(&self, under: &str) -> Vec<(String, u64)> {
         let files = self.files.iter().filter(|(path, _)| path.starts_with(under));
         let pages = files.flat_map(|(path, bytes)| {
@@ -134,8 +134,8 @@ impl Image {
         pages.collect()
     }
 
-    /// Opens the machine; whatever is not served is named, whatever is served is what was
-    /// acknowledged, and no file is gone.
+    /// Opens the machine; checks that every event is named as lost or served as acknowledged, and
+    /// that no file is missing.
     async fn start(&self, sim: &Sim, told: &str) -> (Local, Seen) {
         let store = Local::open_local(&sim.env(), small())
             .unwrap_or_else(|error| panic!("{told}: {error}"));
@@ -176,7 +176,7 @@ impl Image {
         (store, seen)
     }
 
-    /// [`Self::start`] on a machine that is whole again: nothing is missing, and it is written on.
+    /// Calls [`Self::start`] on a restored machine: no event is missing, and appends succeed.
     async fn is_whole(&self, sim: &Sim, told: &str) {
         let (store, seen) = self.start(sim, told).await;
         assert_eq!(seen, Seen::default(), "{told}");
@@ -185,8 +185,8 @@ impl Image {
         }
     }
 
-    /// Every page of some files at a start; returns how many changed nothing, affected one named
-    /// session, and left a store read-only.
+    /// Starts with each page of some files unreadable; returns how many starts changed nothing,
+    /// affected one named session, or left a store read-only.
     async fn starts(&self, under: &str) -> [u32; 3] {
         let mut counts = [0; 3];
         for (path, sector) in self.pages(under) {
@@ -198,7 +198,7 @@ impl Image {
             assert_eq!(seen.hurt > 0 || seen.frozen, seen.told, "{told}: {seen:?}");
             counts[if seen.frozen { 2 } else { seen.hurt }] += 1;
             if seen.frozen {
-                // It changes no byte, and waits for a person.
+                // It changes no byte until an operator repairs it.
                 let _ = store.flush();
                 for (path, bytes) in
                     self.files.iter().filter(|(path, _)| !path.starts_with("reserve"))
@@ -206,12 +206,12 @@ impl Image {
                     assert_eq!(sim.read_durable(path).unwrap(), *bytes, "{told}: {path}");
                 }
             }
-            // Before anything was flushed it may read again.
+            // Before the first flush the sector may read again.
             sim.kill();
             drop(store);
             sim.restore_sector(&path, sector);
             self.is_whole(&sim, &format!("{told}, restored")).await;
-            // Else what is lost stays named, and the others are written on.
+            // Otherwise the loss stays named, and other sessions take appends.
             let sim = self.machine();
             sim.spoil_sector(&path, sector);
             let (store, _) = self.start(&sim, &told).await;
@@ -229,9 +229,9 @@ impl Image {
 }
 
 #[tokio::test]
-async fn a_start_opens_whatever_sector_of_the_journal_cannot_be_read() {
-    // After the place of a clean stop nothing was acknowledged. Elsewhere only a person can decide
-    // what was stored where a header, or the last frame's successor, would be.
+async fn a_start_succeeds_with_any_one_journal_sector_unreadable() {
+    // No event was acknowledged after the position of a clean stop. Elsewhere only an operator can
+    // decide what a header, or the last frame's successor, would have been.
     for (left, expected) in
         [(Left::Busy, [8, 3, 5]), (Left::Idle, [8, 3, 5]), (Left::Clean, [16, 0, 0])]
     {
@@ -242,7 +242,7 @@ async fn a_start_opens_whatever_sector_of_the_journal_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_sector_of_the_journal_that_cannot_be_read_is_made_good_while_memory_has_it() {
+async fn an_unreadable_journal_sector_is_rewritten_while_memory_has_its_content() {
     let pages = Image::of(false, Left::Idle).await.pages("journal/");
     let mut found = 0;
     for (path, sector) in pages {

@@ -1,7 +1,7 @@
-//! A disk between an engine and its disk: it reads sessions from within the engine's calls to its
-//! journal, as a reader at that very moment; it lets requests arrive while a sync is in flight, so
-//! that they share the next one, or before any write or sync of a file; and it may spoil the
-//! engine's calls to the disk. It must not judge what a crash leaves; the ledger does.
+//! A disk between an engine and its disk: it reads sessions during the engine's journal calls, as a
+//! concurrent reader; it lets requests arrive while a sync is in flight, so that they share the
+//! next one, or before any write or sync of a file; and it can inject defects into the engine's
+//! disk calls. It must not judge the state after a crash; the ledger does.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,25 +23,25 @@ use sessionlog_sim::SeededEntropy;
 
 use crate::engines::{everything, key};
 
-/// A defect of what a protocol asks of its disk.
+/// A defect in how an engine uses its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// Nothing is ever synced.
+    /// No sync reaches the disk.
     NoSync,
-    /// A sync comes after the answer that waits for it.
+    /// A sync happens after the answer that depends on it.
     AcknowledgeBeforeSync,
     /// A failed sync is repeated, and its second result accepted.
     RetrySync,
-    /// No name is made durable.
+    /// No directory is synced.
     NoDirectorySync,
-    /// A start reads what the page cache holds.
+    /// A start trusts the contents of the page cache.
     TrustPageCache,
-    /// A start syncs nothing of what its predecessor left.
+    /// A start does not sync files of its predecessor.
     NoSyncAtStart,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a few of them live for a moment")]
-/// The answer to a request that arrived while another was in flight.
+/// Answer to a request that arrived while another was in flight.
 pub enum Answer {
     Appended(SessionKey, usize, StoreResult<Appended>),
     Created(String, StoreResult<(SessionInfo, Appended)>),
@@ -51,21 +51,21 @@ pub enum Answer {
     Idle,
 }
 
-/// A request, from its first poll to its answer.
+/// A request as a future, from its first poll to its answer.
 pub type Arrival = BoxFuture<'static, Answer>;
 
 /// Requests that arrive within the next sync of the journal.
 #[derive(Default)]
 struct Arrivals {
     waiting: Vec<Arrival>,
-    /// Done once they have arrived.
+    /// Action to run once they have arrived.
     then: Option<Box<dyn FnOnce() + Send>>,
     arrived: Vec<Result<Answer, Arrival>>,
-    /// Arrive one by one, each before a write or a sync.
+    /// Requests that arrive one by one, each before a write or a sync.
     beside: VecDeque<Arrival>,
 }
 
-/// Events that readers saw, and the store they saw them in.
+/// Events that readers saw, and the store they read.
 pub struct Witness {
     flaw: Option<Flaw>,
     dice: SeededEntropy,
@@ -91,12 +91,12 @@ impl Witness {
         })
     }
 
-    /// The disk as the engine gets it.
+    /// Wraps the disk for the engine.
     pub fn before(self: &Arc<Self>, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         Arc::new(Watched { inner: storage, witness: Arc::clone(self) })
     }
 
-    /// Reads from this store, and these sessions, from now on.
+    /// Starts to read sessions of this store.
     pub fn watch(&self, store: &Arc<Local>) {
         *held(&self.store) = Arc::downgrade(store);
     }
@@ -105,17 +105,17 @@ impl Witness {
         *held(&self.sessions) = names.to_vec();
     }
 
-    /// The longest that was seen of each session.
+    /// Returns the longest list of events seen of each session.
     pub fn seen(&self) -> BTreeMap<String, Vec<Event>> {
         held(&self.seen).clone()
     }
 
-    /// Another session has this name from now on.
+    /// Forgets what was seen under an id, because another session has it now.
     pub fn forget(&self, name: &str) {
         held(&self.seen).remove(name);
     }
 
-    /// Lets these requests arrive within the next sync of the journal, and then something happen.
+    /// Lets these requests arrive within the next sync of the journal, then runs `then`.
     pub fn arrive(&self, requests: Vec<Arrival>, then: Option<Box<dyn FnOnce() + Send>>) {
         *held(&self.arrivals) = Arrivals { waiting: requests, then, ..Arrivals::default() };
     }
@@ -125,7 +125,7 @@ impl Witness {
         held(&self.arrivals).beside.extend(requests);
     }
 
-    /// Their answers; requests for which no sync came are made now.
+    /// Returns the answers; requests for which no sync came are made now.
     pub async fn answers(&self) -> Vec<Answer> {
         let Arrivals { waiting, arrived, beside, .. } = std::mem::take(&mut *held(&self.arrivals));
         let mut answers = Vec::new();
@@ -151,7 +151,7 @@ impl Witness {
         }
     }
 
-    /// Lets a request arrive before a write or a sync, now and then.
+    /// Sometimes lets a request arrive before a write or a sync.
     fn beside(&self) {
         if held(&self.arrivals).beside.is_empty() || !self.dice.next().is_multiple_of(4) {
             return;
@@ -161,7 +161,7 @@ impl Witness {
         held(&self.arrivals).arrived.extend(arrived);
     }
 
-    /// Reads one session within a call of the engine, now and then.
+    /// Sometimes reads one session within a call of the engine.
     fn look(&self) {
         let dice = self.dice.next();
         let Some(store) = held(&self.store).upgrade().filter(|_| dice.is_multiple_of(3)) else {
@@ -181,7 +181,7 @@ impl Witness {
     }
 }
 
-/// Polls a request once: its answer, or what is left of it.
+/// Polls a request once: returns its answer, or the pending request.
 fn begin(mut request: Arrival) -> Result<Answer, Arrival> {
     match request.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
         Poll::Ready(answer) => Ok(answer),
@@ -198,7 +198,7 @@ impl Watched {
     fn file(&self, path: &str, inner: Box<dyn File>) -> Box<dyn File> {
         let witness = Arc::clone(&self.witness);
         let journal = path.starts_with("journal/");
-        // A thread that makes a key holds what an append waits for.
+        // A thread that creates a key holds a lock that an append needs.
         let crowded = !path.starts_with("keys/");
         let (written, owed) = (AtomicBool::new(false), AtomicBool::new(false));
         Box::new(WatchedFile { inner, witness, journal, crowded, written, owed })
@@ -261,7 +261,7 @@ struct WatchedFile {
     /// True if requests may arrive before its calls.
     crowded: bool,
     written: AtomicBool,
-    /// A sync was answered and not done.
+    /// True if a sync was acknowledged and not executed.
     owed: AtomicBool,
 }
 

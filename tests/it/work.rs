@@ -1,4 +1,4 @@
-//! The work on a session through the command line: points, cursors, checkpoints, wake, history; and
+//! Work on a session through the command line: points, cursors, checkpoints, wake, history; and
 //! through an owner that is killed.
 
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn json_of(place: &Place, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_cursor_is_put_read_listed_and_taken_away() {
+fn a_cursor_is_set_read_listed_and_removed() {
     let place = with_trip();
     let put = place.run(&["cursors", "trip", "--put", "me", "--at", "-2"]).ok();
     assert_eq!(put.trim(), "cursor me of trip at 3, 2 to read");
@@ -43,7 +43,7 @@ fn a_cursor_is_put_read_listed_and_taken_away() {
 }
 
 #[test]
-fn a_checkpoint_is_made_listed_shown_and_resumed() {
+fn a_checkpoint_is_created_listed_shown_and_resumed() {
     let place = with_trip();
     let state = written(&place, "state.json", r#"{"task":"t","done":["a"]}"#);
     let made =
@@ -69,7 +69,7 @@ fn a_checkpoint_is_made_listed_shown_and_resumed() {
 }
 
 #[test]
-fn a_harness_wakes_a_session_and_another_is_kept_out() {
+fn a_harness_that_wakes_a_session_excludes_a_second_one() {
     let place = with_trip();
     let woken = place.run(&["wake", "trip", "--seconds", "60"]).ok();
     assert!(woken.contains("token") && woken.contains('1'), "{woken}");
@@ -85,7 +85,7 @@ fn a_harness_wakes_a_session_and_another_is_kept_out() {
 }
 
 #[test]
-fn after_a_crash_what_was_unfinished_is_offered_at_once() {
+fn after_a_crash_unfinished_sessions_are_offered_immediately() {
     let place = with_trip();
     place.run(&["wake", "trip"]).ok();
     let state = written(&place, "state.json", r#"{"next":"go on"}"#);

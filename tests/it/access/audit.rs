@@ -7,17 +7,17 @@ use sessionlog::{access, access::Grant, env::Clock as _};
 
 use super::house::Walled;
 
-async fn lines(walled: &Walled, token: &str) -> Vec<Value> {
+async fn read_audit_log(walled: &Walled, token: &str) -> Vec<Value> {
     let log = walled.get(token, "/v1/admin/audit").await;
     assert_eq!(log.status, 200, "{}", log.text);
     log.json()["data"].as_array().unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn access_changes_deletions_and_refusals_are_in_the_tenants_audit_log() {
+async fn the_audit_log_of_a_tenant_has_access_changes_deletions_and_refusals() {
     let walled = Walled::plain().await;
     let ada = walled.admin(("acme", "ada"));
-    assert_eq!(lines(&walled, &ada).await, Vec::<Value>::new());
+    assert_eq!(read_audit_log(&walled, &ada).await, Vec::<Value>::new());
     assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "s"})).await.status, 201);
     let path = "/v1/sessions/s/events";
     let secret = json!({"events": [{"type": "user.message", "text": "canary-of-a-body"}]});
@@ -36,7 +36,7 @@ async fn access_changes_deletions_and_refusals_are_in_the_tenants_audit_log() {
     for _ in 0..20 {
         assert_eq!(walled.get(&reader, "/v1/sessions").await.status, 401);
     }
-    let log = lines(&walled, &ada).await;
+    let log = read_audit_log(&walled, &ada).await;
     let told: Vec<String> = log
         .iter()
         .map(|line| {
@@ -68,21 +68,21 @@ async fn access_changes_deletions_and_refusals_are_in_the_tenants_audit_log() {
     assert!(!text.contains("canary") && !text.contains(&ada) && !text.contains(&reader[12..]));
     // The record is of its tenant, and in no session of a user.
     let other = walled.admin(("other", "eve"));
-    assert_eq!(lines(&walled, &other).await, Vec::<Value>::new());
+    assert_eq!(read_audit_log(&walled, &other).await, Vec::<Value>::new());
     let listed = walled.get(&ada, "/v1/sessions?include_archived=true").await.json();
     assert_eq!(listed["data"], json!([]));
     assert_eq!(walled.get(&ada, "/v1/sessions/audit").await.status, 404);
     for (method, path) in [("POST", "/v1/admin/audit"), ("DELETE", "/v1/admin/audit")] {
         assert_eq!(walled.call(&ada, method, path, None).await.status, 405, "{method}");
     }
-    // One that is called the same is another.
+    // A session of the same name is not the audit log.
     assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "audit"})).await.status, 201);
     let event = json!({"events": [{"type": "audit.call", "outcome": "forged"}]});
     assert_eq!(walled.post(&ada, "/v1/sessions/audit/events", &event).await.status, 200);
-    assert!(!lines(&walled, &ada).await.iter().any(|line| line["outcome"] == "forged"));
+    assert!(!read_audit_log(&walled, &ada).await.iter().any(|line| line["outcome"] == "forged"));
 }
 
-/// Calls a tool by `POST /v1/tools/{name}` or by MCP; whether it was refused.
+/// Calls a tool by `POST /v1/tools/{name}` or by MCP; returns true if it was rejected.
 async fn tool(walled: &Walled, by: &str, token: &str, name: &str, arguments: Value) -> bool {
     if by == "http" {
         let reply = walled.post(token, &format!("/v1/tools/{name}"), &arguments).await;
@@ -111,7 +111,7 @@ async fn tool(walled: &Walled, by: &str, token: &str, name: &str, arguments: Val
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_deletes_is_in_the_audit_log_whichever_interface_called_it() {
+async fn a_deletion_by_a_tool_is_audited_for_every_interface() {
     for by in ["http", "mcp"] {
         let walled = Walled::plain().await;
         let ada = walled.admin(("acme", "ada"));
@@ -127,9 +127,9 @@ async fn a_tool_that_deletes_is_in_the_audit_log_whichever_interface_called_it()
         let unknown = json!({"sessionId": "none"});
         assert!(tool(&walled, by, &ada, "delete_session", unknown).await);
         assert!(!tool(&walled, by, &ada, "delete_session", named()).await);
-        // What only reads or writes is not in it.
+        // Tools that only read or append are not audited.
         assert!(!tool(&walled, by, &ada, "list_sessions", json!({})).await || by == "mcp");
-        let log = lines(&walled, &ada).await;
+        let log = read_audit_log(&walled, &ada).await;
         let of_tools = log.iter().filter(|line| line["route"] == "/v1/tools/delete_session");
         let of_tools: Vec<(&str, &str, Option<&str>)> = of_tools
             .map(|line| {

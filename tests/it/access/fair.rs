@@ -16,10 +16,10 @@ use crate::engines;
 
 const VERSION: &str = "2025-11-25";
 
-/// The n-th request of a kind: method, path and body.
+/// Method, path and body of the n-th request of a kind.
 type Request<'a> = &'a dyn Fn(usize) -> (&'static str, &'static str, Value);
 
-/// Opens a connection of MCP, or uses one: the status, and the connection's name.
+/// Opens an MCP connection, or uses one; returns the status and the connection's id.
 async fn mcp(walled: &Walled, token: &str, name: Option<&str>) -> (u16, String) {
     let message = match name {
         None => json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -42,7 +42,7 @@ async fn mcp(walled: &Walled, token: &str, name: Option<&str>) -> (u16, String) 
     (reply.status, reply.header("mcp-session-id").to_owned())
 }
 
-/// Begins the stream of a connection of MCP.
+/// Opens the stream of an MCP connection.
 async fn stream(walled: &Walled, token: &str, name: &str) -> reqwest::Response {
     let bearer = format!("Bearer {token}");
     let headers = [
@@ -54,7 +54,13 @@ async fn stream(walled: &Walled, token: &str, name: &str) -> reqwest::Response {
     walled.house.send("GET", "/mcp", &headers, None).await
 }
 
-async fn checkpoint(walled: &Walled, token: &str, session: &str, bytes: usize, n: usize) -> u16 {
+async fn post_checkpoint(
+    walled: &Walled,
+    token: &str,
+    session: &str,
+    bytes: usize,
+    n: usize,
+) -> u16 {
     let letter = char::from(b'a' + (n % 26) as u8).to_string();
     let state = json!({"state": {(format!("k{n}")): letter.repeat(bytes)}});
     let path = format!("/v1/sessions/{session}/checkpoints");
@@ -66,7 +72,7 @@ async fn checkpoint(walled: &Walled, token: &str, session: &str, bytes: usize, n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_byte_that_a_caller_sends_counts_against_its_tenants_quota() {
+async fn every_byte_received_counts_against_the_quota_of_its_tenant() {
     for engine in engines::all() {
         let quotas = Quotas { sessions_max: 0, bytes_max: 100_000 };
         let wall = Wall { quotas: quotas.into(), ..Wall::default() };
@@ -76,11 +82,11 @@ async fn every_byte_that_a_caller_sends_counts_against_its_tenants_quota() {
             assert_eq!(walled.post(token, "/v1/sessions", &json!({"id": "s"})).await.status, 201);
         }
         let mut made = 0;
-        while made < 50 && checkpoint(&walled, &ada, "s", 20_000, made).await == 201 {
+        while made < 50 && post_checkpoint(&walled, &ada, "s", 20_000, made).await == 201 {
             made += 1;
         }
         assert_eq!(made, 4, "{}: checkpoints of 20 000 bytes", engine.name);
-        // What is left is small: each of these fills it, and the store counts them as well.
+        // The remaining quota is small: each of these fills it, and the store counts them as well.
         let update = |n: usize| ("POST", "/v1/sessions/s", json!({"title": format!("{n:0>512}")}));
         let pairs =
             |n: usize| ("POST", "/v1/sessions/s", json!({"metadata": {"a": format!("{n:0>512}")}}));
@@ -103,20 +109,24 @@ async fn every_byte_that_a_caller_sends_counts_against_its_tenants_quota() {
             assert_eq!(refused, full, "{}: {kind}", engine.name);
         }
         walled.clock.advance(Duration::from_secs(2));
-        let more = checkpoint(&walled, &ada, "s", 20_000, 7).await;
+        let more = post_checkpoint(&walled, &ada, "s", 20_000, 7).await;
         assert_eq!(more, 429, "{}: the store counts them too", engine.name);
-        assert_eq!(checkpoint(&walled, &eve, "s", 20_000, 0).await, 201, "another has its own");
+        assert_eq!(
+            post_checkpoint(&walled, &eve, "s", 20_000, 0).await,
+            201,
+            "another has its own"
+        );
         let gone = walled.call(&ada, "DELETE", "/v1/sessions/s?now=true", None).await;
         assert_eq!(gone.status, 200, "{}", gone.text);
         walled.clock.advance(Duration::from_secs(2));
         assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "t"})).await.status, 201);
-        assert_eq!(checkpoint(&walled, &ada, "t", 20_000, 0).await, 201, "{}", engine.name);
+        assert_eq!(post_checkpoint(&walled, &ada, "t", 20_000, 0).await, 201, "{}", engine.name);
         engine.store.close().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_too_many_connections_of_mcp_the_tenants_own_that_was_idle_longest_is_closed() {
+async fn a_tenant_over_its_mcp_connection_limit_loses_its_longest_idle_one() {
     let walled = Walled::plain().await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
     let of_other = mcp(&walled, &eve, None).await.1;
@@ -126,11 +136,11 @@ async fn of_too_many_connections_of_mcp_the_tenants_own_that_was_idle_longest_is
         assert_eq!(status, 200);
         names.push(name);
     }
-    // The first is used, the second has a stream.
+    // The first was used recently, the second has a stream.
     assert_eq!(mcp(&walled, &ada, Some(&names[0])).await.0, 200);
     let open = stream(&walled, &ada, &names[1]).await;
     assert_eq!(open.status().as_u16(), 200);
-    // A user of the same tenant.
+    // Another user of the same tenant.
     let bob = walled.admin(("acme", "bob"));
     let newest = mcp(&walled, &bob, None).await;
     assert_eq!(newest.0, 200);
@@ -142,7 +152,7 @@ async fn of_too_many_connections_of_mcp_the_tenants_own_that_was_idle_longest_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_of_mcp_count_as_readers_of_their_tenant() {
+async fn mcp_streams_count_as_readers_of_their_tenant() {
     let limits = Limits { readers_max: 1, ..Limits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
@@ -156,7 +166,7 @@ async fn streams_of_mcp_count_as_readers_of_their_tenant() {
     assert_eq!(mcp(&walled, &ada, Some(&of_ada)).await.0, 200, "a call is no reader");
     drop(first);
     for _ in 0..1_000 {
-        // The server hears of the end of a connection by itself.
+        // The server notices the end of a connection asynchronously.
         if stream(&walled, &ada, &of_ada).await.status().as_u16() == 200 {
             return;
         }
@@ -165,9 +175,9 @@ async fn streams_of_mcp_count_as_readers_of_their_tenant() {
     panic!("a place is given back");
 }
 
-/// On one thread, so that what does not yield lets nothing else run.
+/// On one thread, so that a computation that does not yield blocks every other request.
 #[tokio::test]
-async fn a_tenant_at_each_of_its_limits_leaves_the_server_to_the_others() {
+async fn a_tenant_at_its_limits_does_not_block_other_tenants() {
     let engine = engines::all().remove(1);
     let quotas = Quotas { sessions_max: 0, bytes_max: 100_000 };
     let limits = Limits { readers_max: 1, ..Limits::default() };
@@ -182,7 +192,7 @@ async fn a_tenant_at_each_of_its_limits_leaves_the_server_to_the_others() {
     }
     assert_eq!(walled.post(&eve, "/v1/sessions", &json!({"id": "t"})).await.status, 201);
     let mut made = 0;
-    while made < 50 && checkpoint(&walled, &ada, "s1", 20_000, made).await == 201 {
+    while made < 50 && post_checkpoint(&walled, &ada, "s1", 20_000, made).await == 201 {
         made += 1;
     }
     assert!(made < 50, "its bytes have a limit");

@@ -1,6 +1,6 @@
-//! Sessions of others answer like absent ones: on every route of the description and every tool,
-//! with the same status, headers and body. The lists are made from what is published, so that a
-//! route or a tool that comes is in them.
+//! Sessions of another scope are reported like absent ones, by every published route and tool, with
+//! the same status, headers and body. The lists are made from the published descriptions, so that a
+//! new route or tool is included.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use sessionlog::{access::Grant, verbs::tools};
 use super::house::Walled;
 use crate::{engines, http::house::Reply, say};
 
-/// As long as each other: no length gives one away.
+/// Ids of equal length, so that no length reveals one.
 const FOREIGN: &str = "foreign-session-1";
 const UNKNOWN: &str = "unknown-session-1";
 /// Every grant.
 const ALL: &[Grant] = &Grant::ALL;
 const RECORDED: &str = "canary-of-ada";
 
-/// An answer without what differs from one request to the next, the asked id blanked.
+/// A response without the parts that differ between requests, with the session id blanked.
 #[derive(Debug, PartialEq)]
 struct Seen {
     status: u16,
@@ -25,7 +25,7 @@ struct Seen {
     text: String,
 }
 
-fn seen(reply: &Reply, id: &str) -> Seen {
+fn strip_variable_parts(reply: &Reply, id: &str) -> Seen {
     let headers = reply.headers.iter().filter_map(|(name, value)| {
         let passing = ["x-request-id", "request-id", "date", "mcp-session-id"];
         let value = value.to_str().unwrap().to_owned();
@@ -35,7 +35,7 @@ fn seen(reply: &Reply, id: &str) -> Seen {
     Seen { status: reply.status, headers: headers.collect(), text: without_chains(&text) }
 }
 
-/// Chain values are of random bits.
+/// Replaces chain values, which are random bits.
 fn without_chains(text: &str) -> String {
     let digits = |c: char| c.is_ascii_hexdigit();
     let words = text.split_inclusive(|c: char| !digits(c)).map(|word| {
@@ -45,7 +45,7 @@ fn without_chains(text: &str) -> String {
     words.collect()
 }
 
-/// A request about a session.
+/// One request about a session.
 struct Asked {
     name: String,
     method: String,
@@ -54,8 +54,8 @@ struct Asked {
     body: Option<String>,
 }
 
-/// Every HTTP request about one session.
-fn asked(document: &Value, id: &str) -> Vec<Asked> {
+/// Returns every HTTP request about one session.
+fn list_session_requests(document: &Value, id: &str) -> Vec<Asked> {
     let json = || vec![("content-type", "application/json".to_owned())];
     let mut all = Vec::new();
     let mut ask = |name: &str, method: &str, path: String, headers, body: Option<Value>| {
@@ -105,7 +105,7 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
         for arguments in calls(tool, id) {
             let path = format!("/v1/tools/{}", tool.name);
             ask("callTool", "post", path.clone(), json(), Some(arguments));
-            // Bound by what a front end says instead of an argument.
+            // A front end binds the session instead of an argument.
             for header in ["sessionlog-session", "sessionlog-connection-session"] {
                 let mut headers = json();
                 headers.extend([
@@ -120,10 +120,10 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
     all
 }
 
-/// Calls of a tool that mean a session, the least that its schema takes.
+/// Calls of every tool that names a session, with the least arguments that its schema accepts.
 pub(super) fn calls(tool: &tools::Tool, id: &str) -> Vec<Value> {
     let schema = Value::Object(tool.input_schema());
-    // A tool without arguments says nothing of any.
+    // A tool without arguments names no session.
     let named = schema["properties"].as_object().cloned().unwrap_or_default();
     let mut least = json!({});
     let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -146,7 +146,7 @@ pub(super) fn calls(tool: &tools::Tool, id: &str) -> Vec<Value> {
     if named.contains_key("stepId") { vec![least, step] } else { vec![least] }
 }
 
-async fn fill(walled: &Walled, ada: &str) {
+async fn create_foreign_session(walled: &Walled, ada: &str) {
     let events = json!({"id": FOREIGN, "title": RECORDED, "workspace": "/home/ada",
         "initial_events": [{"type": "user.message", "id": "e0", "text": RECORDED}]});
     let made = walled.post(ada, "/v1/sessions", &events).await;
@@ -174,20 +174,22 @@ async fn fill(walled: &Walled, ada: &str) {
 /// Guarantee G11: a principal with every grant in its own tenant learns nothing of another tenant's
 /// sessions, nor of another user's of its tenant.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_scopes_session_is_not_found_on_every_route_and_tool() {
+async fn every_route_and_tool_returns_not_found_for_a_session_of_another_scope() {
     let (mut compared, mut names) = (0, std::collections::BTreeSet::new());
     for engine in engines::all() {
         let walled = Walled::over(engine.store.clone(), engine.clock.clone(), Default::default());
         let walled = walled.await;
         let ada = walled.token(("acme", "ada"), ALL);
-        fill(&walled, &ada).await;
+        create_foreign_session(&walled, &ada).await;
         let document = walled.get(&ada, "/openapi.json").await.json();
         let export = format!("/v1/sessions/{FOREIGN}/export");
         let before = walled.get(&ada, &export).await.text;
         for who in [("other", "eve"), ("other", "ada"), ("acme", "eve")] {
             let eve = walled.token(who, ALL);
             let bearer = format!("Bearer {eve}");
-            let both = asked(&document, FOREIGN).into_iter().zip(asked(&document, UNKNOWN));
+            let both = list_session_requests(&document, FOREIGN)
+                .into_iter()
+                .zip(list_session_requests(&document, UNKNOWN));
             for (foreign, unknown) in both {
                 let mut answers = Vec::new();
                 for (request, id) in [(&foreign, FOREIGN), (&unknown, UNKNOWN)] {
@@ -198,7 +200,7 @@ async fn another_scopes_session_is_not_found_on_every_route_and_tool() {
                     let reply =
                         walled.house.call(&request.method, &request.path, &headers, body).await;
                     assert!(!reply.text.contains(RECORDED), "{} {}", request.path, reply.text);
-                    answers.push(seen(&reply, id));
+                    answers.push(strip_variable_parts(&reply, id));
                 }
                 assert_eq!(answers[0], answers[1], "{} {}", foreign.method, foreign.path);
                 names.insert(foreign.name);
@@ -210,7 +212,7 @@ async fn another_scopes_session_is_not_found_on_every_route_and_tool() {
         assert_eq!(walled.get(&ada, &export).await.text, before, "nothing was done to it");
         walled.store.close().await;
     }
-    // A route with a session that is not in the list of questions would be a hole in this test.
+    // A route with a session that is not in the list of requests would not be tested.
     assert!(compared > 600 && names.contains("emitEvent"), "{compared}");
     say::told(&format!(
         "G11: {compared} pairs of answers over {} verbs, 0 differences",
@@ -219,10 +221,10 @@ async fn another_scopes_session_is_not_found_on_every_route_and_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_taken_by_another_is_free_and_no_list_page_or_key_crosses_over() {
+async fn session_names_lists_pages_and_idempotency_keys_are_separate_for_each_scope() {
     let walled = Walled::plain().await;
     let (ada, eve) = (walled.token(("acme", "ada"), ALL), walled.token(("other", "eve"), ALL));
-    fill(&walled, &ada).await;
+    create_foreign_session(&walled, &ada).await;
     for number in 0..3 {
         let made = json!({"id": format!("own-{number}")});
         assert_eq!(walled.post(&ada, "/v1/sessions", &made).await.status, 201);
@@ -234,12 +236,12 @@ async fn a_name_taken_by_another_is_free_and_no_list_page_or_key_crosses_over() 
     assert_eq!(walled.post(&eve, &path, &event).await.json()["first_position"], 0);
     let own = walled.get(&eve, &path).await.text;
     assert!(own.contains("of eve") && !own.contains(RECORDED), "{own}");
-    // A page of another's listing leads through one's own.
+    // A page token of another scope's listing continues in the caller's listing.
     let page = walled.get(&ada, "/v1/sessions?limit=1").await.json();
     let next = page["next_page"].as_str().unwrap();
     let taken = walled.get(&eve, &format!("/v1/sessions?page={next}")).await.text;
     assert!(!taken.contains("own-") && !taken.contains(RECORDED), "{taken}");
-    // The same key of another creates, and answers nothing of the first.
+    // The same key used by another user creates a session, and returns nothing of the first one.
     let with_key = async |token: &str, id: &str| {
         let bearer = format!("Bearer {token}");
         let headers = [
@@ -252,14 +254,14 @@ async fn a_name_taken_by_another_is_free_and_no_list_page_or_key_crosses_over() 
     };
     assert_eq!(with_key(&ada, "keyed-a").await, "keyed-a");
     assert_eq!(with_key(&eve, "keyed-e").await, "keyed-e");
-    // Deleted by one, it is there for the other.
+    // Deleted by one user, it still exists for the other.
     let gone = walled.call(&eve, "DELETE", &format!("/v1/sessions/{FOREIGN}"), None).await;
     assert_eq!(gone.status, 200, "{}", gone.text);
     assert_eq!(walled.get(&ada, &path).await.status, 200);
     assert_eq!(walled.get(&eve, &path).await.status, 410);
 }
 
-/// One message of MCP on HTTP; answers the session's header, too.
+/// Sends one MCP message over HTTP; returns the response and its session header.
 async fn say_mcp(
     walled: &Walled,
     token: &str,
@@ -281,7 +283,7 @@ async fn say_mcp(
     (reply, told)
 }
 
-async fn connected(walled: &Walled, token: &str) -> String {
+async fn open_mcp_connection(walled: &Walled, token: &str) -> String {
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": {"name": "t", "version": "0"}}});
@@ -294,12 +296,13 @@ async fn connected(walled: &Walled, token: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_keeps_to_its_principal_with_tools_resources_prompts_and_connections() {
+async fn mcp_tools_resources_prompts_and_connections_stay_within_their_principal() {
     let walled = Walled::plain().await;
     let (ada, eve) = (walled.token(("acme", "ada"), ALL), walled.token(("other", "eve"), ALL));
-    fill(&walled, &ada).await;
-    let (of_ada, of_eve) = (connected(&walled, &ada).await, connected(&walled, &eve).await);
-    // Another's connection is not there, whatever it is asked.
+    create_foreign_session(&walled, &ada).await;
+    let (of_ada, of_eve) =
+        (open_mcp_connection(&walled, &ada).await, open_mcp_connection(&walled, &eve).await);
+    // A connection of another principal is not found, for every method.
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
     let (stolen, _) = say_mcp(&walled, &eve, Some(&of_ada), &ping).await;
     let (none, _) =
@@ -337,9 +340,9 @@ async fn mcp_keeps_to_its_principal_with_tools_resources_prompts_and_connections
     assert!(!listed.text.contains(FOREIGN) && listed.status == 200, "{}", listed.text);
     let (own, _) = say_mcp(&walled, &ada, Some(&of_ada), &list).await;
     assert!(own.text.contains(FOREIGN), "its own are listed: {}", own.text);
-    // A tool that writes needs the grant, in each interface.
+    // A tool that writes needs the grant, through each interface.
     let reader = walled.token(("acme", "ada"), &[Grant::Read]);
-    let connection = connected(&walled, &reader).await;
+    let connection = open_mcp_connection(&walled, &reader).await;
     let arguments = json!({"sessionId": FOREIGN, "searchStep": "x", "stepNumber": 4,
         "totalStepsEstimate": 4, "nextStepNeeded": false});
     let params = json!({"name": "sequential_search", "arguments": arguments});

@@ -1,5 +1,5 @@
-//! Clients that mean harm: slow ones beside a good one, names that are traps, and what a log must
-//! never hold of any of them.
+//! Malicious clients: slow sockets next to a working client, hostile session names, and the texts
+//! of both that no log may contain.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ const SLOW: usize = 500;
 const ASKED: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_client_is_answered_beside_five_hundred_slow_sockets() {
+async fn five_hundred_slow_sockets_do_not_block_other_clients() {
     let house = House::plain().await;
     house.session("s", 1).await;
     let heads: [&[u8]; 4] = [
@@ -40,7 +40,7 @@ async fn a_good_client_is_answered_beside_five_hundred_slow_sockets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_are_traps_are_refused_or_are_names_and_nothing_more() {
+async fn hostile_session_names_are_rejected_or_stored_literally() {
     let walled = Walled::plain().await;
     let ada = walled.admin(("acme", "ada"));
     let long = "a".repeat(129);
@@ -81,7 +81,7 @@ async fn names_that_are_traps_are_refused_or_are_names_and_nothing_more() {
             );
         }
     }
-    // Alike is not the same: neither in case, nor in what a file system may fold together.
+    // Similar names are different sessions: neither case nor Unicode form is folded.
     for (number, name) in
         ["abc", "ABC", "Abc", "abc.", "abc-", "abc_", "CON", "nul"].iter().enumerate()
     {

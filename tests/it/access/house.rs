@@ -1,4 +1,4 @@
-//! A server that asks for credentials, and the tokens it lets in. It must not assert anything.
+//! A server that requires credentials, and the tokens it accepts. It must not assert anything.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,17 +17,17 @@ use crate::{
     http::house::{House, Plan, Reply},
 };
 
-/// Settings of a walled house.
+/// Settings of a server that requires credentials.
 #[derive(Default)]
 pub struct Wall {
     pub limits: PerTenant<Limits>,
     pub quotas: PerTenant<Quotas>,
     pub jwt: Option<JwtRules>,
-    /// The verbs, when they are not the plain ones over the store.
+    /// The service, if it is not the default one over the store.
     pub service: Option<Service>,
 }
 
-/// A house behind a wall.
+/// A server that requires credentials.
 pub struct Walled {
     pub house: House,
     pub tokens: PathBuf,
@@ -49,7 +49,7 @@ impl Walled {
     pub async fn over(store: Arc<dyn Store>, clock: Arc<ManualClock>, wall: Wall) -> Self {
         let home = tempfile::tempdir().unwrap();
         let tokens = home.path().join("tokens.json");
-        // A server starts with a file, whatever tokens it holds.
+        // A server starts with a tokens file, even an empty one.
         token(&tokens, &clock, ("nobody", "nobody"), &[Grant::Read]);
         let options =
             AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };
@@ -63,12 +63,12 @@ impl Walled {
         Self { house, tokens, clock, store, _home: home }
     }
 
-    /// A token of a user of a tenant.
+    /// Creates a token of a user of a tenant.
     pub fn token(&self, who: (&str, &str), grants: &[Grant]) -> String {
         token(&self.tokens, &self.clock, who, grants)
     }
 
-    /// A token that may do all there is in its tenant.
+    /// Creates a token with every grant in its tenant.
     pub fn admin(&self, who: (&str, &str)) -> String {
         self.token(who, &[Grant::Admin])
     }

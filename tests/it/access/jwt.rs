@@ -17,7 +17,7 @@ use sessionlog_sim::ManualClock;
 
 use super::house::{Wall, Walled};
 
-/// The public key of RFC 7515, A.2, whose signature `access` has a test of.
+/// The public key of RFC 7515, A.2, whose signature the unit tests of `access` verify.
 const MODULUS: &str = "\
     ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4\
     d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5re\
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// An issuer that signs.
+/// A signing issuer.
 struct Issuer {
     ed: Ed25519KeyPair,
     ec: EcdsaKeyPair,
@@ -93,7 +93,7 @@ fn claims(clock: &ManualClock) -> Value {
         "tenant": "acme", "scope": "openid read", "exp": now + 600, "nbf": now - 5})
 }
 
-/// The claims with one changed, or taken away.
+/// Returns the claims with one changed or removed.
 fn with(claims: &Value, name: &str, value: Value) -> Value {
     let mut claims = claims.clone();
     match value {
@@ -104,7 +104,7 @@ fn with(claims: &Value, name: &str, value: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jwt_of_the_issuer_opens_what_its_claims_say_and_nothing_else_does() {
+async fn only_a_jwt_of_the_issuer_grants_access_and_only_to_its_claims() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("keys.json");
     let issuer = Issuer::new();
@@ -171,7 +171,7 @@ async fn a_jwt_of_the_issuer_opens_what_its_claims_say_and_nothing_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jwt_ends_with_its_time_and_with_its_key() {
+async fn a_jwt_is_rejected_once_it_expires_or_its_key_is_removed() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("keys.json");
     let issuer = Issuer::new();
@@ -184,7 +184,7 @@ async fn a_jwt_ends_with_its_time_and_with_its_key() {
     assert_eq!(walled.get(&leeway, "/v1/sessions").await.status, 200);
     walled.clock.advance(Duration::from_secs(631));
     assert_eq!(walled.get(&good, "/v1/sessions").await.status, 401, "its time is over");
-    // A key that is removed from the file is not accepted any more.
+    // A key removed from the file is no longer accepted.
     let fresh = issuer.sign("ed", &eddsa, &claims(&walled.clock));
     assert_eq!(walled.get(&fresh, "/v1/sessions").await.status, 200);
     std::fs::write(&path, Issuer::new().keys().to_string()).unwrap();
@@ -192,7 +192,7 @@ async fn a_jwt_ends_with_its_time_and_with_its_key() {
 }
 
 #[test]
-fn a_file_of_keys_that_is_none_or_holds_a_secret_is_refused() {
+fn an_invalid_jwks_file_or_one_with_a_secret_key_is_rejected() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("keys.json");
     let key = |key: Value| json!({"keys": [key]}).to_string();

@@ -1,5 +1,5 @@
-//! One user's data, taken out and erased: all of it, and nothing of another user. It must not look
-//! into the engine.
+//! One user's content is exported and erased completely, and no content of another user is. It must
+//! not use the engine directly.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use sessionlog_sim::Sim;
 use super::house::{Wall, Walled};
 use crate::{bytes::holds, engines::small, life::machine};
 
-/// Users with sessions of the same names; the first one is deleted.
+/// Users with sessions of equal names; the first user is removed.
 const USERS: [(&str, &str); 3] = [("acme", "ada"), ("acme", "bob"), ("other", "ada")];
 const SESSIONS: [&str; 2] = ["one", "two"];
 
-/// Files that hold a text, as the device would show them.
-fn holding(sim: &Sim, text: &str) -> Vec<String> {
+/// Returns the files that contain a text, as the device has them.
+fn files_containing(sim: &Sim, text: &str) -> Vec<String> {
     let has = |path: &String| holds(&sim.read_durable(path).unwrap_or_default(), text);
     sim.files().into_iter().filter(has).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_leaves_takes_what_is_theirs_and_nothing_of_anyone_else() {
+async fn removing_a_user_removes_all_of_its_content_and_nothing_else() {
     for encrypted in [false, true] {
         let sim = machine(31, encrypted);
         let local = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
@@ -58,8 +58,8 @@ async fn a_user_who_leaves_takes_what_is_theirs_and_nothing_of_anyone_else() {
             assert_eq!(reply.status, 200, "{}", reply.text);
         }
         assert_eq!(walled.get(ada, "/v1/sessions").await.json()["data"], json!([]));
-        assert_eq!(holding(&sim, "canary-0"), Vec::<String>::new());
-        assert_eq!(holding(&sim, "canary-1").is_empty(), encrypted, "the others' stay");
+        assert_eq!(files_containing(&sim, "canary-0"), Vec::<String>::new());
+        assert_eq!(files_containing(&sim, "canary-1").is_empty(), encrypted, "the others' stay");
         let mut after = Vec::new();
         for token in others {
             for session in SESSIONS {

@@ -24,7 +24,7 @@ fn event(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
+async fn a_tenant_stores_up_to_its_quota_and_deleting_frees_space() {
     let quotas = Quotas { sessions_max: 2, bytes_max: 8_192 };
     let walled = Walled::build(Wall { quotas: quotas.into(), ..Wall::default() }).await;
     let (ada, bob) = (walled.admin(("acme", "ada")), walled.admin(("acme", "bob")));
@@ -41,7 +41,7 @@ async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
     let tool = walled.post(&ada, "/v1/tools/sequential_search", &step).await;
     assert_eq!(tool.code(), "quota_exceeded", "through a tool as well: {}", tool.text);
     assert_eq!(create(&eve, "a").await.status, 201, "another tenant has its own");
-    // Bytes: in each interface, and a refusal writes nothing.
+    // Bytes are limited in each interface, and a rejected request writes nothing.
     let large = event(&"x".repeat(3_000));
     assert_eq!(walled.post(&ada, "/v1/sessions/a/events", &large).await.status, 200);
     assert_eq!(walled.post(&bob, "/v1/sessions/b/events", &large).await.status, 200);
@@ -53,7 +53,7 @@ async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
     assert!(lines.text.contains("quota_exceeded"), "{}", lines.text);
     assert_eq!(walled.get(&ada, "/v1/sessions/a").await.json()["tail"], 1);
     assert_eq!(walled.post(&eve, "/v1/sessions/a/events", &large).await.status, 200);
-    // What can be restored takes its bytes still; room again, as soon as the store is asked again.
+    // A deleted session that can be restored still counts; freed space counts at the next count.
     assert_eq!(walled.call(&bob, "DELETE", "/v1/sessions/b", None).await.status, 200);
     walled.clock.advance(Duration::from_secs(2));
     assert_eq!(create(&bob, "d").await.status, 201);
@@ -65,7 +65,7 @@ async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_over_its_rate_is_refused_with_the_time_to_retry() {
+async fn a_tenant_over_its_rate_limit_is_rejected_with_a_retry_time() {
     let limits = Limits { requests_per_second: 5, ..Limits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
@@ -82,7 +82,7 @@ async fn a_tenant_over_its_rate_is_refused_with_the_time_to_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_and_requests_of_a_tenant_are_counted_apart_and_given_back() {
+async fn readers_and_requests_of_a_tenant_are_counted_separately_and_released() {
     let limits = Limits { requests_max: 1, readers_max: 1, ..Limits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
@@ -105,12 +105,12 @@ async fn readers_and_requests_of_a_tenant_are_counted_apart_and_given_back() {
         if again.status == 200 {
             break;
         }
-        // The server hears of the end of a connection by itself.
+        // The server notices the end of a connection asynchronously.
         tokio::task::yield_now().await;
         again = walled.get(&ada, "/v1/sessions/s/export").await;
     }
     assert_eq!(again.status, 200, "a place is given back");
-    // One request waits; the second of the tenant is one too many.
+    // One request waits; the tenant's second one exceeds the limit.
     let wait = "/v1/sessions/s/events?wait_ms=60000";
     let credential = [("authorization", of_ada.as_str())];
     let waiting = walled.house.send("GET", wait, &credential, None);
@@ -122,7 +122,7 @@ async fn readers_and_requests_of_a_tenant_are_counted_apart_and_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_with_limits_of_its_own_has_these_and_the_others_have_those_of_all() {
+async fn limits_of_one_tenant_override_the_default_limits() {
     let acme = || TenantId::new("acme").unwrap();
     let mut quotas = PerTenant::from(Quotas { sessions_max: 1, bytes_max: 0 });
     quotas.set(acme(), Quotas { sessions_max: 3, bytes_max: 0 });

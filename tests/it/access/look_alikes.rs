@@ -1,5 +1,5 @@
-//! Workspaces whose names look alike: what is asked of one answers nothing of the others, by every
-//! verb, tool and command that names a workspace; and no work is handed from one to another.
+//! Workspaces with similar names: no verb, tool or command that names one returns content of
+//! another, and no session continues one of another workspace.
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ use crate::{
     program::Place,
 };
 
-/// Workspaces that a careless comparison takes for one another, each with the word that only its
-/// sessions have.
+/// Workspace names that a careless comparison confuses, each with the word that only its sessions
+/// contain.
 const WORKSPACES: [(&str, &str); 7] = [
     ("/proj/secret/bank", "otterhound"),
     ("/proj/bank", "wolfsbane"),
@@ -26,8 +26,8 @@ const WORKSPACES: [(&str, &str); 7] = [
     ("/proj/./bank", "saffron"),
 ];
 
-/// Every operation of the published description that takes a workspace, but for those that make a
-/// session in it, name a relation by its id or move the workspace: method, path, body.
+/// Method, path and body of every published operation that takes a workspace, except those that
+/// create a session in it, name a relation by its id or move the workspace.
 const OPERATIONS: [(&str, &str, &str, &str); 18] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
@@ -90,7 +90,7 @@ const TOOLS: [(&str, &str); 13] = [
     ("save_session", r#"{"workspaceId": "{n}"}"#),
 ];
 
-/// Commands with the name of a workspace.
+/// Command lines with the name of a workspace.
 const COMMANDS: [&[&str]; 9] = [
     &["sessions", "--workspace", "{n}"],
     &["history", "--workspace", "{n}"],
@@ -107,19 +107,19 @@ fn escaped(name: &str) -> String {
     name.replace('/', "%2F")
 }
 
-/// A call of a workspace: `{n}` is its name, `{w}` the same in a path, `{word}` its word.
+/// Fills in a call: `{n}` is the workspace's name, `{w}` the same in a path, `{word}` its word.
 fn of(text: &str, (name, word): (&str, &str)) -> String {
     text.replace("{n}", name).replace("{w}", &escaped(name)).replace("{word}", word)
 }
 
-/// The words of others in an answer.
-fn of_others<'a>(answer: &str, word: &str) -> Vec<&'a str> {
+/// Returns the words of other workspaces that a response contains.
+fn words_of_others<'a>(answer: &str, word: &str) -> Vec<&'a str> {
     let others = WORKSPACES.iter().map(|(_, other)| *other).filter(|other| *other != word);
     others.filter(|other| answer.contains(other)).collect()
 }
 
-/// A session of work in each workspace, an item of memory, an entity and a relation of it.
-async fn flush(house: &House) {
+/// Writes to each workspace a session, an item of memory, an entity and a relation.
+async fn fill_workspaces(house: &House) {
     for (name, word) in WORKSPACES {
         session(house, &format!("s-{word}"), name).await;
         let events = json!({"events": [
@@ -147,8 +147,8 @@ async fn call(house: &House, method: &str, path: &str, body: &str) -> (u16, Stri
     (reply.status, reply.text)
 }
 
-/// A server, and a house that speaks to it.
-async fn served(desk: &Desk) -> (Server, House) {
+/// Starts a server, and a house over the same store.
+async fn start_server(desk: &Desk) -> (Server, House) {
     let server = Server::start(desk).await;
     let plan = Plan { service: Some(desk.service.clone()), ..Plan::default() };
     let house = House::over(desk.store.clone(), desk.clock.clone(), plan).await;
@@ -156,16 +156,16 @@ async fn served(desk: &Desk) -> (Server, House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_about_one_workspace_has_nothing_of_those_that_look_alike() {
+async fn a_response_for_one_workspace_has_no_content_of_similarly_named_ones() {
     let desk = Desk::new();
-    let (server, house) = served(&desk).await;
-    flush(&house).await;
+    let (server, house) = start_server(&desk).await;
+    fill_workspaces(&house).await;
     for one @ (name, word) in WORKSPACES {
         for (operation, method, path, body) in OPERATIONS {
             let (path, body) = (of(path, one), of(body, one));
             let (status, answer) = call(&house, method, &path, &body).await;
             assert_eq!(status, 200, "{operation} {name}: {answer}");
-            assert_eq!(of_others(&answer, word), [""; 0], "{operation} {name}: {answer}");
+            assert_eq!(words_of_others(&answer, word), [""; 0], "{operation} {name}: {answer}");
             let is_place =
                 ["rememberInWorkspace", "createRelationship", "recordLooks"].contains(&operation);
             let is_shown = answer.contains(word) || is_place;
@@ -178,9 +178,13 @@ async fn an_answer_about_one_workspace_has_nothing_of_those_that_look_alike() {
             for (tool, arguments) in TOOLS {
                 let arguments: Value = serde_json::from_str(&of(arguments, one)).unwrap();
                 let answer = door.ok(tool, arguments).await.to_string();
-                assert_eq!(of_others(&answer, word), [""; 0], "{which} {tool} {name}: {answer}");
+                assert_eq!(
+                    words_of_others(&answer, word),
+                    [""; 0],
+                    "{which} {tool} {name}: {answer}"
+                );
             }
-            // The session of another workspace is not the one that is meant.
+            // The session of another workspace is not the requested one.
             door.ok("clear_session", json!({})).await;
         }
     }
@@ -188,16 +192,16 @@ async fn an_answer_about_one_workspace_has_nothing_of_those_that_look_alike() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_takes_a_workspace_by_its_whole_name_and_a_search_says_which_it_meant() {
+async fn a_command_needs_the_full_workspace_name_and_a_search_reports_the_one_it_used() {
     let desk = Desk::new();
-    let (server, house) = served(&desk).await;
-    flush(&house).await;
+    let (server, house) = start_server(&desk).await;
+    fill_workspaces(&house).await;
     let url = server.url("");
-    tokio::task::spawn_blocking(move || commands(&url)).await.unwrap();
+    tokio::task::spawn_blocking(move || check_commands(&url)).await.unwrap();
     server.stop().await;
 }
 
-fn commands(url: &str) {
+fn check_commands(url: &str) {
     let place = Place::new();
     let run = |arguments: &[&str]| {
         let ran = place.run(&[&["--url", url], arguments].concat());
@@ -209,16 +213,16 @@ fn commands(url: &str) {
             let command: Vec<&str> = command.iter().map(String::as_str).collect();
             let (code, said) = run(&command);
             assert_eq!(code, 0, "{command:?}: {said}");
-            assert_eq!(of_others(&said, word), [""; 0], "{command:?}: {said}");
+            assert_eq!(words_of_others(&said, word), [""; 0], "{command:?}: {said}");
             assert!(said.contains(word), "{command:?}: {said}");
         }
         if name.starts_with('/') {
             let (_, said) = run(&["search", "ledger", "-n", "100", "--workspace", name]);
-            assert_eq!(of_others(&said, word), [""; 0], "{name}: {said}");
+            assert_eq!(words_of_others(&said, word), [""; 0], "{name}: {said}");
             assert!(said.contains(word), "{name}: {said}");
         }
     }
-    // A person's part of a name may be that of several, and the answer says of which.
+    // A partial name typed by a user may match several workspaces, and the response lists them.
     let meant = ["/PROJ/bank", "/proj/./bank", "/proj/bank", "/proj/secret/bank", "bank"];
     let meant = format!("Looked in the workspaces {}.", meant.join(", "));
     let (_, said) = run(&["search", "ledger", "-n", "100", "--workspace", "bank"]);
@@ -228,21 +232,21 @@ fn commands(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_of_a_name_is_for_a_word_of_the_query_which_widens_no_parameter() {
+async fn a_partial_workspace_name_in_a_query_never_widens_the_parameter() {
     let house = House::plain().await;
-    flush(&house).await;
+    fill_workspaces(&house).await;
     let expected = json!(["/proj/secret/bank"]);
     let found = search(&house, json!({"q": "ledger workspace:secret/bank", "limit": 100})).await;
     assert_eq!(found["workspaces"], expected, "{found}");
-    assert_eq!(of_others(&found.to_string(), "otterhound"), [""; 0], "{found}");
+    assert_eq!(words_of_others(&found.to_string(), "otterhound"), [""; 0], "{found}");
     let paged = json!({"query": "ledger workspace:secret/bank"});
     let paged = house.post("/v1/memory/page", &paged).await.json();
     assert_eq!(paged["workspaces"], expected, "{paged}");
-    // Both limit the answer: what the word means beside the parameter is not looked at.
+    // Both limit the result: the filter is not expanded outside the parameter.
     let both = json!({"q": "ledger workspace:secret/bank", "workspace": "/proj/bank"});
     let found = search(&house, both).await;
     assert_eq!((&found["hits"], found.get("workspaces")), (&json!([]), None), "{found}");
-    // Of a range the session is one of the workspace.
+    // The session of a range belongs to the workspace.
     let range = |session: &str| {
         let ranges = json!([{"session": session, "from": 0, "to": 1}]);
         json!({"workspace": "/proj/bank", "ranges": ranges})
@@ -254,9 +258,9 @@ async fn a_part_of_a_name_is_for_a_word_of_the_query_which_widens_no_parameter()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_of_a_workspace_takes_nothing_of_those_that_look_alike() {
+async fn moving_a_workspace_leaves_similarly_named_ones_unchanged() {
     let house = House::plain().await;
-    flush(&house).await;
+    fill_workspaces(&house).await;
     let (moved, own) = WORKSPACES[0];
     let path = format!("/v1/workspaces/{}/move", escaped(moved));
     let answer = house.post(&path, &json!({"to": "/elsewhere"})).await;
@@ -266,16 +270,16 @@ async fn a_move_of_a_workspace_takes_nothing_of_those_that_look_alike() {
             let (path, body) = (of(path, (name, word)), of(body, (name, word)));
             let (status, answer) = call(&house, method, &path, &body).await;
             assert_eq!(status, 200, "{operation} {name}: {answer}");
-            assert_eq!(of_others(&answer, word), [""; 0], "{operation} {name}: {answer}");
+            assert_eq!(words_of_others(&answer, word), [""; 0], "{operation} {name}: {answer}");
             assert!(answer.contains(word), "{operation} {name}: {answer}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_recalls_from_its_own_workspace_alone() {
+async fn a_window_recalls_only_from_its_workspace() {
     let house = House::plain().await;
-    flush(&house).await;
+    fill_workspaces(&house).await;
     for one @ (name, word) in WORKSPACES {
         let long = "Of shelves and their numbers nothing is to be said here. ".repeat(20);
         let turns =
@@ -291,13 +295,13 @@ async fn a_window_recalls_from_its_own_workspace_alone() {
             one,
         );
         let answer = house.get(&window).await.text;
-        assert_eq!(of_others(&answer, word), [""; 0], "{name}: {answer}");
+        assert_eq!(words_of_others(&answer, word), [""; 0], "{name}: {answer}");
         assert!(answer.contains(word), "{name}: {answer}");
     }
 }
 
 #[test]
-fn every_published_verb_and_tool_with_a_workspace_is_asked() {
+fn the_test_covers_every_verb_and_tool_with_a_workspace() {
     let published: Value =
         serde_json::from_str(include_str!("../../../proto/openapi.json")).unwrap();
     let mut operations = Vec::new();
@@ -339,7 +343,7 @@ fn every_published_verb_and_tool_with_a_workspace_is_asked() {
     assert_eq!(tools, asked);
 }
 
-/// Sessions that continue no session of work of `/proj/bank`, each refused by its name.
+/// Sessions that are not work of `/proj/bank`, each rejected with its id in the error.
 async fn refuses_successors(house: &House, restore: &str, notebook: &str) {
     for (successor, code) in [
         ("s-otterhound", "session_not_found"),
@@ -371,9 +375,9 @@ async fn refuses_successors(house: &House, restore: &str, notebook: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
+async fn only_a_work_session_of_the_same_workspace_becomes_a_successor() {
     let house = House::plain().await;
-    flush(&house).await;
+    fill_workspaces(&house).await;
     session(&house, "own", "/proj/bank").await;
     session(&house, "bare", "").await;
     session(&house, "away", "/proj/bank").await;
@@ -384,10 +388,10 @@ async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
     let kept = house.get("/v1/workspaces/%2Fproj%2Fbank/memory").await.json();
     let notebook = kept["notebook"].as_str().unwrap();
     refuses_successors(&house, restore, notebook).await;
-    // Nothing was written or linked, so that the other workspaces say nothing of this one.
+    // Nothing was written or linked, so the other workspaces contain nothing of this one.
     let other = house.post("/v1/workspaces/%2Fproj%2Fsecret%2Fbank/restore", &json!({})).await;
-    assert_eq!(of_others(&other.text, "otterhound"), [""; 0], "{}", other.text);
-    // A notebook is no work to restore, to save or to show the chain of either.
+    assert_eq!(words_of_others(&other.text, "otterhound"), [""; 0], "{}", other.text);
+    // A notebook cannot be restored or saved, and has no chain.
     for (path, asked) in [
         ("restore", json!({"session_id": notebook, "create": false})),
         ("save", json!({"session_id": notebook})),
@@ -397,7 +401,7 @@ async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
     }
     let chain = format!("/v1/workspaces/%2Fproj%2Fbank/chain?session={notebook}");
     assert_eq!(house.get(&chain).await.code(), "session_not_found");
-    // A session of work is linked, and one that others have read keeps its place.
+    // A work session is linked, and one that others have read keeps its link.
     let asked = json!({"session_id": "s-wolfsbane", "successor_id": "own"});
     assert_eq!(house.post(restore, &asked).await.json()["session_id"], "own");
     session(&house, "far", "/proj/bank").await;
@@ -406,17 +410,17 @@ async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
     let asked = json!({"session_id": "far", "successor_id": "s-wolfsbane"});
     let kept = house.post(restore, &asked).await.json();
     assert_eq!(kept["notices"][0], "session own continues s-wolfsbane already: nothing was linked");
-    // Metadata of that name is the store's own.
+    // Metadata of that name is reserved for the store.
     let links = json!({"sessionlog.restored_from": "s-otterhound@2"});
     let new = json!({"id": "forged", "workspace": "/proj/bank", "metadata": links});
     assert_eq!(house.post("/v1/sessions", &new).await.code(), "invalid_request");
     let change = house.post("/v1/sessions/own", &json!({"metadata": links})).await;
     assert_eq!(change.code(), "invalid_request", "{}", change.text);
-    // An end of a relation is a session of the workspace.
+    // An endpoint of a relation must be a session of the workspace.
     let relation = json!({"type": "CONCERNS", "from_id": "s-wolfsbane", "to_id": "s-otterhound"});
     let refused = house.post("/v1/workspaces/%2Fproj%2Fbank/relationships", &relation).await;
     assert_eq!(refused.code(), "entity_not_found", "{}", refused.text);
-    // A tool at work in one workspace that restores another makes a session there.
+    // A tool in one workspace that restores another one creates a session there.
     let headers = [("content-type", "application/json"), ("sessionlog-session", "s-otterhound")];
     let asked = json!({"workspaceId": "/proj/bank", "sessionId": "s-wolfsbane"});
     let asked = asked.to_string().into_bytes();
@@ -424,5 +428,5 @@ async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
     let next = there.json()["sessionId"].as_str().unwrap().to_owned();
     assert!(next.starts_with("next_"), "{}", there.text);
     let chain = house.get("/v1/workspaces/%2Fproj%2Fsecret%2Fbank/chain").await.text;
-    assert_eq!(of_others(&chain, "otterhound"), [""; 0], "{chain}");
+    assert_eq!(words_of_others(&chain, "otterhound"), [""; 0], "{chain}");
 }

@@ -1,6 +1,6 @@
-//! Malicious bytes: heads and bodies with a wrong size, floods, names that are traps on every
-//! route. Whatever the answer is, nothing breaks, nothing is created and the next client is served.
-//! The routes are those of the published description, so that a new one is included.
+//! Malicious bytes: headers and bodies with a wrong size, floods, hostile names on every route. In
+//! every case the server keeps running, creates nothing and serves the next client. The routes are
+//! those of the published description, so that a new one is included.
 
 use serde_json::{Value, json};
 use tokio::{
@@ -15,10 +15,10 @@ const HEAD: &str = "POST /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\n\
                     content-type: application/json\r\nconnection: close\r\n";
 const ONE: &str = "{\"events\":[{\"type\":\"a.b\"}]}";
 
-/// Sends bytes and reads to the end; a reset counts as one. What is `cut` ends with them.
+/// Sends bytes and reads to the end; a reset counts as the end. If `cut`, closes the writing half.
 async fn said(house: &House, bytes: &[u8], cut: bool) -> String {
     let mut stream = TcpStream::connect(&house.address).await.unwrap();
-    // A server that refuses early may stop reading.
+    // A server that rejects a request early may stop reading.
     let _ = stream.write_all(bytes).await;
     if cut {
         let _ = stream.shutdown().await;
@@ -29,14 +29,14 @@ async fn said(house: &House, bytes: &[u8], cut: bool) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The statuses of all answers in a stream of bytes.
+/// Returns the statuses of all responses in a byte stream.
 fn statuses(said: &str) -> Vec<u16> {
     let heads = said.split("HTTP/1.1 ").skip(1);
     heads.map(|head| head.get(..3).and_then(|code| code.parse().ok()).unwrap_or(0)).collect()
 }
 
-/// A head of a request, what is wrong with it, and the statuses that refuse it; no status means a
-/// connection closed without an answer.
+/// Returns invalid request heads, and the statuses that reject each; an empty list means a
+/// connection closed without a response.
 fn heads() -> Vec<(String, Vec<u16>)> {
     let with = |line: &str| format!("{HEAD}{line}\r\ncontent-length: 27\r\n\r\n{ONE}");
     let many = |count: usize| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
@@ -72,7 +72,7 @@ fn heads() -> Vec<(String, Vec<u16>)> {
     ]
 }
 
-/// Bodies with a wrong size, and the statuses of their answers.
+/// Bodies with a wrong size, and the statuses of their responses.
 fn bodies() -> Vec<(String, Vec<u16>)> {
     let length = |text: &str| format!("{HEAD}content-length: {text}\r\n\r\n{ONE}");
     let chunked = |body: &str| format!("{HEAD}transfer-encoding: chunked\r\n\r\n{body}");
@@ -90,10 +90,10 @@ fn bodies() -> Vec<(String, Vec<u16>)> {
         (length("27\r\ncontent-length: 28"), bad()),
         (length("99999999999999999999999"), bad()),
         (length("18446744073709551615"), vec![400, 413, 431]),
-        // More than arrives: none of it is used.
+        // The declared length exceeds the body: nothing of it is used.
         (length("28"), vec![400, 408]),
         (length("1000000"), vec![400, 408]),
-        // Two lengths at once are a smuggler's.
+        // Two conflicting lengths are an attempt at request smuggling.
         (length("27\r\ntransfer-encoding: chunked"), vec![400, 408]),
         (encoded("identity"), vec![400, 411, 501]),
         (encoded("chunked, identity"), vec![400, 411, 501]),
@@ -116,14 +116,14 @@ fn bodies() -> Vec<(String, Vec<u16>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_and_bodies_that_lie_are_refused_and_leave_nothing() {
+async fn requests_with_false_headers_or_bodies_are_rejected_and_store_nothing() {
     let house = House::plain().await;
     house.session("s", 1).await;
     for (bytes, allowed) in heads().into_iter().chain(bodies()) {
         let answer = said(&house, bytes.as_bytes(), allowed.contains(&408)).await;
         let shown: String = bytes.chars().take(160).collect();
         let found = statuses(&answer);
-        // A connection may be closed without a word as well; it may not be answered twice.
+        // The server may close the connection without a response, but must not respond twice.
         assert!(found.len() <= 1, "{shown:?}: answered twice: {answer}");
         assert!(found.iter().all(|status| allowed.contains(status)), "{shown:?}: {found:?}");
         let fresh = [("connection", "close")];
@@ -162,7 +162,7 @@ async fn a_thousand_requests_in_one_write_are_answered_in_order() {
     assert!(ids.eq((0..1_000).map(|n| json!(format!("p{n}")))), "in the order they were sent");
 }
 
-/// Names that are traps, as they appear in a path.
+/// Returns hostile names, as they appear in a path.
 fn traps() -> Vec<String> {
     let mut traps: Vec<String> = [
         "..",
@@ -211,7 +211,7 @@ fn traps() -> Vec<String> {
     traps
 }
 
-/// Every route of the description with something in its path, each named part set to `text` while
+/// Returns every published route with path parameters, each parameter set to `text` in turn while
 /// the others are `plain`.
 fn routes(document: &Value, plain: &str, text: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
@@ -237,7 +237,7 @@ fn routes(document: &Value, plain: &str, text: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_every_route_a_name_that_is_a_trap_is_refused_and_opens_nothing() {
+async fn every_route_rejects_hostile_names_and_opens_no_file() {
     let walled = Walled::plain().await;
     let ada = walled.admin(("acme", "ada"));
     let document = walled.get(&ada, "/openapi.json").await.json();
@@ -251,8 +251,8 @@ async fn on_every_route_a_name_that_is_a_trap_is_refused_and_opens_nothing() {
             );
             let answer = said(&walled.house, request.as_bytes(), false).await;
             let found = statuses(&answer);
-            // A client reads a path of dots its own way, this server never does: no name is one.
-            // A workspace is any text: a directory, most of the time.
+            // A client normalizes dot segments, this server never does: they are not names.
+            // A workspace may be any text, usually a directory.
             let is_text = path.starts_with("/v1/workspaces/");
             let refused = |status: &u16| (400..500).contains(status) || is_text && *status < 300;
             assert!(found.len() == 1 && found.iter().all(refused), "{method} {path}: {answer}");

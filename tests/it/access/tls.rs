@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::program::{Place, ran};
 
-/// A certificate for this machine, signed by itself, and its key.
+/// Creates a self-signed certificate for this machine, and its key.
 fn certificate(home: &Path, name: &str) -> (PathBuf, PathBuf, String) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -16,7 +16,7 @@ fn certificate(home: &Path, name: &str) -> (PathBuf, PathBuf, String) {
 }
 
 #[test]
-fn tls_is_verified_and_a_renewed_certificate_is_used_without_a_restart() {
+fn tls_is_verified_and_a_renewed_certificate_needs_no_restart() {
     let place = Place::new();
     let home = place.path("tls");
     std::fs::create_dir(&home).unwrap();
@@ -45,7 +45,7 @@ fn tls_is_verified_and_a_renewed_certificate_is_used_without_a_restart() {
     assert_eq!(sessions(&served.url, &other), 1, "a certificate nobody vouches for");
     let plain = served.url.replace("https://", "http://");
     assert_eq!(sessions(&plain, &certificate_path), 1, "plain HTTP is not spoken there");
-    // A renewal in two steps: what does not fit together leaves the old one in force.
+    // A renewal in two steps: a certificate and a key that do not match keep the current pair.
     let before = place.path("before.pem");
     std::fs::copy(&certificate_path, &before).unwrap();
     std::fs::rename(&other, &certificate_path).unwrap();

@@ -12,7 +12,7 @@ use super::house::Walled;
 use crate::program::Place;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_answers_without_a_credential_but_the_three_that_say_nothing_of_a_session() {
+async fn only_three_routes_without_session_content_need_no_credential() {
     let walled = Walled::plain().await;
     let document = walled.house.get("/openapi.json").await;
     assert_eq!(document.status, 401);
@@ -56,7 +56,7 @@ async fn no_route_answers_without_a_credential_but_the_three_that_say_nothing_of
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_opens_what_its_scopes_name_and_the_refusal_names_the_one_it_lacks() {
+async fn a_token_grants_its_scopes_and_an_error_names_the_missing_scope() {
     let walled = Walled::plain().await;
     let admin = walled.admin(("acme", "ada"));
     let made = walled.post(&admin, "/v1/sessions", &json!({"id": "s"})).await;
@@ -91,7 +91,7 @@ async fn a_token_opens_what_its_scopes_name_and_the_refusal_names_the_one_it_lac
         ),
     ] {
         let needed_grant = Grant::parse(needed).unwrap();
-        // All but the one, `admin` aside, which would bring the others back.
+        // Every grant but the missing one, except `admin`, which would include it again.
         let others: Vec<Grant> = Grant::ALL
             .into_iter()
             .filter(|grant| *grant != needed_grant)
@@ -111,7 +111,7 @@ async fn a_token_opens_what_its_scopes_name_and_the_refusal_names_the_one_it_lac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_revoked_or_has_expired_is_refused_at_the_next_request() {
+async fn a_revoked_or_expired_token_is_rejected_at_the_next_request() {
     let walled = Walled::plain().await;
     let token = walled.token(("acme", "ada"), &[Grant::Read]);
     assert_eq!(walled.get(&token, "/v1/sessions").await.status, 200);
@@ -148,7 +148,7 @@ async fn a_token_that_is_revoked_or_has_expired_is_refused_at_the_next_request()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_comes_in_one_of_two_headers_and_two_that_differ_are_none() {
+async fn a_credential_is_read_from_either_header_and_two_different_ones_are_rejected() {
     let walled = Walled::plain().await;
     let token = walled.token(("acme", "ada"), &[Grant::Read]);
     let other = walled.token(("evil", "eve"), &[Grant::Read]);
@@ -167,7 +167,7 @@ async fn a_credential_comes_in_one_of_two_headers_and_two_that_differ_are_none()
 }
 
 #[test]
-fn tokens_are_made_listed_and_revoked_on_the_command_line_while_a_server_runs() {
+fn the_command_line_creates_lists_and_revokes_tokens_of_a_running_server() {
     let place = Place::new();
     let file = place.path("tokens.json").display().to_string();
     let tokens = |arguments: &[&str]| {
@@ -209,13 +209,13 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line_while_a_server_runs() 
     assert_eq!(sessions(&token).refused(1), "unauthenticated");
     assert_eq!(tokens(&["list"]).json()["data"][0]["state"], "revoked");
     assert_eq!(tokens(&["revoke", "nobody"]).refused(1), "invalid_request");
-    // The user of this machine needs none, and is separate from every tenant.
+    // The user of this machine needs no token, and is separate from every tenant.
     place.run_with(&["append", "--create", "mine"], "{\"type\":\"user.message\"}\n").ok();
     served.stop();
 }
 
 #[test]
-fn a_server_that_others_reach_asks_for_credentials_or_does_not_start() {
+fn a_server_on_a_public_address_requires_credentials_or_does_not_start() {
     let place = Place::new();
     let file = place.path("tokens.json").display().to_string();
     let refused = place.run(&["serve", "--listen", "0.0.0.0:0", "--json"]);

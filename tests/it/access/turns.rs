@@ -1,6 +1,6 @@
-//! Computations take turns by tenant: one tenant at its limit, on each verb that computes, leaves
-//! the others theirs; what a client hung up on ends; lists of a request and bytes of a page are
-//! bounded. Counted, not timed.
+//! Fair scheduling of computations by tenant: a tenant at its limit, on each computing verb, leaves
+//! the slots of others free; a computation ends once its clients disconnect; lists of a request and
+//! bytes of a page are bounded. Counted, not timed.
 
 use std::{
     sync::{
@@ -25,13 +25,13 @@ use tokio::task::JoinSet;
 use super::house::{Wall, Walled};
 use crate::engines;
 
-/// Requests of a tenant at once: more than those that begin and those that may wait.
+/// Concurrent requests of a tenant: more than may run and wait.
 const AT_ONCE: usize = 90;
 /// Events of a long session, and bytes of each.
 const EVENTS: usize = 400;
 const EVENT_BYTES: usize = 12_000;
 
-/// A clock by which every computation has had its time whenever it looks; it counts the looks.
+/// A clock by which every computation exceeds its time slice at each check; it counts the checks.
 #[derive(Default)]
 struct Hurried(AtomicU64);
 
@@ -51,7 +51,7 @@ impl Clock for Hurried {
     }
 }
 
-/// A server with one place, a tenant with long sessions, and another one with a short session.
+/// A server with one slot, a tenant with long sessions, and one with a short session.
 struct Crowd {
     walled: Arc<Walled>,
     clock: Arc<Hurried>,
@@ -60,14 +60,14 @@ struct Crowd {
     store: Arc<dyn Store>,
 }
 
-/// A text of many words, another one for each number.
+/// Returns a long text that differs for each number.
 fn text(number: usize) -> String {
     let words = (0..EVENT_BYTES / 8).map(|at| format!("w{} ", (number * 31 + at * 7) % 9_000));
     words.collect()
 }
 
-/// Writes a session of messages.
-async fn write(store: &dyn Store, scope: &Scope, id: &str, events: usize) {
+/// Creates a session of messages.
+async fn write_session(store: &dyn Store, scope: &Scope, id: &str, events: usize) {
     let session = SessionId::new(id).unwrap();
     let new = NewSession {
         id: Some(session.clone()),
@@ -103,9 +103,9 @@ impl Crowd {
         let store = engine.store.clone();
         let walled = Arc::new(Walled::over(engine.store, engine.clock, wall).await);
         let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
-        write(&*store, &scope("acme", "ada"), "long", EVENTS).await;
-        write(&*store, &scope("other", "eve"), "short", 4).await;
-        write(&*store, &scope("other", "eve"), "long", EVENTS).await;
+        write_session(&*store, &scope("acme", "ada"), "long", EVENTS).await;
+        write_session(&*store, &scope("other", "eve"), "short", 4).await;
+        write_session(&*store, &scope("other", "eve"), "long", EVENTS).await;
         for token in [&ada, &eve] {
             let asked = json!({"q": "w7", "wait_ms": 60_000});
             let found = walled.post(token, "/v1/search", &asked).await;
@@ -114,7 +114,7 @@ impl Crowd {
         Self { walled, clock, ada, eve, store }
     }
 
-    /// Sends the same request of the first tenant many times at once.
+    /// Sends many concurrent copies of a request of the first tenant.
     fn crowd(&self, path: &'static str, body: Option<&Value>) -> JoinSet<(u16, String)> {
         let mut requests = JoinSet::new();
         for _ in 0..AT_ONCE {
@@ -129,7 +129,7 @@ impl Crowd {
         requests
     }
 
-    /// A plain read, a search and a view of the other tenant.
+    /// Sends a plain read, a search and a view of the other tenant.
     async fn others_are_served(&self, beside: &str) {
         let search = json!({"q": "w7 w14", "limit": 2});
         for (path, body) in [
@@ -145,12 +145,12 @@ impl Crowd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_at_its_limit_on_each_verb_that_computes_is_refused_and_another_is_answered() {
+async fn a_tenant_at_its_computation_limit_is_rejected_and_another_is_served() {
     let crowd = Crowd::new().await;
     let search = json!({"q": "w1 w2 w3 w4 w5 w6 w8 w9 w1*", "limit": 100});
     let graph = json!({"limit": 10});
     let restore = json!({"create": false});
-    // Views of one session wait for each other, and what is soon done never has so many waiting.
+    // Views of one session wait for each other, and a short computation never has so many waiting.
     for (path, body, fills) in [
         ("/v1/sessions/long/views/window?tokens_max=4000", None, true),
         ("/v1/sessions/long/diff?from=0&to=end&tokens_max=4000", None, true),
@@ -190,7 +190,7 @@ async fn a_tenant_at_its_limit_on_each_verb_that_computes_is_refused_and_another
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn computations_that_all_clients_hung_up_on_end_and_leave_their_place_to_others() {
+async fn a_computation_ends_and_frees_its_slot_once_its_clients_disconnect() {
     let crowd = Crowd::new().await;
     let path = "/v1/sessions/long/views/window?tokens_max=4000";
     let whole = || async {
@@ -202,7 +202,7 @@ async fn computations_that_all_clients_hung_up_on_end_and_leave_their_place_to_o
     let alone = whole().await;
     assert!(alone > 100, "a window looks often: {alone}");
     let mut requests = crowd.crowd(path, None);
-    // Once the first is refused, others compute and the rest wait.
+    // Once the first is rejected, others compute and the rest wait.
     while let Some(done) = requests.join_next().await {
         if done.unwrap().0 == 429 {
             break;
@@ -213,14 +213,14 @@ async fn computations_that_all_clients_hung_up_on_end_and_leave_their_place_to_o
         let read = crowd.walled.get(&crowd.eve, "/v1/sessions/short/events?limit=2").await;
         assert_eq!(read.status, 200);
     }
-    // Beside one that has not ended, every second look is of that one.
+    // While one has not ended, every second time slice is of that one.
     let beside = whole().await;
     assert!(beside < alone + alone / 2, "{beside} looks, alone {alone}");
     crowd.store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_or_a_text_of_a_request_beyond_its_bound_is_refused_by_its_name() {
+async fn an_oversized_list_or_text_is_rejected_with_an_error_naming_it() {
     let walled = Walled::plain().await;
     let ada = walled.admin(("acme", "ada"));
     assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "s"})).await.status, 201);
@@ -253,13 +253,13 @@ async fn a_list_or_a_text_of_a_request_beyond_its_bound_is_refused_by_its_name()
         assert_eq!(refused.code(), "invalid_request", "{path}: {}", refused.text);
         assert!(refused.text.contains("101 values; 100 are allowed"), "{}", refused.text);
     }
-    // As many as are allowed are.
+    // The maximum number is accepted.
     let body = json!({"q": "ledger", "types": types[..100]});
     assert_eq!(walled.post(&ada, "/v1/search", &body).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_large_hits_ends_with_its_bytes_and_the_next_one_continues() {
+async fn a_page_of_large_hits_ends_at_its_byte_budget_and_the_next_continues() {
     const HITS: usize = 12;
     let walled = Walled::plain().await;
     let ada = walled.admin(("acme", "ada"));

@@ -1,5 +1,5 @@
-//! The brief: one text in Markdown that says where a session stands. Its frame holds whatever was
-//! recorded, its budget is counted on the text and is spent, and a person's words are in it.
+//! The brief: one text in Markdown with the state of a session. Recorded text cannot break its
+//! frame, its budget is counted on the text and used up, and it contains the user's messages.
 
 mod frame;
 mod spent;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::http::house::House;
 
-/// The text of a view, which is Markdown.
+/// Returns the text of a view, which is Markdown.
 async fn brief(house: &House, id: &str, view: &str, tokens: usize) -> String {
     let path = format!("/v1/sessions/{id}/views/{view}?format=text&tokens_max={tokens}");
     let reply = house.get(&path).await;
@@ -19,7 +19,7 @@ async fn brief(house: &House, id: &str, view: &str, tokens: usize) -> String {
     reply.text
 }
 
-/// The text of a restore that writes nothing.
+/// Returns the text of a restore that writes nothing.
 async fn restored(house: &House, id: &str, tokens: usize) -> String {
     let asked = json!({"session_id": id, "create": false, "tokens_max": tokens});
     let reply = house.post("/v1/workspaces/%2Fw/restore?format=text", &asked).await;
@@ -27,7 +27,7 @@ async fn restored(house: &House, id: &str, tokens: usize) -> String {
     reply.text
 }
 
-/// A session of these events in the workspace `/w`.
+/// Creates a session of these events in the workspace `/w`.
 async fn session(house: &House, id: &str, events: &[Value]) {
     let new = json!({"id": id, "workspace": "/w", "initial_events": events});
     let made = house.post("/v1/sessions", &new).await;
@@ -38,7 +38,7 @@ fn said(kind: &str, text: &str) -> Value {
     json!({"type": kind, "content": text})
 }
 
-/// A call of a shell and its result.
+/// Returns the events of a shell call and its result.
 fn ran(n: usize, command: &str, output: &str, failed: bool) -> [Value; 2] {
     let call = format!("c{n}");
     [

@@ -1,4 +1,4 @@
-//! A budget is counted on the text: never exceeded, and spent where something is left out.
+//! A budget is counted on the text: never exceeded, and used up if something is left out.
 
 use serde_json::{Value, json};
 use sessionlog::harness::{Counter as _, Tokenizer};
@@ -6,8 +6,8 @@ use sessionlog::harness::{Counter as _, Tokenizer};
 use super::{brief, ran, restored, said, session};
 use crate::http::house::over_every_engine;
 
-/// Work of many words: requests, results of a few kilobytes, messages, changes.
-fn work() -> Vec<Value> {
+/// Returns events with much text: requests, results of a few kilobytes, messages, changes.
+fn long_work_events() -> Vec<Value> {
     let mut events =
         vec![said("user.message", "Mend the tax of each shop, and never touch stock.")];
     for n in 0..60 {
@@ -23,9 +23,9 @@ fn work() -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_is_never_exceeded_and_is_spent_where_something_is_left_out() {
+async fn a_brief_never_exceeds_its_budget_and_uses_it_when_items_are_left_out() {
     over_every_engine(async |house| {
-        session(house, "much", &work()).await;
+        session(house, "much", &long_work_events()).await;
         for tokens in [1_000, 2_000, 4_000, 100_000] {
             for text in [
                 brief(house, "much", "continuation", tokens).await,
@@ -47,9 +47,9 @@ async fn a_budget_is_never_exceeded_and_is_spent_where_something_is_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_of_nothing_or_of_millions_is_refused_or_capped() {
+async fn a_budget_of_zero_is_rejected_and_one_of_millions_is_capped() {
     over_every_engine(async |house| {
-        session(house, "much", &work()).await;
+        session(house, "much", &long_work_events()).await;
         for view in ["continuation", "index"] {
             for tokens in ["0", "-1", "many", "99999999999999999999999"] {
                 let path =
@@ -71,7 +71,7 @@ async fn a_budget_of_nothing_or_of_millions_is_refused_or_capped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_event_and_results_of_megabytes_alone_have_a_brief() {
+async fn a_session_of_one_event_or_of_huge_results_has_a_brief() {
     over_every_engine(async |house| {
         session(house, "one", &[said("user.message", "Go north")]).await;
         let text = brief(house, "one", "continuation", 2_000).await;

@@ -1,4 +1,4 @@
-//! Words of a person, calls and failures in a brief.
+//! User messages, calls and failures in a brief.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{brief, ran, restored, said, session};
 use crate::http::house::over_every_engine;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_messages_of_a_person_are_one_with_a_count_and_the_last_one_is_current() {
+async fn equal_user_messages_are_shown_once_with_a_count() {
     over_every_engine(async |house| {
         let mut events = vec![said("user.message", "Count the shops")];
         for n in 0..12 {
@@ -33,7 +33,7 @@ async fn equal_messages_of_a_person_are_one_with_a_count_and_the_last_one_is_cur
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sentences_that_bind_are_whole_at_every_budget() {
+async fn binding_sentences_are_shown_whole_at_every_budget() {
     over_every_engine(async |house| {
         let filler =
             "The shop has a long story that is of little use to the work at hand. ".repeat(12);
@@ -70,7 +70,7 @@ async fn sentences_that_bind_are_whole_at_every_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_written_as_commands_and_failures_under_their_heading() {
+async fn a_brief_shows_calls_as_commands_and_failures_under_their_heading() {
     over_every_engine(async |house| {
         let mut events = vec![said("user.message", "Mend the tax")];
         events.extend(ran(1, "cargo test tax", "test tax_is_nine ... FAILED\n9 != 10", true));

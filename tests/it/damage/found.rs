@@ -1,4 +1,4 @@
-//! Findings of the sweeps over a damaged store, each alone and small. It must not sweep.
+//! Faults found by the sweeps over a damaged store, each reproduced alone. It must not sweep.
 
 use sessionlog::{
     env::{MasterKeys, secrets::Secret},
@@ -17,17 +17,17 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-fn put(sim: &Sim, path: &str, bytes: &[u8]) {
+fn replace_file(sim: &Sim, path: &str, bytes: &[u8]) {
     sim.truncate_durable(path, 0);
     sim.write_durable(path, 0, bytes);
 }
 
-async fn say(store: &Local, session: &str, body: &str) {
+async fn append_body(store: &Local, session: &str, body: &str) {
     append(store, &key(session), batch([event(body)])).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
+async fn a_settled_file_without_its_last_generations_is_rewritten() {
     for path in ["settled/0", "settled/1"] {
         let sim = Sim::new(41);
         let store = open(&sim);
@@ -35,15 +35,15 @@ async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
         let names = ["a", "b", "c", "d"];
         for name in names {
             create(&store, name).await;
-            say(&store, name, "{}").await;
+            append_body(&store, name, "{}").await;
             store.flush().unwrap();
         }
         sim.power_loss();
         drop(store);
-        put(&sim, path, &before);
+        replace_file(&sim, path, &before);
         for start in 1..4 {
             let store = open(&sim);
-            say(&store, "a", "{}").await;
+            append_body(&store, "a", "{}").await;
             store.flush().unwrap();
             for name in names {
                 let count = if name == "a" { 1 + start } else { 1 };
@@ -55,14 +55,14 @@ async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
 }
 
 #[tokio::test]
-async fn the_last_frame_of_a_full_journal_file_is_vouched_for_once_writes_cease() {
+async fn a_watermark_covers_the_last_frame_of_a_full_journal_file_once_idle() {
     let sim = Sim::new(42);
     let store = open(&sim);
     create(&store, "s").await;
     let file_bytes = small().journal_file_bytes as usize;
     let (mut last, mut said) = (0..0, 0);
     while last.end + 4096 <= file_bytes {
-        say(&store, "s", &format!("\"{}\"", "x".repeat(700))).await;
+        append_body(&store, "s", &format!("\"{}\"", "x".repeat(700))).await;
         said += 1;
         let bytes = sim.read_durable("journal/0").unwrap();
         let frames = frames(used(&bytes).unwrap().salt, &bytes);
@@ -84,13 +84,13 @@ fn master(current: u8, previous: Option<u8>) -> Option<MasterKeys> {
 }
 
 #[tokio::test]
-async fn a_file_of_keys_put_back_from_before_a_rotation_hides_no_key() {
+async fn a_keys_file_from_before_a_rotation_does_not_hide_newer_keys() {
     for path in ["keys/0", "keys/1"] {
         let sim = Sim::new(43);
         sim.set_keys(master(1, None));
         let store = open(&sim);
         create(&store, "s").await;
-        say(&store, "s", "{}").await;
+        append_body(&store, "s", "{}").await;
         let before = sim.read_durable(path).unwrap();
         drop(store);
         for next in [2, 3] {
@@ -101,21 +101,21 @@ async fn a_file_of_keys_put_back_from_before_a_rotation_hides_no_key() {
             drop(store);
             sim.kill();
             sim.set_keys(master(next, None));
-            put(&sim, path, &before);
+            replace_file(&sim, path, &before);
             assert_eq!(events_of(&open(&sim), &key("s")).await.len(), 1, "{path} {next}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
+async fn a_fork_of_a_session_with_a_lost_key_serves_its_own_events() {
     for flushed in [true, false] {
         let sim = Sim::encrypted(44);
         let store = open(&sim);
         create(&store, "parent").await;
-        say(&store, "parent", "\"of the parent\"").await;
+        append_body(&store, "parent", "\"of the parent\"").await;
         fork(&store, "parent", 1, "child").await.unwrap();
-        say(&store, "child", "\"of the child\"").await;
+        append_body(&store, "child", "\"of the child\"").await;
         if flushed {
             store.flush().unwrap();
         }
@@ -142,19 +142,19 @@ async fn a_fork_of_a_session_without_a_key_serves_what_it_wrote() {
 }
 
 #[tokio::test]
-async fn positions_before_a_frame_that_lost_its_words_are_lost_with_their_own() {
+async fn positions_of_a_lost_frame_before_a_damaged_frame_are_reported_as_lost() {
     let sim = Sim::new(45);
     let store = open(&sim);
     create(&store, "s").await;
     for word in ["\"first\"", "\"second\"", "\"third\""] {
-        say(&store, "s", word).await;
+        append_body(&store, "s", word).await;
     }
     store.idle();
     sim.power_loss();
     drop(store);
     let bytes = sim.read_durable("journal/0").unwrap();
     let frames = frames(used(&bytes).unwrap().salt, &bytes);
-    // Of the second nothing is left, of the third what it was.
+    // The second loses its header, the third its payload.
     sim.flip("journal/0", frames[2].0.start as u64 + 60, 0);
     sim.flip("journal/0", frames[3].0.start as u64 + 200, 0);
     let store = open(&sim);

@@ -1,7 +1,7 @@
-//! A small store as its device has it after the power failed, and whose each byte is: sealed and
-//! open segments, forks, a journal over a recycled file, both settled files, notes, a lease, what
-//! was redacted and erased; in plaintext, or under a master key that was changed. It must not
-//! judge.
+//! A small store as its device has it after a power failure, and the owner of each byte: sealed and
+//! open segments, forks, a journal with a recycled file, both settled files, notes, a lease,
+//! redacted and erased events; in plaintext, or with a rotated master key. It must not judge
+//! damage.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,11 +30,11 @@ use crate::{
     forks::fork,
 };
 
-/// Sessions that answer, each behind those it reads from.
+/// Sessions that return events, each after those it reads from.
 pub const SESSIONS: [&str; 5] = ["sealed", "open", "journal", "fork", "young"];
 /// Each fork, its parent and its position.
 pub const FORKS: [(&str, &str, u64); 2] = [("fork", "sealed", 12), ("young", "journal", 2)];
-/// The one that was erased.
+/// The erased session.
 pub const ERASED: &str = "erased";
 /// Byte offset of the first frame in a journal file.
 const FRAMES_AT: usize = 8192;
@@ -45,20 +45,20 @@ pub struct Image {
     pub files: BTreeMap<String, Vec<u8>>,
     pub events: BTreeMap<&'static str, Vec<Event>>,
     pub notes: BTreeMap<&'static str, Vec<Note>>,
-    /// Leases and marks.
+    /// Leases and notes.
     pub work: BTreeMap<&'static str, Work>,
     /// Earlier contents of files, the oldest first.
     pub older: Vec<BTreeMap<String, Vec<u8>>>,
-    /// The journal file that was written to last; it was used before.
+    /// The journal file written to last; it was used before.
     pub last: String,
     encrypted: bool,
-    /// By session, the ranges of its frames in files of the journal.
+    /// Byte ranges of frames in journal files, by session.
     frames: BTreeMap<String, Vec<(Range<usize>, &'static str)>>,
     names: BTreeMap<SessionHash, &'static str>,
     keys: BTreeMap<u64, &'static str>,
 }
 
-/// Small, so that every damage of it can be tried.
+/// Returns small limits, so that every byte can be damaged.
 pub fn options() -> Options {
     Options {
         journal_file_bytes: 16 << 10,
@@ -88,7 +88,7 @@ fn checkpoint(name: &str) -> NewNote {
     }
 }
 
-/// Appends to a session, with the token of its lease where it has one.
+/// Appends to a session, with the token of its lease if it has one.
 pub async fn say(store: &dyn Store, session: &str, bodies: &[String]) -> StoreResult<Appended> {
     let fence = store.info(&key(session)).await?.work.fence;
     let sent = batch(bodies.iter().map(|body| event(body)));
@@ -101,12 +101,12 @@ pub async fn notes_of(store: &dyn Store, session: &str) -> StoreResult<Vec<Note>
     store.notes(&key(session), all).await
 }
 
-/// The header of a journal file, and its frames with the salt of its use.
+/// Returns the header of a journal file, and its frames with the salt of its current use.
 pub fn used(bytes: &[u8]) -> Option<JournalHeader> {
     JournalHeader::decode(bytes).ok()
 }
 
-/// Whole frames under a salt: the range, the session, and the number of its key.
+/// Returns the complete frames with a salt: the range, the session, and its key number.
 pub fn frames(salt: u64, bytes: &[u8]) -> Vec<(Range<usize>, SessionHash, u64)> {
     let region = Bytes::copy_from_slice(&bytes[FRAMES_AT..]);
     let pieces = scan(salt, &region, FRAMES_AT as u64).pieces;
@@ -121,7 +121,7 @@ pub fn frames(salt: u64, bytes: &[u8]) -> Vec<(Range<usize>, SessionHash, u64)> 
     whole.collect()
 }
 
-/// A machine on which an image comes to be.
+/// A machine on which an image is built.
 struct Making {
     sim: Sim,
     store: Local,
@@ -130,7 +130,7 @@ struct Making {
     keys: BTreeMap<u64, &'static str>,
 }
 
-fn durable(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+fn durable_files(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
     let files = sim.files().into_iter().filter(|path| path != "LOCK");
     files.filter_map(|path| Some((path.clone(), sim.read_durable(&path)?))).collect()
 }
@@ -140,9 +140,9 @@ fn journals(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&String,
 }
 
 impl Making {
-    /// Names the session that was made last: no other session wrote to the journal.
-    fn name(&mut self, name: &'static str) {
-        for (_, bytes) in journals(&durable(&self.sim)) {
+    /// Records the session created last: no other session wrote to the journal.
+    fn record_name(&mut self, name: &'static str) {
+        for (_, bytes) in journals(&durable_files(&self.sim)) {
             let Some(header) = used(bytes) else { continue };
             for (_, session, key) in frames(header.salt, bytes) {
                 if *self.names.entry(session).or_insert(name) == name && key > 0 {
@@ -154,13 +154,13 @@ impl Making {
 
     async fn create(&mut self, name: &'static str) {
         create(&self.store, name).await;
-        self.name(name);
+        self.record_name(name);
     }
 
     async fn fork(&mut self, name: &'static str) {
         let (_, parent, at) = FORKS.into_iter().find(|(child, ..)| *child == name).unwrap();
         fork(&self.store, parent, at, name).await.unwrap();
-        self.name(name);
+        self.record_name(name);
     }
 
     async fn say(&self, session: &str, bodies: &[String]) {
@@ -173,18 +173,18 @@ impl Making {
 
     fn flush(&mut self) {
         self.store.flush().unwrap();
-        self.older.push(durable(&self.sim));
+        self.older.push(durable_files(&self.sim));
     }
 
-    /// The number of the journal file that is written to, when it was used before.
+    /// Returns the number of the current journal file, if it was used before.
     fn recycled(&self) -> Option<String> {
-        let files = durable(&self.sim);
+        let files = durable_files(&self.sim);
         recycled(&files, &self.older)
     }
 
     async fn restart(&mut self, encrypted: bool) {
         self.store.close().await;
-        self.older.push(durable(&self.sim));
+        self.older.push(durable_files(&self.sim));
         if encrypted {
             let keys = MasterKeys { current: master(2), previous: Some(master(1)) };
             self.sim.set_keys(Some(keys));
@@ -193,13 +193,13 @@ impl Making {
         self.store = Local::open_local(&self.sim.env(), options()).unwrap();
         if encrypted {
             while self.store.rotate_keys(9).await.unwrap().previous.is_some() {
-                self.older.push(durable(&self.sim));
+                self.older.push(durable_files(&self.sim));
             }
         }
     }
 }
 
-/// The youngest journal file, where whole frames of an earlier use follow its own.
+/// Returns the youngest journal file, if complete frames of an earlier use follow its own.
 fn recycled(
     files: &BTreeMap<String, Vec<u8>>,
     older: &[BTreeMap<String, Vec<u8>>],
@@ -214,7 +214,7 @@ fn recycled(
 }
 
 impl Image {
-    /// Makes one.
+    /// Builds an image.
     pub async fn of(seed: u64, encrypted: bool) -> Self {
         let sim = Sim::new(seed);
         let keys = MasterKeys { current: master(1), previous: None };
@@ -253,7 +253,7 @@ impl Image {
                 break;
             }
         }
-        making.late().await;
+        making.create_unflushed().await;
         making.image(encrypted).await
     }
 
@@ -264,7 +264,7 @@ impl Image {
         sim
     }
 
-    /// The machine with other content of some files; `None` takes one away.
+    /// Returns a machine with other content of some files; `None` deletes one.
     pub fn changed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> Sim {
         let sim = self.machine();
         for (path, bytes) in &self.files {
@@ -275,13 +275,13 @@ impl Image {
         sim
     }
 
-    /// True if the directory shows that something is missing. The latest frames of the journal's
-    /// last file are not witnessed when all that was written after them is changed too, in more
-    /// than one place: docs/guarantees.md, G6, the two windows.
+    /// Returns true if the directory shows the loss. The last frames of the journal's last file are
+    /// not covered if every byte written after them is changed too, in more than one range:
+    /// docs/guarantees.md, G6, the two windows.
     pub fn is_witnessed(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
         let old = &self.files[&self.last];
         let Some(Some(new)) = changes.get(&self.last) else { return true };
-        // As a file that was never used.
+        // Like a file that was never used.
         let empty = |at: &usize| new.get(*at..*at + 192) == Some(&[0; 192]);
         if used(new).is_none() && [0, 4096].iter().any(empty) {
             return false;
@@ -301,7 +301,7 @@ impl Image {
         pieces.iter().any(behind)
     }
 
-    /// Sessions with frames in the two journal files that were written to last.
+    /// Returns the sessions with frames in the two journal files written to last.
     pub fn unflushed(&self) -> BTreeSet<&'static str> {
         let order = |path: &str| used(&self.files[path]).map(|header| header.order);
         let mut files: Vec<&String> = self.frames.keys().collect();
@@ -310,13 +310,13 @@ impl Image {
         last.map(|(_, name)| *name).collect()
     }
 
-    /// The hash of a session.
+    /// Returns the hash of a session.
     pub fn hash(&self, session: &str) -> String {
         let known = self.names.iter().find(|(_, name)| **name == session);
         known.map(|(hash, _)| hash.to_string()).unwrap()
     }
 
-    /// True if the store reads this segment: not one that a sealed segment replaced.
+    /// Returns true if the store reads this segment: false for one that a sealed segment replaced.
     pub fn is_live_segment(&self, path: &str) -> bool {
         let replaced = |other: &String| {
             // <hash>-<base>-<start>.seg
@@ -327,7 +327,7 @@ impl Image {
         path.starts_with("segments/") && !(open && self.files.keys().any(replaced))
     }
 
-    /// The sessions that may lose something by these changes, what forks read of others aside.
+    /// Returns the sessions that these changes may damage, except through prefixes of forks.
     pub fn owners(&self, changes: &BTreeMap<String, Option<Vec<u8>>>) -> BTreeSet<&'static str> {
         let mut owners = BTreeSet::new();
         for (path, new) in changes {
@@ -363,7 +363,7 @@ impl Image {
         owners
     }
 
-    /// True if a journal file has neither copy of its header any more, or one of another file.
+    /// Returns true if a journal file has no copy of its header, or one of another file.
     pub fn is_headless(&self, path: &str, new: &[u8]) -> bool {
         if !path.starts_with("journal/") {
             return false;
@@ -374,7 +374,7 @@ impl Image {
         own.is_some() && (!new.contains(&own) || new.iter().flatten().any(|one| Some(*one) != own))
     }
 
-    /// True if neither file of keys has that key as it was.
+    /// Returns true if neither keys file has that key unchanged.
     fn is_lost(&self, key: u64, changes: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
         let slot = key as usize * SLOT_BYTES..(key as usize + 1) * SLOT_BYTES;
         ["keys/0", "keys/1"].into_iter().all(|path| {
@@ -387,8 +387,8 @@ impl Image {
 }
 
 impl Making {
-    /// Writes sessions that no segment has when the power fails.
-    async fn late(&mut self) {
+    /// Creates sessions that are in no segment when the power fails.
+    async fn create_unflushed(&mut self) {
         let ttl = Duration::from_secs(60);
         self.create("journal").await;
         for n in 0..4_u32 {
@@ -412,9 +412,9 @@ impl Making {
         }
     }
 
-    /// True if the last file of the journal has frames of some, and room for a watermark.
+    /// Returns true if the last journal file has frames of some, and space for a watermark.
     fn is_witnessed(&self) -> bool {
-        let files = durable(&self.sim);
+        let files = durable_files(&self.sim);
         let last = journals(&files).filter_map(|(_, bytes)| Some((used(bytes)?, bytes)));
         let (header, bytes) = last.max_by_key(|(header, _)| header.order).unwrap();
         let frames = frames(header.salt, bytes);
@@ -434,7 +434,7 @@ impl Making {
         let Self { sim, store, older, names, keys } = self;
         sim.power_loss();
         drop(store);
-        let files = durable(&sim);
+        let files = durable_files(&sim);
         let whose = |(path, bytes): (&String, &Vec<u8>)| {
             let frames = frames(used(bytes)?.salt, bytes).into_iter();
             let frames = frames.map(|(place, session, _)| (place, names[&session]));

@@ -1,5 +1,5 @@
-//! Opens a damaged image, twice, and checks every promise that damage leaves standing. It must not
-//! know what was done to it, but which bytes are others.
+//! Opens a damaged image twice, and checks every promise that holds despite the damage. It must not
+//! know the kind of damage, only which bytes changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,40 +15,40 @@ use sessionlog_sim::Sim;
 use super::image::{ERASED, FORKS, Image, SESSIONS, notes_of, options, say};
 use crate::engines::{everything, key};
 
-/// One damage: what files hold afterwards, and its name in messages.
+/// One damage: the contents of files afterwards, and its name in messages.
 pub struct Damage {
     pub told: String,
-    /// `None` takes a file away.
+    /// `None` deletes a file.
     pub changes: BTreeMap<String, Option<Vec<u8>>>,
 }
 
 /// Fate of a damaged store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// Nothing is missing, and nothing was said.
+    /// Nothing is missing, and nothing was reported.
     Whole,
     /// Nothing is missing, and the damage was reported.
     Told,
-    /// Sessions are not whole.
+    /// Some sessions have gaps.
     Degraded,
-    /// It takes no writes.
+    /// It rejects writes.
     ReadOnly,
-    /// It does not open.
+    /// It cannot be opened.
     Refused,
 }
 
-/// Everything a device has of a store.
-fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
+/// Returns all files of a store on its device.
+fn durable_files(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
     let files = sim.files().into_iter().filter(|path| path != "LOCK");
     files.filter_map(|path| Some((path.clone(), sim.read_durable(&path)?))).collect()
 }
 
 impl Image {
-    /// Opens the machine and checks what it serves.
+    /// Opens the store and checks the events that it serves.
     pub async fn check(&self, damage: &Damage) -> Fate {
         let sim = self.changed(&damage.changes);
         let mut owners = self.owners(&damage.changes);
-        // What forks read of others is lost with it.
+        // Prefixes that forks read of others are lost with them.
         owners.extend(
             FORKS
                 .into_iter()
@@ -65,7 +65,7 @@ impl Image {
             last: false,
         };
         let fate = first.judge().await;
-        // What was found must be known after it was flushed, too.
+        // A reported loss must be known after a flush, too.
         let second = Start { told: format!("{}, second start", damage.told), last: true, ..first };
         let fate = fate.max(second.judge().await);
         let only = |directory: &str| damage.changes.keys().all(|path| path.starts_with(directory));
@@ -88,7 +88,7 @@ impl Image {
 #[derive(Default)]
 struct Lacks {
     positions: BTreeSet<u64>,
-    /// It says so itself: it takes no events. Else it is a fork of one that does.
+    /// The session itself rejects events; otherwise it is a fork of one that does.
     own: bool,
 }
 
@@ -99,18 +99,18 @@ struct Start<'a> {
     /// True if the directory shows the loss.
     witnessed: bool,
     told: String,
-    /// No start follows it: it may be written to.
+    /// No start follows: it may be written to.
     last: bool,
 }
 
 impl Start<'_> {
     async fn judge(&self) -> Fate {
         let told = &self.told;
-        let before = tree(self.sim);
+        let before = durable_files(self.sim);
         let store = match Local::open_local(&self.sim.env(), options()) {
             Ok(store) => store,
             Err(OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Key { .. }) => {
-                let after = tree(self.sim);
+                let after = durable_files(self.sim);
                 let same = |(path, bytes): (&String, &Vec<u8>)| after.get(path) == Some(bytes);
                 assert!(before.iter().all(same), "{told}: a start that refuses changed a file");
                 return Fate::Refused;
@@ -137,7 +137,7 @@ impl Start<'_> {
         let _ = store.flush();
         let said = !store.recovery().damage.is_empty();
         drop(store);
-        let after = tree(self.sim);
+        let after = durable_files(self.sim);
         for (path, bytes) in &before {
             let now = after.get(path);
             assert!(now.is_some(), "{told}: {path} was deleted");
@@ -152,7 +152,7 @@ impl Start<'_> {
         }
     }
 
-    /// Reads a session in every way; answers the positions that are missing, if it is not whole.
+    /// Reads a session in every way; returns the missing positions, if any.
     async fn session(&self, store: &Local, session: &str, frozen: bool) -> Option<Lacks> {
         let (told, expected) = (&self.told, &self.image.events[session]);
         let silent = |what: &str| assert!(frozen || !self.witnessed, "{told}: {session} {what}");
@@ -165,7 +165,7 @@ impl Start<'_> {
         if end < expected.len() {
             silent(&format!("ends at {end} without a word"));
         }
-        // First, because a read would report what it finds.
+        // First, because a read would report its findings.
         let notes = match notes_of(store, session).await {
             Err(StoreError::SessionDamaged { .. }) => Vec::new(),
             notes => notes.unwrap_or_else(|error| panic!("{told}: {session}: {error}")),
@@ -214,7 +214,7 @@ impl Start<'_> {
         FORKS.iter().any(|(child, ..)| *child == session)
     }
 
-    /// The positions below `end` that are not served; each must be in a gap.
+    /// Returns the positions below `end` that are not served; each must be in a gap.
     fn gaps(&self, session: &str, slice: &Slice, expected: &[Event], end: usize) -> BTreeSet<u64> {
         let told = &self.told;
         let mut missing: BTreeSet<u64> = (0..end as u64).collect();
@@ -231,7 +231,7 @@ impl Start<'_> {
         missing
     }
 
-    /// Events by their ids.
+    /// Reads events by their ids.
     async fn found(&self, store: &Local, session: &str, whole: bool) {
         for event in self.image.events[session].iter().step_by(7) {
             let found = store.find(&key(session), &EventId::new(event.id.as_str()).unwrap()).await;
@@ -248,7 +248,7 @@ impl Start<'_> {
         assert!(served.is_err(), "{}: an erased session is served: {served:?}", self.told);
     }
 
-    /// A fork is missing the part of its prefix that its parent is missing, and nothing else.
+    /// Checks that a fork is missing exactly the part of its prefix that its parent is missing.
     fn forks(&self, hurt: &BTreeSet<&str>, missing: &BTreeMap<&str, Lacks>) {
         for (child, parent, at) in FORKS {
             let below =
@@ -260,7 +260,7 @@ impl Start<'_> {
         }
     }
 
-    /// A verification says the same.
+    /// Checks that a verification reports the same.
     async fn verified(&self, store: &Local, hurt: &BTreeSet<&'static str>, frozen: bool) {
         let verified = store.verify(&Scope::local(), None).await.unwrap();
         let said: BTreeSet<&str> =
@@ -272,7 +272,7 @@ impl Start<'_> {
         }
     }
 
-    /// Appends to whole sessions in the last start, and not to damaged ones.
+    /// Checks in the last start that intact sessions accept events, and damaged ones do not.
     async fn written(&self, store: &Local, session: &str, damaged: bool, frozen: bool) {
         if !(self.last || damaged || frozen) {
             return;

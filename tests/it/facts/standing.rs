@@ -1,6 +1,6 @@
-//! The state at the end of a day, as Claude Code, Codex and clients of the API of OpenAI record it:
-//! failures by their outcome with the line that says why, statements that hold, changes, and each
-//! word of a person once.
+//! The state at the end of a session, as Claude Code, Codex and clients of the OpenAI API record
+//! it: failures by their outcome with the error line, current statements, changes, and each user
+//! message once.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ const REFUSED: &str = "The user doesn't want to proceed with this tool use. The 
                        rejected (eg. if it was a file edit, the new_string was NOT written to the \
                        file). To tell you how to proceed, the user said:\n";
 
-/// A step of a day.
+/// A step of a session.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     User(&'a str),
     Agent(&'a str),
     /// A command with its output and its exit code.
     Run(&'a str, &'a str, i64),
-    /// A tool with its input, its result, and whether it failed.
+    /// A tool with its input, its result, and true if it failed.
     Tool(&'a str, &'a str, &'a str, bool),
 }
 use Step::{Agent, Run, Tool, User};
@@ -115,7 +115,7 @@ fn openai(at: usize, step: Step<'_>) -> Vec<Value> {
     }
 }
 
-/// The continuation of a day that a program recorded.
+/// Returns the continuation of a session that a program recorded.
 fn continued(place: &Place, program: &str, name: &str, steps: &[Step<'_>]) -> Value {
     let write = match program {
         "claude" => claude,
@@ -141,7 +141,7 @@ fn list(view: &Value, member: &str) -> Vec<String> {
     lines.iter().map(text).collect()
 }
 
-/// Commands, and what each line of failures at the end has.
+/// Name of a case, its steps, and the text of each failure at its end.
 type Case<'a> = (&'a str, &'a [Step<'a>], &'a [&'a str]);
 
 #[track_caller]
@@ -160,7 +160,7 @@ fn each(cases: &[Case<'_>]) {
 }
 
 #[test]
-fn a_command_that_only_looks_does_not_fail_whatever_its_exit_code_is() {
+fn a_read_only_command_is_no_failure_at_any_exit_code() {
     each(&[
         (
             "nothing found",
@@ -198,7 +198,7 @@ fn a_command_that_only_looks_does_not_fail_whatever_its_exit_code_is() {
 }
 
 #[test]
-fn a_failure_shows_in_the_output_behind_a_pipe_and_or_true() {
+fn a_failure_is_detected_in_output_despite_a_pipe_or_or_true() {
     each(&[
         (
             "a compiler",
@@ -263,7 +263,7 @@ fn a_failure_shows_in_the_output_behind_a_pipe_and_or_true() {
 }
 
 #[test]
-fn a_failure_shows_the_line_that_says_why_and_no_frame_of_it() {
+fn a_failure_shows_its_error_line_and_not_a_stack_frame() {
     let hook = "mix format --check-formatted\n╭──────────────╮\n│ pre-commit │\n╰──────────────╯\n\
                 Code is not formatted. Run `mix format`\nhusky - pre-commit script failed (code 1)";
     let ignored = "The following paths are ignored by one of your .gitignore files:\ndocs\n\
@@ -308,7 +308,7 @@ fn a_failure_shows_the_line_that_says_why_and_no_frame_of_it() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn a_failure_of_git_is_over_when_the_repository_is_where_it_should_be() {
+fn a_git_failure_is_mended_once_the_repository_has_the_intended_state() {
     let refused = "error: hook declined";
     let conflict =
         "CONFLICT (content): Merge conflict in a.rs\nerror: could not apply 1a2b3c4... Round";
@@ -403,7 +403,7 @@ fn a_failure_of_git_is_over_when_the_repository_is_where_it_should_be() {
 }
 
 #[test]
-fn a_failure_is_mended_by_the_same_command_in_another_spelling() {
+fn a_failure_is_mended_by_an_equivalent_command() {
     each(&[
         (
             "beside others",
@@ -468,7 +468,7 @@ fn a_failure_is_mended_by_the_same_command_in_another_spelling() {
 }
 
 #[test]
-fn a_test_run_that_could_not_import_its_file_mends_nothing() {
+fn a_test_run_with_an_import_error_mends_no_failure() {
     let fails = Run(
         "pytest -q tests/test_a.py",
         "FAILED tests/test_a.py::test_tax - assert 3 == 4\n1 failed, 3 passed in 0.1s",
@@ -503,7 +503,7 @@ fn a_test_run_that_could_not_import_its_file_mends_nothing() {
 }
 
 #[test]
-fn how_often_counts_the_test_and_not_the_command() {
+fn the_count_of_a_failure_is_of_the_test_and_not_of_the_command() {
     let run =
         |name: &str| format!("FAILED a.py::{name} - assert 3 == 4\n1 failed, 3 passed in 0.1s");
     let (one, two) = (run("test_one"), run("test_two"));
@@ -521,7 +521,7 @@ fn how_often_counts_the_test_and_not_the_command() {
 }
 
 #[test]
-fn a_trial_that_was_given_up_fades_and_a_failing_test_does_not() {
+fn a_trial_that_was_given_up_is_dropped_and_a_failing_test_is_kept() {
     let steps = |first: Step<'static>| {
         let looks = (0..14).map(|_| Run("cat src/mill.rs", "fn mill() {}", 0));
         [first].into_iter().chain(looks).collect::<Vec<_>>()
@@ -574,7 +574,7 @@ fn a_trial_that_was_given_up_fades_and_a_failing_test_does_not() {
 }
 
 #[test]
-fn a_tool_that_does_not_start_fails_until_it_works() {
+fn a_tool_that_does_not_start_is_a_failure_until_it_succeeds() {
     let gone = "ENOENT: no such file or directory, posix_spawn '/opt/agent/bin/agent'";
     let fails = Tool("Grep", r#"{"pattern":"mill"}"#, gone, true);
     let works = Tool("Grep", r#"{"pattern":"mill"}"#, "src/mill.rs:1", false);
@@ -601,7 +601,7 @@ fn a_tool_that_does_not_start_fails_until_it_works() {
 }
 
 #[test]
-fn a_refused_call_changed_nothing_and_its_words_are_the_persons_once() {
+fn a_rejected_call_is_no_change_and_its_text_is_one_instruction() {
     let place = Place::new();
     let said = format!("{REFUSED}Sweep the quay with the north broom");
     let steps = [
@@ -620,7 +620,7 @@ fn a_refused_call_changed_nothing_and_its_words_are_the_persons_once() {
 }
 
 #[test]
-fn equal_words_of_a_person_are_there_once_with_a_count() {
+fn equal_instructions_are_kept_once_with_a_count() {
     let place = Place::new();
     let steps = [
         User("/mode"),
@@ -639,7 +639,7 @@ fn equal_words_of_a_person_are_there_once_with_a_count() {
 }
 
 #[test]
-fn narration_and_courtesies_are_no_findings_and_no_answer() {
+fn narration_and_courtesies_are_neither_findings_nor_answers() {
     let place = Place::new();
     let narrated = [
         "Now let me look at line 602 of the mill.",
@@ -664,7 +664,7 @@ fn narration_and_courtesies_are_no_findings_and_no_answer() {
 }
 
 #[test]
-fn a_statement_that_was_taken_back_is_no_finding_and_is_marked_where_it_is_quoted() {
+fn a_retracted_statement_is_no_finding_and_is_marked_in_quotes() {
     let place = Place::new();
     let steps = [
         User("Mend the mill"),
@@ -686,7 +686,7 @@ fn a_statement_that_was_taken_back_is_no_finding_and_is_marked_where_it_is_quote
 }
 
 #[test]
-fn commands_that_take_changes_back_and_tools_that_search_are_no_changes() {
+fn undo_commands_and_search_tools_are_not_changes() {
     let place = Place::new();
     let steps = [
         Run("git checkout -- src/mill.rs && git restore src/quay.rs", "", 0),
@@ -708,7 +708,7 @@ fn commands_that_take_changes_back_and_tools_that_search_are_no_changes() {
 }
 
 #[test]
-fn files_that_a_shell_writes_by_any_means_are_changed() {
+fn files_written_by_any_shell_construct_are_changed() {
     let place = Place::new();
     let patch = "git apply <<'EOF'\n--- a/src/quay.rs\n+++ b/src/quay.rs\n@@ -1 +1 @@\n-a\n+b\nEOF";
     let script = "python3 - <<'PY'\nfrom pathlib import Path\np = Path('src/sail.rs')\np.write_text(p.read_text().replace('a', 'b'))\nPY";

@@ -1,5 +1,5 @@
-//! Holds and redactions reach through forks: what a held fork reads is not taken away, and an event
-//! is redacted through any session that reads it. It must not depend on an interface.
+//! Holds and redactions reach through forks: events that a held fork reads are not removed, and an
+//! event is redacted through any session that reads it. It must not depend on an interface.
 
 use sessionlog::{
     event::{EventId, Position},
@@ -12,8 +12,8 @@ use crate::{
     life::{machine, runtime},
 };
 
-/// `root` with a, b, c; `middle` from its 2 with m; `leaf` from there at 3 and `beside` at 2.
-async fn four(store: &dyn Store) {
+/// Creates `root` with a, b, c; `middle` at 2 of it with m; `leaf` at 3 and `beside` at 2 of that.
+async fn create_family(store: &dyn Store) {
     let say = async |session: &str, ids: &[&str]| {
         let events = ids.iter().map(|id| named(id, &format!("\"the body of {id}\"")));
         append(store, &key(session), batch(events)).await.unwrap();
@@ -31,7 +31,7 @@ fn id(event: &str) -> EventId {
     EventId::new(event).unwrap()
 }
 
-/// The session that is held, where that refuses a request.
+/// Returns the held session that a request was rejected for.
 fn held<T: std::fmt::Debug>(answer: StoreResult<T>) -> String {
     match answer {
         Err(StoreError::SessionHeld { session }) => session.as_str().to_owned(),
@@ -40,10 +40,10 @@ fn held<T: std::fmt::Debug>(answer: StoreResult<T>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_a_held_fork_reads_are_neither_erased_nor_redacted() {
+async fn events_read_by_a_held_fork_are_neither_erased_nor_redacted() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
-        four(store).await;
+        create_family(store).await;
         store.change(&key("leaf"), change(false, Some(true))).await.unwrap();
         for writer in ["root", "middle", "leaf"] {
             assert_eq!(held(store.erase(&key(writer)).await), "leaf", "{name}: {writer}");
@@ -67,7 +67,7 @@ async fn events_that_a_held_fork_reads_are_neither_erased_nor_redacted() {
 async fn an_event_is_redacted_through_a_fork_although_its_writer_is_deleted() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
-        four(store).await;
+        create_family(store).await;
         delete(store, "root").await;
         assert_eq!(store.redact(&key("leaf"), &id("c")).await.unwrap(), None, "{name}: not read");
         assert_eq!(store.redact(&key("leaf"), &id("b")).await.unwrap(), Some(Position(1)));
@@ -84,13 +84,13 @@ async fn an_event_is_redacted_through_a_fork_although_its_writer_is_deleted() {
 }
 
 #[test]
-fn a_body_that_was_redacted_through_a_fork_is_in_no_file_and_stays_redacted_over_a_stop() {
+fn a_body_redacted_through_a_fork_is_in_no_file_after_a_restart() {
     for encrypted in [false, true] {
         let sim = machine(91, encrypted);
         let told = format!("encrypted: {encrypted}");
         runtime().block_on(async {
             let store = open(&sim);
-            four(&store).await;
+            create_family(&store).await;
             delete(&store, "root").await;
             (0..2).for_each(|_| store.flush().unwrap());
             let at = store.redact(&key("leaf"), &id("b")).await.unwrap();

@@ -1,6 +1,6 @@
-//! The fixture `encrypted-backup`: a backup with segments, sealed and open, a session that was
-//! deleted, and frames that no segment had. It is brought back, and the decoder reads it as it is.
-//! It must not change a directory under version control: `UPDATE=1` makes it when it is not there.
+//! The fixture `encrypted-backup`: a backup with segments, sealed and open, a deleted session, and
+//! frames that were not flushed. It is restored, and the decoder reads it directly. It must not
+//! change a directory under version control: `UPDATE=1` creates a missing one.
 
 use std::{collections::BTreeSet, ffi::OsString, fs, io, path::Path, sync::Arc};
 
@@ -27,7 +27,7 @@ fn env(directory: &Path) -> Env {
     machine(Arc::new(DataDir::open(directory).unwrap())).0
 }
 
-/// Makes a backup; answers what the store said when it was made.
+/// Makes a backup; returns the content of the store at that moment.
 async fn fill(directory: &Path) -> (Value, Timestamp) {
     let sim = Sim::new(81);
     sim.set_keys(keys_of(NAME).map(|keys| (*keys).clone()));
@@ -50,7 +50,7 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
     store = Local::open_local(&sim.env(), small()).unwrap();
     append(&store, &open, batch([varied(0, "open"), event("{}")])).await.unwrap();
     store.flush().unwrap();
-    // From here on nothing reaches a segment: it is copied from what waits.
+    // From here on no frame reaches a segment: pending frames are copied.
     sim.fail_writing("segments", Fault::Io);
     for n in 0..3 {
         for session in [&open, &journal] {
@@ -76,7 +76,7 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
 }
 
 #[tokio::test]
-async fn an_old_backup_is_brought_back_and_says_what_it_said() {
+async fn an_old_backup_is_restored_with_the_same_events() {
     let home = tempfile::tempdir().unwrap();
     if std::env::var_os("UPDATE").is_some() && !fixture(NAME).exists() {
         let (expected, _) = fill(&home.path().join("new")).await;
@@ -98,7 +98,7 @@ async fn an_old_backup_is_brought_back_and_says_what_it_said() {
 
 #[tokio::test]
 async fn a_decoder_written_from_the_document_reads_an_old_backup_and_a_new_one() {
-    // The expectations are beside the directory, not in it.
+    // The expectations are next to the directory, not in it.
     let home = tempfile::tempdir().unwrap();
     let [old, new] = ["old", "new"].map(|name| home.path().join(name));
     copy(&fixture(NAME), &old);
@@ -113,7 +113,7 @@ async fn a_decoder_written_from_the_document_reads_an_old_backup_and_a_new_one()
     assert_eq!(sessions.len() as u64, SESSIONS);
     let gone = sessions.iter().filter(|session| !session["deleted_at"].is_null());
     assert_eq!(gone.count(), 1);
-    // Another number of sessions, a byte of any other file, and a file too few.
+    // Another number of sessions, a changed byte of any other file, and a missing file.
     for (path, bytes) in files(&old) {
         let mut changed = bytes.clone();
         let number = b"\nsessions ";

@@ -1,6 +1,6 @@
-//! Golden bytes of what is encrypted, and of a backup: put together from docs/format.md, with the
-//! ciphers in tests/decoder, and not by the codecs. They must not be adapted to make a test pass:
-//! other bytes are another version of the format.
+//! Golden bytes of encrypted files, and of a backup: built from docs/format.md, with the ciphers in
+//! tests/decoder, and not by the codecs. They must not be adapted to make a test pass: other bytes
+//! are another version of the format.
 
 use bytes::Bytes;
 use sessionlog::{
@@ -26,7 +26,7 @@ const CREATED_AT: i64 = 1_767_225_600_000_005;
 const NUMBER: KeyNumber = KeyNumber(0x0102);
 const NONCE: Nonce = [0x78; 24];
 
-/// The file `STORE` while a rotation is under way.
+/// The file `STORE` during a rotation.
 const STORE: &[&str] = &[
     "534c53544f52453101000000c65ee25d61616161616161616161616161616161",
     "05402046484706000100000000000000dbbe908cb73755fa2a8c8f01014bd56f",
@@ -38,7 +38,7 @@ const STORE: &[&str] = &[
     "174cdf9615e4b88223d9f405140814e100000000000000000000000000000000",
 ];
 
-/// The header of a file of keys.
+/// The header of a keys file.
 const KEYS: &[&str] = &[
     "534c4b455953303101000000f7dac5fa61616161616161616161616161616161",
     "0000000000000000000000000000000000000000000000000000000000000000",
@@ -130,23 +130,23 @@ const BACKUP: &[&str] = &[
     "end 1bb6487d16dd9a58db15de94ded083b221862dd69b309b3a6e5d8abe2c97343e\n",
 ];
 
-/// The master key in force.
+/// Returns the current master key.
 fn master() -> Master {
     Master::new(&[0x72; 32])
 }
 
-/// The store's own key.
+/// Returns the key of the store.
 fn own() -> OwnKey {
     OwnKey::new([0x71; 32], STORE_ID, CREATED_AT)
 }
 
-/// The key of the session.
+/// Returns the key of the session.
 fn cipher() -> Cipher {
     Cipher::new(&[0x76; 32], STORE_ID, NUMBER)
 }
 
 #[test]
-fn a_store_and_its_keys_lie_as_they_are_drawn() {
+fn a_store_file_and_its_keys_are_laid_out_as_documented() {
     let previous = Master::new(&[0x73; 32]);
     let current = master().store_own(&own(), [0x74; 24]);
     let keys = StoreKeys { current, previous: Some(previous.store_own(&own(), [0x75; 24])) };
@@ -159,7 +159,7 @@ fn a_store_and_its_keys_lie_as_they_are_drawn() {
         (&alone.encode()[16..144], &alone.encode()[144..]),
         (&unhex(STORE)[16..144], &[0; 112][..])
     );
-    // Both master keys open the same one.
+    // Both master keys unwrap the same one.
     for (master, stored) in [(master(), keys.current), (previous, keys.previous.unwrap())] {
         let opened = master.unwrap_own(STORE_ID, CREATED_AT, &stored).unwrap();
         assert_eq!(opened.tag("acme"), own().tag("acme"));

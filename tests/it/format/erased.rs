@@ -1,5 +1,5 @@
-//! Directories that were left in the midst of an erasure, or right behind it: the decoder takes the
-//! session for erased where the store does, and reads everything else. It must not look into the
+//! Directories left during an erasure or directly after it: the decoder reports the session as
+//! erased exactly if the store does, and reads everything else. It must not use internals of the
 //! engine.
 
 use std::path::Path;
@@ -23,7 +23,7 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// Four sessions, in segments and in the journal.
+/// Creates four sessions, in segments and in the journal.
 async fn fill(sim: &Sim) -> (Local, Value) {
     let store = open(sim);
     let all = [&sessions()[..], &[key("gone")]].concat();
@@ -53,7 +53,7 @@ async fn is_erased(store: &Local, session: &SessionKey) -> bool {
     }
 }
 
-/// True if the decoder finds the session erased; the others are as the store said.
+/// Returns true if the decoder finds the session erased; checks that the others equal the store's.
 fn is_erased_in(directory: &Path, expected: &Value, told: &str) -> Option<bool> {
     let mut document = decoded(directory)?;
     assert_eq!(document["problems"], json!([]), "{told}");
@@ -73,8 +73,8 @@ fn is_erased_in(directory: &Path, expected: &Value, told: &str) -> Option<bool> 
     Some(erased)
 }
 
-/// Stops an erasure at one of its calls, or behind the last; answers how many there were, and
-/// whether the session was erased.
+/// Stops an erasure at one of its calls, or after the last; returns the number of calls, and true
+/// if the session was erased.
 async fn stopped(name: &str, call: u64, fault: Option<Fault>) -> (u64, bool) {
     let told = format!("{name}, call {call}: {fault:?}");
     let sim = Sim::new(71);
@@ -100,7 +100,7 @@ async fn stopped(name: &str, call: u64, fault: Option<Fault>) -> (u64, bool) {
 }
 
 #[tokio::test]
-async fn a_decoder_written_from_the_document_knows_an_erased_session_whenever_the_store_died() {
+async fn a_decoder_written_from_the_document_reports_an_erased_session_after_any_crash() {
     let stride = asked("SESSIONLOG_SEEDS").map_or(5, |_| 1);
     for name in ["plain", "encrypted"] {
         let (calls, erased) = stopped(name, 0, None).await;

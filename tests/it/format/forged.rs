@@ -1,5 +1,5 @@
-//! Frames under checksums that fit, of numbers that cannot be true: to the decoder they are no
-//! frames, as they are to the store. It must not change a directory under version control.
+//! Frames with valid checksums and impossible numbers: neither the decoder nor the store accepts
+//! them as frames. It must not change a directory under version control.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use super::{
     open_anew,
 };
 
-/// Writes a frame without a payload behind the last one of the journal; `forge` says what it is.
+/// Writes a frame without a payload after the last one of the journal; `forge` changes its header.
 fn write_forged(directory: &Path, forge: fn(&mut FrameHeader)) {
     let (path, journal, end, lsn, last) = journal_end(directory);
     let mut header = FrameHeader { length: 0, first_lsn: lsn, synced_lsn: lsn, ..last.header };
@@ -29,7 +29,7 @@ fn write_forged(directory: &Path, forge: fn(&mut FrameHeader)) {
 }
 
 #[tokio::test]
-async fn a_frame_whose_numbers_cannot_be_true_is_none_to_the_decoder_and_to_the_store() {
+async fn a_frame_with_impossible_numbers_is_rejected_by_decoder_and_store() {
     type Case = (&'static str, bool, fn(&mut FrameHeader));
     let cases: [Case; 6] = [
         ("one that is whole and has not what it says", true, |one| {
@@ -48,7 +48,7 @@ async fn a_frame_whose_numbers_cannot_be_true_is_none_to_the_decoder_and_to_the_
         write_forged(home.path(), forge);
         let Some(document) = decoded(home.path()) else { return };
         assert_eq!(document["problems"] != json!([]), believed, "{told}: {document:#}");
-        // Nor is it a torn tail: nothing shows that anything was written.
+        // Nor is it a torn tail: nothing shows that a frame was written.
         assert_eq!(document["notes"], json!([]), "{told}");
         let session = &document["sessions"][0];
         assert_eq!([&session["tail"], &session["chain"]], [&expected["tail"], &expected["chain"]]);

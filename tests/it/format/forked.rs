@@ -1,6 +1,6 @@
-//! The fixtures `forked` and `encrypted-forked`: forks of forks, of a parent that is deleted and of
-//! one that was erased, notes and a lease, in settled files of version 4 and in the journal. It
-//! must not change a directory under version control: `UPDATE=1` makes those that are not there.
+//! The fixtures `forked` and `encrypted-forked`: forks of forks, of a deleted and of an erased
+//! parent, notes and a lease, in settled files of version 4 and in the journal. It must not change
+//! a directory under version control: `UPDATE=1` creates missing ones.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
 const FIXTURES: [&str; 2] = ["forked", "encrypted-forked"];
 const NAMES: [&str; 7] = ["root", "middle", "leaf", "hidden", "of_hidden", "erased", "of_erased"];
 
-async fn say(store: &Local, session: &str, numbers: std::ops::Range<usize>) {
+async fn append_numbers(store: &Local, session: &str, numbers: std::ops::Range<usize>) {
     for n in numbers {
         let text = "lorem ipsum ".repeat(20);
         append(store, &key(session), batch([varied(n, &text)])).await.unwrap();
@@ -34,19 +34,19 @@ async fn note(store: &Local, session: &str, kind: NoteKind, name: &str) {
     store.note(&key(session), None, note).await.unwrap();
 }
 
-/// Makes the directory and answers what the store said last, without a clean stop.
+/// Creates the directory and returns the last content of the store, without a clean stop.
 async fn fill(name: &str, directory: &Path) -> Value {
     let (store, clock) = open(name, directory);
     for root in ["root", "hidden", "erased"] {
         create(&store, root).await;
-        say(&store, root, 0..30).await;
+        append_numbers(&store, root, 0..30).await;
     }
     store.flush().unwrap();
     fork(&store, "root", 17, "middle").await.unwrap();
-    say(&store, "middle", 30..40).await;
+    append_numbers(&store, "middle", 30..40).await;
     fork(&store, "hidden", 30, "of_hidden").await.unwrap();
     fork(&store, "erased", 5, "of_erased").await.unwrap();
-    say(&store, "of_erased", 40..43).await;
+    append_numbers(&store, "of_erased", 40..43).await;
     note(&store, "middle", NoteKind::Checkpoint, "half way").await;
     clock.advance(Duration::from_secs(5));
     let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(600), key: Some([7; 16]) };
@@ -60,11 +60,11 @@ async fn fill(name: &str, directory: &Path) -> Value {
     append(&store, &key("leaf"), batch([event("{\"leaf\":1}")])).await.unwrap();
     note(&store, "leaf", NoteKind::Cursor, "reader").await;
     store.idle();
-    said(&store).await
+    describe_sessions(&store).await
 }
 
-/// Sessions as a store describes them.
-async fn said(store: &Local) -> Value {
+/// Returns the sessions as a store describes them.
+async fn describe_sessions(store: &Local) -> Value {
     let mut all = Vec::new();
     for session in NAMES {
         let one = match store.info(&key(session)).await {
@@ -94,7 +94,7 @@ async fn said(store: &Local) -> Value {
 }
 
 #[tokio::test]
-async fn an_old_directory_of_forks_notes_and_a_lease_says_what_it_said() {
+async fn an_old_directory_of_forks_notes_and_a_lease_returns_the_same_content() {
     for name in FIXTURES {
         let home = tempfile::tempdir().unwrap();
         if std::env::var_os("UPDATE").is_some() && !fixture(name).exists() {
@@ -109,7 +109,7 @@ async fn an_old_directory_of_forks_notes_and_a_lease_says_what_it_said() {
         assert_eq!(versions(&data), [4, 4], "{name}");
         for start in 0..2 {
             let (store, _) = open(name, &data);
-            assert_eq!(said(&store).await, expected, "{name}, start {start}");
+            assert_eq!(describe_sessions(&store).await, expected, "{name}, start {start}");
             assert_eq!(store.recovery().damage, Vec::<String>::new(), "{name}, start {start}");
             let verified = store.verify(&key("root").scope, None).await.unwrap();
             assert_eq!((verified.damage, verified.sessions), (Vec::new(), 6), "{name}");

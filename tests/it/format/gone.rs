@@ -1,6 +1,6 @@
 //! The fixtures `redacted` and `encrypted-redacted`: events without a body, one of them in a batch
-//! with a key. It must not change a directory under version control: `UPDATE=1` makes those that
-//! are not there.
+//! with a key. It must not change a directory under version control: `UPDATE=1` creates missing
+//! ones.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ use crate::{
 const NAMES: [&str; 2] = ["redacted", "encrypted-redacted"];
 const CANARY: &str = "canary-4e1d22";
 
-/// Three sessions of which two have an event that was redacted, without a clean stop.
+/// Creates three sessions of which two have a redacted event, without a clean stop.
 async fn fill(name: &str, directory: &std::path::Path) -> Value {
     let (mut store, _) = open(name, directory);
     for session in sessions() {
@@ -64,7 +64,7 @@ async fn is_gone(store: &Local) {
 }
 
 #[tokio::test]
-async fn a_directory_with_redacted_events_says_what_it_said_to_the_decoder_too() {
+async fn the_store_and_the_decoder_read_an_old_directory_of_redacted_events() {
     for name in NAMES {
         let home = tempfile::tempdir().unwrap();
         if std::env::var_os("UPDATE").is_some() && !fixture(name).exists() {
@@ -73,7 +73,7 @@ async fn a_directory_with_redacted_events_says_what_it_said_to_the_decoder_too()
             let text = serde_json::to_string_pretty(&expected).unwrap();
             fs::write(fixture(name).join("expected.json"), text + "\n").unwrap();
         }
-        // As it is stored there, and as it is written now.
+        // As stored in the fixture, and as written now.
         let expected = expected(name);
         check_decoder(&fixture(name).join("data"), &expected, name);
         let written = fill(name, &home.path().join("now")).await;

@@ -1,6 +1,6 @@
-//! The fixture `damaged`: a bit flipped in a sealed segment, one in an open segment, and a loss
-//! that a person gave up, each in a session of its own beside a whole one. Later builds must say of
-//! each what is said here. It must not change a directory under version control.
+//! The fixture `damaged`: a bit flipped in a sealed segment, one in an open segment, and an
+//! accepted loss, each in a separate session next to an intact one. Later builds must return the
+//! same of each. It must not change a directory under version control.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use crate::{
     say::skipped,
 };
 
-/// Of each session: whether a loss of it was given up, and whether it takes events.
+/// Name of each session, true if a loss of it was accepted, and true if it accepts events.
 const SESSIONS: [(&str, bool, bool); 4] = [
     ("active", false, false),
     ("given-up", true, true),
@@ -24,7 +24,7 @@ const SESSIONS: [(&str, bool, bool); 4] = [
     ("whole", false, true),
 ];
 
-/// The segments of a session in the catalogue's order, and what their names end with.
+/// Returns the segments of a session in the catalogue's order, and the suffixes of their names.
 fn segments(directory: &Path, before: &[String], end: &str) -> Vec<String> {
     let all = files(&directory.join("segments"));
     let names = all.iter().map(|(path, _)| path.to_str().unwrap().to_owned());
@@ -37,8 +37,8 @@ fn flip(path: &str, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Makes the fixture's data directory.
-async fn hurt(directory: &Path) {
+/// Creates the fixture's data directory.
+async fn create_damaged_fixture(directory: &Path) {
     let mut known = Vec::new();
     let mut flips = Vec::new();
     for (start, (name, ..)) in (1..).zip(SESSIONS) {
@@ -79,8 +79,8 @@ async fn hurt(directory: &Path) {
     flips.iter().for_each(|(path, at)| flip(path, *at));
 }
 
-/// Session as a store describes it: its whole events, and its losses.
-async fn said(store: &dyn Store, key: &SessionKey) -> Value {
+/// Returns a session as a store describes it: its intact events, and its gaps.
+async fn describe_session(store: &dyn Store, key: &SessionKey) -> Value {
     let events = whole_of(store, key).await.into_iter().map(|event| {
         json!({
             "position": event.position.0, "id": event.id.as_str(),
@@ -102,23 +102,23 @@ async fn said(store: &dyn Store, key: &SessionKey) -> Value {
     })
 }
 
-async fn all_said(store: &Local) -> Value {
+async fn describe_all(store: &Local) -> Value {
     let mut all = Vec::new();
     for (name, ..) in SESSIONS {
-        all.push(said(store, &key(name)).await);
+        all.push(describe_session(store, &key(name)).await);
     }
     Value::Array(all)
 }
 
 #[tokio::test]
-async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost() {
+async fn an_old_damaged_directory_returns_intact_events_and_reports_the_gaps() {
     let home = tempfile::tempdir().unwrap();
     if std::env::var_os("UPDATE").is_some() && !fixture("damaged").exists() {
         let new = home.path().join("new");
-        hurt(&new).await;
+        create_damaged_fixture(&new).await;
         copy(&new, &fixture("damaged").join("data"));
         let store = open_anew("plain", &new, 20);
-        let text = serde_json::to_string_pretty(&all_said(&store).await).unwrap();
+        let text = serde_json::to_string_pretty(&describe_all(&store).await).unwrap();
         fs::write(fixture("damaged").join("expected.json"), text + "\n").unwrap();
     }
     let expected = expected("damaged");
@@ -130,8 +130,8 @@ async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost()
         for ((name, given_up, takes), expected) in SESSIONS.iter().zip(expected.as_array().unwrap())
         {
             let told = format!("{name}, start {start}");
-            assert_eq!(said(&store, &key(name)).await, *expected, "{told}");
-            // Each gap is between served events, and nothing is left out without one.
+            assert_eq!(describe_session(&store, &key(name)).await, *expected, "{told}");
+            // Each gap is between served events, and no position is missing outside a gap.
             let gaps = expected["gaps"].as_array().unwrap();
             assert_eq!(gaps.len(), usize::from(*name != "whole"), "{told}");
             let lost = |gap: &Value| gap["to"].as_u64().unwrap() - gap["from"].as_u64().unwrap();
@@ -167,7 +167,7 @@ async fn an_old_damaged_directory_answers_what_is_whole_and_names_what_is_lost()
 }
 
 #[test]
-fn a_decoder_written_from_the_document_names_the_same_places() {
+fn a_decoder_written_from_the_document_reports_the_same_gaps() {
     let Some(document) = decoded(&fixture("damaged").join("data")) else { return };
     let problems = document["problems"].as_array().unwrap();
     assert_eq!(problems.len(), 2, "one a degraded session: {problems:?}");

@@ -1,6 +1,7 @@
-//! Golden bytes: what docs/format.md draws, as hex, against the codecs. The constants were put
-//! together from that document and not by the codecs, so a field that moves in either is seen here.
-//! They must not be adapted to make a test pass: other bytes are another version of the format.
+//! Golden bytes: the layouts of docs/format.md, as hex, against the codecs. The constants were
+//! built from that document and not by the codecs, so a field that moves in either is detected
+//! here. They must not be adapted to make a test pass: other bytes are another version of the
+//! format.
 
 use std::fmt::Debug;
 
@@ -28,7 +29,7 @@ pub(super) const FRAME: &[&str] = &[
     "7061796c6f616400",
 ];
 
-/// A watermark behind a frame that ended at 9 000.
+/// A watermark after a frame that ended at 9 000.
 const WATERMARK: &[&str] = &[
     "00000000b635841f25edcca50201000000000000000000000000000000000000",
     "0000000000000000000000000000000000000000000000004100000000000000",
@@ -79,7 +80,7 @@ const REDACTED: &[&str] = &[
     "00000000000000000000000000000000",
 ];
 
-/// The record of a loss that was accepted.
+/// The record of an accepted loss.
 const LOSS: &[&str] = &[
     "130000fd0c80408c908e0c000000005858585858585858585858585858585815",
     "0203fb2c0104676f6e6507070861206368616e6765",
@@ -124,7 +125,7 @@ const SEGMENT: &[&str] = &[
     "0100000000000000000000000000000000000000000000000000000000000000",
 ];
 
-/// The record of a hold and a return in one, as no version writes them.
+/// The record of a hold and a restore in one, as no version writes them.
 const LIFE: &[&str] =
     &["150000fd1080408c908e0c000000005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a08", "0000000001010001"];
 
@@ -243,8 +244,7 @@ pub(super) fn unhex(lines: &[&str]) -> Bytes {
     digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Checks that a value that was read has exactly these fields; arrays of one byte are written
-/// short.
+/// Checks that a decoded value has exactly these fields; arrays of one byte are written short.
 #[track_caller]
 fn check_says(value: &impl Debug, expected: &[&str]) {
     let mut said = format!("{value:?}");
@@ -277,7 +277,7 @@ fn a_frame_is_laid_out_as_documented() {
     assert_eq!(hex(&written), FRAME);
     let read = Frame::read(SALT, &unhex(FRAME)).unwrap();
     assert_eq!((read.header, read.payload), (header, Bytes::from_static(b"payload")));
-    // A copy differs in its own number, at 176, and in the checksum over it.
+    // A copy differs in its number, at 176, and in its checksum.
     let copy = FrameHeader { copy_lsn: Lsn(0x34), ..header };
     let mut copied = Vec::new();
     copy.write(SALT, b"payload", &mut copied);
@@ -378,7 +378,7 @@ fn a_redacted_event_and_control_records_are_laid_out_as_documented() {
         match read[0].to_control() {
             None | Some(Control::Unknown(_)) => check_says(&read[0], expected),
             Some(control) => {
-                // Its body is an encoding of its own: written again from what it says.
+                // Its body has a separate encoding: encoded again from the decoded value.
                 let again = Record::control(&control, read[0].processed_at(), salt_of(&read[0]));
                 assert_eq!(again, read[0]);
                 check_says(&control, expected);
@@ -458,7 +458,7 @@ fn a_settled_file_is_laid_out_as_documented() {
 }
 
 #[test]
-fn a_settled_file_of_another_version_is_refused_by_it() {
+fn a_settled_file_of_another_version_is_rejected_with_an_error_naming_it() {
     let whole = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
     for version in [0, 1, 2, 3, 5] {
         let mut other = whole.clone();

@@ -23,7 +23,7 @@ use crate::engines::{append, batch, create, event, events_of, key};
 
 const SESSION: &str = "child";
 
-/// A record of kind 20 whose body this version cannot read.
+/// Returns a record of kind 20 whose body this version cannot read.
 fn lineage(now: Timestamp) -> Record {
     let mut bytes = Vec::new();
     let control = Control::Loss(Loss::default());
@@ -38,8 +38,8 @@ fn lineage(now: Timestamp) -> Record {
     record::decode(&Bytes::from(bytes), 1).unwrap().remove(0)
 }
 
-/// End of the last frame of the journal: path, header of its file, byte offset, next number, and
-/// the last frame.
+/// Returns the end of the last frame of the journal: path, header of its file, byte offset, next
+/// number, and the last frame.
 pub(super) fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn, Frame) {
     let used = files(&directory.join("journal")).into_iter().filter_map(|(path, bytes)| {
         let header = JournalHeader::decode(&bytes).ok()?;
@@ -55,7 +55,7 @@ pub(super) fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn,
     (path, header, found.end, last.header.end_lsn(), last)
 }
 
-/// Both chains behind a frame.
+/// Returns both chains after a frame.
 fn chains_behind(frame: &Frame) -> (Position, Chain, Chain) {
     let header = &frame.header;
     let (mut at, mut chain, mut control) =
@@ -71,8 +71,8 @@ fn chains_behind(frame: &Frame) -> (Position, Chain, Chain) {
     (at, chain, control)
 }
 
-/// Writes a request of one lineage record behind the last frame of the journal, which is one of
-/// the session.
+/// Writes a request of one lineage record after the last frame of the journal, which is one of the
+/// session.
 fn write_lineage(directory: &Path) {
     let (path, journal, end, lsn, last) = journal_end(directory);
     let now = last.records().unwrap().last().unwrap().1.processed_at();
@@ -102,8 +102,8 @@ fn write_lineage(directory: &Path) {
     fs::write(&path, bytes).unwrap();
 }
 
-/// Makes the fixture's data directory: the first record is sealed, the second in the journal only.
-async fn make(directory: &Path) {
+/// Creates the data directory: the first record is sealed, the second only in the journal.
+async fn create_fixture(directory: &Path) {
     let store = open_anew("plain", directory, 1);
     create(&store, SESSION).await;
     append(&store, &key(SESSION), batch([varied(0, "first")])).await.unwrap();
@@ -133,11 +133,11 @@ pub(super) async fn said(store: &dyn Store) -> Value {
 }
 
 #[tokio::test]
-async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
+async fn a_record_of_a_reserved_kind_is_kept_and_ignored() {
     let home = tempfile::tempdir().unwrap();
     if std::env::var_os("UPDATE").is_some() && !fixture("lineage").exists() {
         let new = home.path().join("new");
-        make(&new).await;
+        create_fixture(&new).await;
         copy(&new, &fixture("lineage").join("data"));
         let store = open_anew("plain", &new, 4);
         let text = serde_json::to_string_pretty(&said(&store).await).unwrap();
@@ -146,7 +146,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
     let expected = expected("lineage");
     let data = home.path().join("data");
     copy(&fixture("lineage").join("data"), &data);
-    // In the journal, then flushed, then sealed anew together with what came since.
+    // In the journal, then flushed, then sealed together with later records.
     for start in 0..3 {
         let store = open_anew("plain", &data, 4 + start);
         assert_eq!(said(&store).await, expected, "start {start}");
@@ -158,7 +158,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
             _ => store.close().await,
         }
     }
-    // It means what it did: later writers are not refused, and a delete counts.
+    // The record has no effect: later writers are not rejected, and a deletion is applied.
     let store = open_anew("plain", &data, 7);
     append(&store, &key(SESSION), batch([event("{}")])).await.unwrap();
     let delete = sessionlog::store::Change { discard: true, ..Default::default() };
@@ -168,7 +168,7 @@ async fn a_record_of_a_kind_that_is_reserved_is_kept_and_means_nothing() {
 }
 
 #[test]
-fn a_decoder_written_from_the_document_follows_the_chain_over_it() {
+fn a_decoder_written_from_the_document_chains_over_a_reserved_record() {
     let Some(document) = decoded(&fixture("lineage").join("data")) else { return };
     assert_eq!(document["problems"], json!([]));
     let expected = expected("lineage");

@@ -1,7 +1,7 @@
-//! The fixture `lived`: sessions that are held, read long after they were written, expired, brought
-//! back, deleted and given up, and one whose name was another's before, in settled files
-//! and in the journal. It must not change a directory under version control: `UPDATE=1` makes it
-//! when it is not there.
+//! The fixture `lived`: sessions that are held, read long after they were written, expired,
+//! restored, deleted and reclaimed, and one whose name was used before, in settled files and in the
+//! journal. It must not change a directory under version control: `UPDATE=1` creates it if it is
+//! missing.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -20,7 +20,7 @@ const NAMES: [&str; 8] =
     ["back", "deleted", "expired", "held", "idle", "late_hold", "named_again", "went"];
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-async fn begin(store: &Local, session: &str, ttl_seconds: Option<u64>) {
+async fn create_session(store: &Local, session: &str, ttl_seconds: Option<u64>) {
     let new = NewSession {
         id: Some(SessionId::new(session).unwrap()),
         ttl_seconds,
@@ -34,7 +34,7 @@ async fn change(store: &Local, session: &str, change: Change) {
     store.change(&key(session), change).await.unwrap();
 }
 
-/// A day passes, and what is to go goes a step or two.
+/// Advances a day, with the sweeps and flushes that remove sessions.
 async fn day(store: &Local, clock: &ManualClock) {
     clock.advance(DAY);
     for _ in 0..2 {
@@ -43,22 +43,22 @@ async fn day(store: &Local, clock: &ManualClock) {
     }
 }
 
-/// Makes the directory and answers what the store said last, without a clean stop.
+/// Creates the directory and returns the last content of the store, without a clean stop.
 async fn fill(directory: &Path) -> Value {
     let (store, clock) = open("plain", directory);
     for session in ["went", "named_again"] {
-        begin(&store, session, Some(3_600)).await;
+        create_session(&store, session, Some(3_600)).await;
     }
     for _ in 0..9 {
         day(&store, &clock).await;
     }
-    begin(&store, "named_again", Some(0)).await;
+    create_session(&store, "named_again", Some(0)).await;
     append(&store, &key("named_again"), batch([event("\"anew\"")])).await.unwrap();
     for (session, limit) in [("expired", 3_600), ("back", 3_600), ("held", 60), ("idle", 0)] {
-        begin(&store, session, Some(limit)).await;
+        create_session(&store, session, Some(limit)).await;
     }
-    begin(&store, "late_hold", None).await;
-    begin(&store, "deleted", None).await;
+    create_session(&store, "late_hold", None).await;
+    create_session(&store, "deleted", None).await;
     let hold = || Change { hold: Some(true), ..Change::default() };
     change(&store, "held", hold()).await;
     change(&store, "deleted", Change { discard: true, ..Change::default() }).await;
@@ -70,11 +70,11 @@ async fn fill(directory: &Path) -> Value {
     change(&store, "back", Change { restore: true, ..Change::default() }).await;
     change(&store, "late_hold", hold()).await;
     store.idle();
-    said(&store).await
+    describe_sessions(&store).await
 }
 
-/// Sessions as a store describes them.
-async fn said(store: &Local) -> Value {
+/// Returns the sessions as a store describes them.
+async fn describe_sessions(store: &Local) -> Value {
     let mut all = Vec::new();
     for session in NAMES {
         let one = match store.info(&key(session)).await {
@@ -100,7 +100,7 @@ async fn said(store: &Local) -> Value {
 }
 
 #[tokio::test]
-async fn an_old_directory_knows_what_is_held_expired_and_gone() {
+async fn an_old_directory_keeps_held_expired_and_reclaimed_sessions() {
     let home = tempfile::tempdir().unwrap();
     if std::env::var_os("UPDATE").is_some() && !fixture(NAME).exists() {
         let expected = fill(&home.path().join("new")).await;
@@ -115,23 +115,23 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
     copy(&data, &home.path().join("data"));
     let (store, clock) = open("plain", &home.path().join("data"));
     let expected = expected(NAME);
-    let found = said(&store).await;
+    let found = describe_sessions(&store).await;
     for (found, expected) in found.as_array().unwrap().iter().zip(expected.as_array().unwrap()) {
         let (mut found, mut expected) = (found["says"].clone(), expected["says"].clone());
         let [used, before] = [&mut found, &mut expected].map(|says| says["used_at"].take());
-        // What a start replays counts as used at that start.
+        // A start counts replayed frames as uses at that start.
         assert!(used.as_i64() >= before.as_i64(), "{used} {before}");
-        // An entry whose session went stays until the next base, and goes again.
+        // An entry of a reclaimed session is kept until the next base, and is removed again.
         let again = expected["is"] == "unknown" && found["is"] == "expired";
         assert!(again || found == expected, "{found} {expected}");
     }
-    // It works: what expired is restored, what was deleted is removed, what is held stays.
+    // It works: the expired session is restored, the deleted one is removed, the held one is kept.
     change(&store, "expired", Change { restore: true, ..Change::default() }).await;
     assert_eq!(events_of(&store, &key("expired")).await.len(), 2);
     for _ in 0..12 {
         day(&store, &clock).await;
     }
-    let after = said(&store).await;
+    let after = describe_sessions(&store).await;
     let is: Vec<_> =
         after.as_array().unwrap().iter().map(|one| one["says"]["is"].clone()).collect();
     assert_eq!(
@@ -142,7 +142,7 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
 }
 
 #[test]
-fn the_decoder_reads_what_is_held_expired_and_gone() {
+fn the_decoder_reads_held_expired_and_reclaimed_sessions() {
     let Some(document) = decoded(&fixture(NAME).join("data")) else { return };
     assert_eq!(document["problems"], json!([]));
     let mut known = Vec::new();
@@ -166,7 +166,7 @@ fn the_decoder_reads_what_is_held_expired_and_gone() {
             assert_eq!(Value::Array(bodies.collect()), says["bodies"], "{id}");
             known.push(id.clone());
         }
-        // A frame behind the settled entry counts as a use; nothing does of the others.
+        // A frame after the settled entry counts as a use; the others have none.
         if ["held", "idle", "named_again"].iter().any(|name| *id == *name) {
             assert_eq!(session["used_at"], says["used_at"], "{id}");
         }

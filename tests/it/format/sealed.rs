@@ -16,8 +16,8 @@ use sessionlog_sim::Sim;
 use super::layouts::{SALT, STORE_ID, hex, unhex};
 use crate::engines::named;
 
-/// A sealed segment of an event and a batch key: one block, so no table of ids. Its block is of
-/// codec 1, which is read and not written any more.
+/// A sealed segment of an event and a batch key: one block, so no table of ids. Its block has codec
+/// 1, which is read but no longer written.
 const SEALED: &[&str] = &[
     "534c5345474d5431010000009530cb0b61616161616161616161616161616161",
     "08070605040302013f3af1ecebbd1410ab417ec0d27bbfcb5d340e177ae159b5",
@@ -47,7 +47,7 @@ const SEALED: &[&str] = &[
     "0000000000000000000000000000000000",
 ];
 
-/// The same segment with its block in columns, as it is written now.
+/// The same segment with its block in columns, as written now.
 pub(super) const COLUMNS: &[&str] = &[
     "534c5345474d5431010000009530cb0b61616161616161616161616161616161",
     "08070605040302013f3af1ecebbd1410ab417ec0d27bbfcb5d340e177ae159b5",
@@ -85,7 +85,7 @@ fn header_of(bytes: &[u8]) -> SegmentHeader {
     SegmentHeader::decode(bytes).unwrap()
 }
 
-/// The tables of a sealed segment, read from a file.
+/// Reads the tables of a sealed segment from a file.
 fn tables_of(bytes: &[u8]) -> Sealed {
     let sim = Sim::new(1);
     sim.write_durable("one.sealed", 0, bytes);
@@ -110,7 +110,7 @@ fn a_sealed_segment_is_laid_out_as_documented() {
     let records = frame.records().unwrap();
     assert_eq!(Frame::read(SALT, &rows.slice(192..)).unwrap().records().unwrap(), records);
     assert_eq!(hex(&seal(header, &records, Vec::new(), TIME, true, None)), COLUMNS);
-    // Keys that no longer count are left out.
+    // Expired batch keys are left out.
     assert_eq!(
         tables_of(&seal(header, &records, Vec::new(), KEY_TIME.plus_micros(1), true, None)).batches,
         []
@@ -127,7 +127,7 @@ fn a_sealed_segment_is_laid_out_as_documented() {
     assert_eq!((block.stride, block.events, block.count), (frame.header.stride() as u32, 1, 2));
 }
 
-/// The record of an event.
+/// Returns the record of an event.
 fn record_of(event: &NewEvent, id: &EventId, salt: [u8; 16], now: Timestamp) -> Record {
     let mut encoded = Vec::new();
     RecordHead::event(event, id, now).encode(salt, &event.body, &mut encoded);
@@ -157,7 +157,7 @@ fn a_segment_sealed_without_compression_has_the_same_records() {
     assert_eq!(plain.windows(words.len()).filter(|part| part == words).count(), 40);
 }
 
-/// A segment of 65 events from position 7 on.
+/// Returns a segment of 65 events from position 7 on.
 fn two_blocks() -> Vec<u8> {
     let header = SegmentHeader {
         store: STORE_ID,
@@ -180,7 +180,7 @@ fn two_blocks() -> Vec<u8> {
 }
 
 #[test]
-fn a_segment_of_several_blocks_has_a_table_of_ids_in_order() {
+fn a_segment_of_several_blocks_has_an_ordered_table_of_ids() {
     let bytes = two_blocks();
     let footer = &bytes[bytes.len() - FOOTER_BYTES..];
     assert_eq!((&footer[..8], u32_at(footer, 12)), (&b"SLSEALF1"[..], 1));
@@ -216,7 +216,7 @@ fn a_segment_of_several_blocks_has_a_table_of_ids_in_order() {
 
 /// A reader that confused the versions would silently find no ids.
 #[test]
-fn a_footer_is_of_one_version_only() {
+fn a_footer_of_another_version_is_rejected() {
     for (bytes, other) in [(unhex(SEALED).to_vec(), 1), (two_blocks(), 2), (two_blocks(), 3)] {
         let mut changed = bytes.clone();
         let at = bytes.len() - FOOTER_BYTES + 12;

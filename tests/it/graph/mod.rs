@@ -41,7 +41,7 @@ async fn relate(house: &House, from: &str, kind: &str, to: &str) -> Reply {
     house.post(&format!("{BANK}/relationships"), &asked).await
 }
 
-/// Result of a query of `entities` or `relationships`.
+/// Returns the result of a query of `entities` or `relationships`.
 async fn query(house: &House, of: &str, asked: Value) -> Value {
     let found = house.post(&format!("{BANK}/{of}/query"), &asked).await;
     assert_eq!(found.status, 200, "{asked}: {}", found.text);
@@ -53,21 +53,21 @@ fn ids(found: &Value, of: &str) -> Vec<String> {
     rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The relations as `from>to`.
+/// Returns the relations as `from>to`.
 fn edges(found: &Value) -> Vec<String> {
     let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
     let rows = found["relationships"].as_array().unwrap();
     rows.iter().map(|row| format!("{}>{}", text(row, "from_id"), text(row, "to_id"))).collect()
 }
 
-/// The field that a refusal names.
+/// Returns the field that an error names.
 fn field(refused: &Reply) -> String {
     let field = &refused.json()["error"]["recovery_hint"]["field"];
     field.as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entities_of_the_document_are_written_changed_and_found() {
+async fn documented_entities_are_written_changed_and_found() {
     over_every_engine(async |house| {
         let nothing = query(house, "entities", json!({})).await;
         assert_eq!((&nothing["entities"], &nothing["total"]), (&json!([]), &json!(0)));
@@ -103,13 +103,13 @@ async fn entities_of_the_document_are_written_changed_and_found() {
         assert_eq!(found["total"], 1);
         let found = query(house, "entities", json!({})).await;
         assert_eq!(ids(&found, "entities")[3], "file_9f", "its place is that of its first event");
-        // What changes nothing is not written.
+        // A patch without effect is not written.
         let [first, again] = [
             kept(house, "file_reference/file_9f", json!({"hash": "a0", "none": null})).await,
             kept(house, "file_reference/file_9f", json!({})).await,
         ];
         assert_eq!((&first["position"], &first), (&json!(6), &again));
-        // The notebook is read like a session, and an erased one takes its graph along.
+        // The notebook is read like a session, and erasing it removes its graph.
         let notebook = first["session"].as_str().unwrap();
         let events = house.get(&format!("/v1/sessions/{notebook}/events")).await.json();
         assert_eq!(events["data"].as_array().unwrap().len(), 7, "{events}");
@@ -175,7 +175,7 @@ async fn a_relation_is_written_once_and_found_from_either_end() {
         assert_eq!(relate(house, "one", "SESSION_REFERENCES", "f").await.json(), first);
         relate(house, "t", "CONCERNS", "f").await;
         relate(house, "one", "SESSION_IN_WORKSPACE", "/work/bank").await;
-        // Other properties, or the other direction, are another relation; their order is none.
+        // Other properties or directions are another relation; another order of them is not.
         let asked = |properties: Value| {
             json!({"type": "CONCERNS", "from_id": "t", "to_id": "f", "properties": properties})
         };
@@ -213,11 +213,11 @@ async fn a_relation_is_written_once_and_found_from_either_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_continues_another_is_related_to_it() {
+async fn a_successor_is_related_to_the_session_it_continues() {
     for engine in engines::all() {
         let store = engine.store.clone();
         let house = House::over(store.clone(), engine.clock.clone(), Plan::default()).await;
-        // As the server links them: no client may.
+        // As only the server links them: no client may.
         for (id, before, workspace) in [
             ("first", None, "/work/bank"),
             ("second", Some("first"), "/work/bank"),
@@ -233,7 +233,7 @@ async fn a_session_that_continues_another_is_related_to_it() {
             };
             store.create(&Scope::local(), new).await.unwrap();
         }
-        // One that is archived continues it all the same.
+        // An archived session still continues it.
         let archived = house.call("POST", "/v1/sessions/third/archive", &[], None).await;
         assert_eq!(archived.status, 200, "{}", archived.text);
         for (asked, expected) in [
@@ -246,7 +246,7 @@ async fn a_session_that_continues_another_is_related_to_it() {
             let found = query(&house, "relationships", asked.clone()).await;
             assert_eq!(edges(&found), expected, "{asked}");
         }
-        // One that a caller wrote, too, is there once.
+        // A relation that a caller wrote as well is listed once.
         relate(&house, "second", "SESSION_CONTINUES", "first").await;
         for (asked, source) in [("second", "told"), ("third", "extracted")] {
             let found = query(&house, "relationships", json!({"from_id": asked})).await;
@@ -260,7 +260,7 @@ async fn a_session_that_continues_another_is_related_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_call_is_refused_by_the_name_of_its_member_and_writes_nothing() {
+async fn an_invalid_call_is_rejected_with_an_error_naming_its_member() {
     let house = House::plain().await;
     let deep = (0..40).fold(json!(1), |inner, _| json!({"in": inner}));
     for (path, properties, expected) in [
@@ -276,7 +276,7 @@ async fn a_bad_call_is_refused_by_the_name_of_its_member_and_writes_nothing() {
         let refused = put(&house, path, properties).await;
         assert_eq!((refused.status, &*field(&refused)), (422, expected), "{}", refused.text);
     }
-    // Two patches that fit alone, and not together.
+    // Two patches that fit individually, but not together.
     kept(&house, "task/a", json!({"one": "x".repeat(40 << 10)})).await;
     let refused = put(&house, "task/a", json!({"two": "x".repeat(40 << 10)})).await;
     assert_eq!((refused.status, &*field(&refused)), (422, "properties"), "{}", refused.text);
@@ -326,7 +326,7 @@ async fn a_bad_call_is_refused_by_the_name_of_its_member_and_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_entity_beyond_the_limit_is_refused_and_known_ones_still_change() {
+async fn an_entity_beyond_the_limit_is_rejected_and_known_ones_can_change() {
     let house = House::plain().await;
     let kept = kept(&house, "task/0", json!({})).await;
     let notebook = kept["session"].as_str().unwrap();
@@ -352,7 +352,7 @@ async fn the_first_entity_beyond_the_limit_is_refused_and_known_ones_still_chang
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_that_fills_its_memory_takes_no_further_relation_and_no_further_entity() {
+async fn a_graph_at_its_memory_limit_rejects_relations_and_entities() {
     let house = House::plain().await;
     let first = kept(&house, "task/0", json!({})).await;
     let notebook = first["session"].as_str().unwrap();
@@ -375,7 +375,7 @@ async fn a_graph_that_fills_its_memory_takes_no_further_relation_and_no_further_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_large_entities_ends_early_and_says_where_to_continue() {
+async fn a_page_of_large_entities_ends_early_with_a_continuation() {
     let house = House::plain().await;
     for n in 0..70 {
         kept(&house, &format!("task/{n}"), json!({"text": "x".repeat(63 << 10)})).await;
@@ -400,7 +400,7 @@ async fn a_page_of_large_entities_ends_early_and_says_where_to_continue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_scope_has_another_graph() {
+async fn each_scope_has_a_separate_graph() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), &[Grant::Read, Grant::Write]);
     let eve = walled.token(("acme", "eve"), &[Grant::Read, Grant::Write]);
@@ -431,7 +431,7 @@ async fn another_scope_has_another_graph() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_writes_and_finds_with_the_arguments_of_the_document() {
+async fn a_model_writes_and_queries_a_graph_with_the_documented_arguments() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let here = [JSON, ("sessionlog-session", "one")];
@@ -481,7 +481,7 @@ async fn a_model_writes_and_finds_with_the_arguments_of_the_document() {
 }
 
 #[test]
-fn a_person_writes_and_lists_a_graph_on_the_command_line() {
+fn the_command_line_writes_and_lists_a_graph() {
     let place = with_trip();
     let graph = |more: &[&str]| place.run(&[&["graph", "/w"], more].concat());
     assert!(graph(&["--entities"]).err.contains("Nothing matches."));

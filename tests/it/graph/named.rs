@@ -1,4 +1,4 @@
-//! Names in the sessions of a workspace, and the numbers of a workspace: over HTTP, by tools and on
+//! Entities named in the sessions of a workspace, and its statistics: over HTTP, by tools and on
 //! the command line.
 
 use serde_json::{Value, json};
@@ -20,12 +20,12 @@ async fn append(house: &House, session: &str, events: Value) {
     assert_eq!(sent.status, 200, "{}", sent.text);
 }
 
-fn says(text: &str) -> Value {
+fn message_event(text: &str) -> Value {
     json!({"type": "agent.message", "content": text, "created_at": "2026-05-01T10:00:00Z"})
 }
 
-/// Asks until the index has everything.
-async fn seen(house: &House, mut asked: Value) -> Value {
+/// Queries entities once the index is complete.
+async fn query_indexed_entities(house: &House, mut asked: Value) -> Value {
     asked["wait_ms"] = json!(60_000);
     let found = query(house, "entities", asked).await;
     assert_eq!(found["complete"]["is_complete"], true, "{found}");
@@ -37,8 +37,8 @@ fn row<'a>(found: &'a Value, id: &str) -> &'a Value {
     rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{id}: {found}"))
 }
 
-/// Two sessions of a workspace, and one of another.
-async fn furnished(house: &House) {
+/// Creates two sessions of a workspace, and one of another.
+async fn create_sessions(house: &House) {
     for (id, workspace) in [("one", "/work/bank"), ("two", "/work/bank"), ("far", "/work/farm")] {
         session(house, id, workspace).await;
     }
@@ -49,23 +49,24 @@ async fn furnished(house: &House) {
         house,
         "one",
         json!([
-            says("I changed src/tax.rs and `round_half`. See https://lib.example/tax"),
-            says("/work/bank/src/tax.rs again, by Ada Lovelace <ada@lib.example>"),
+            message_event("I changed src/tax.rs and `round_half`. See https://lib.example/tax"),
+            message_event("/work/bank/src/tax.rs again, by Ada Lovelace <ada@lib.example>"),
             call,
         ]),
     )
     .await;
-    let mut later = says("src/tax.rs\nerror[E0308]: mismatched types\n$ npm install left-pad");
+    let mut later =
+        message_event("src/tax.rs\nerror[E0308]: mismatched types\n$ npm install left-pad");
     later["created_at"] = json!("2026-05-02T10:00:00Z");
     append(house, "two", json!([later])).await;
-    append(house, "far", json!([says("src/tax.rs and src/pears.rs")])).await;
+    append(house, "far", json!([message_event("src/tax.rs and src/pears.rs")])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_errors_commands_and_persons_are_found_in_conversations_and_counted() {
+async fn files_errors_commands_and_people_in_conversations_are_counted() {
     over_every_engine(async |house| {
-        furnished(house).await;
-        let found = seen(house, json!({"source": "extracted"})).await;
+        create_sessions(house).await;
+        let found = query_indexed_entities(house, json!({"source": "extracted"})).await;
         let file = row(&found, "src/tax.rs");
         assert_eq!((&file["type"], &file["source"]), (&json!("file"), &json!("extracted")));
         assert_eq!((&file["sessions"], &file["count"]), (&json!(2), &json!(3)), "{file}");
@@ -86,7 +87,7 @@ async fn files_errors_commands_and_persons_are_found_in_conversations_and_counte
             ("command", "npm install"),
         ] {
             assert!(found_ids.iter().any(|known| known == id), "{id}: {found_ids:?}");
-            let only = seen(house, json!({"types": [kind]})).await;
+            let only = query_indexed_entities(house, json!({"types": [kind]})).await;
             assert_eq!(row(&only, id)["type"], kind, "{only}");
             assert!(only["entities"].as_array().unwrap().iter().all(|one| one["type"] == kind));
         }
@@ -94,10 +95,10 @@ async fn files_errors_commands_and_persons_are_found_in_conversations_and_counte
             !found_ids.contains(&"src/pears.rs".to_owned()),
             "another workspace: {found_ids:?}"
         );
-        // Filters and orders know the numbers.
+        // Filters and orders can use the counts.
         let asked = json!({"types": ["file", "url"], "sort": [{"field": "count", "order": "desc"}],
             "filters": [{"field": "sessions", "op": "gte", "value": 1}], "limit": 1});
-        let most = seen(house, asked).await;
+        let most = query_indexed_entities(house, asked).await;
         assert_eq!(
             (ids(&most, "entities"), &most["total"]),
             (vec!["src/tax.rs".to_owned()], &json!(2))
@@ -105,7 +106,7 @@ async fn files_errors_commands_and_persons_are_found_in_conversations_and_counte
         // The sessions that name it, the latest first.
         let asked = json!({"types": ["file"], "include_sessions": true,
             "filters": [{"field": "id", "op": "eq", "value": "src/tax.rs"}]});
-        let named = seen(house, asked).await;
+        let named = query_indexed_entities(house, asked).await;
         let sessions = named["entities"][0]["named_in"].as_array().unwrap();
         let of = |n: usize| (sessions[n]["session"].clone(), sessions[n]["count"].clone());
         assert_eq!((of(0), of(1)), ((json!("two"), json!(1)), (json!("one"), json!(2))), "{named}");
@@ -114,19 +115,19 @@ async fn files_errors_commands_and_persons_are_found_in_conversations_and_counte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entity_that_was_written_says_where_it_is_named_and_is_there_once() {
+async fn a_written_entity_is_listed_once_with_the_events_that_name_it() {
     over_every_engine(async |house| {
-        furnished(house).await;
+        create_sessions(house).await;
         kept(house, "file/src%2FTax.rs", json!({"owner": "ada"})).await;
         kept(house, "task/42", json!({})).await;
-        let all = seen(house, json!({})).await;
+        let all = query_indexed_entities(house, json!({})).await;
         assert_eq!(ids(&all, "entities")[..2], ["src/Tax.rs", "42"], "what is written comes first");
         let file = row(&all, "src/Tax.rs");
         assert_eq!((&file["source"], &file["sessions"]), (&json!("told"), &json!(2)), "{file}");
         assert_eq!(file["properties"]["owner"], "ada", "{file}");
         assert!(!ids(&all, "entities").contains(&"src/tax.rs".to_owned()), "once: {all}");
         assert!(row(&all, "42").get("sessions").is_none(), "{all}");
-        let only = seen(house, json!({"source": "extracted"})).await;
+        let only = query_indexed_entities(house, json!({"source": "extracted"})).await;
         let only = ids(&only, "entities");
         assert!(only.iter().any(|id| id == "src/tax.rs"), "{only:?}");
         assert!(only.iter().all(|id| id != "42" && id != "src/Tax.rs"), "{only:?}");
@@ -144,9 +145,9 @@ async fn an_entity_that_was_written_says_where_it_is_named_and_is_there_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_is_narrowed_to_events_that_name_a_thing() {
+async fn a_search_can_be_limited_to_events_that_name_an_entity() {
     let house = House::plain().await;
-    furnished(&house).await;
+    create_sessions(&house).await;
     for (asked, expected) in [
         ("symbol:round_half", 1),
         ("command:cargo", 1),
@@ -167,24 +168,24 @@ async fn a_search_is_narrowed_to_events_that_name_a_thing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erased_or_redacted_event_names_nothing_any_more() {
+async fn an_erased_or_redacted_event_names_no_entity() {
     over_every_engine(async |house| {
-        furnished(house).await;
-        let all = seen(house, json!({"types": ["symbol", "error"]})).await;
+        create_sessions(house).await;
+        let all = query_indexed_entities(house, json!({"types": ["symbol", "error"]})).await;
         assert!(ids(&all, "entities").contains(&"round_half".to_owned()), "{all}");
         let events = house.get("/v1/sessions/one/events").await.json();
         let id = events["data"][0]["id"].as_str().unwrap();
         let path = format!("/v1/sessions/one/events/{id}/redact");
         assert_eq!(house.call("POST", &path, &[], None).await.status, 200);
         house.call("POST", "/v1/sessions/two/erase", &[], None).await;
-        let left = seen(house, json!({"types": ["symbol", "error"]})).await;
+        let left = query_indexed_entities(house, json!({"types": ["symbol", "error"]})).await;
         assert_eq!(left["total"], 0, "{left}");
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_numbers_of_a_workspace_count_its_sessions_by_day() {
+async fn workspace_statistics_count_sessions_by_day() {
     over_every_engine(async |house| {
         let empty = house.get(&format!("{BANK}/analytics")).await;
         assert_eq!(
@@ -193,7 +194,7 @@ async fn the_numbers_of_a_workspace_count_its_sessions_by_day() {
             "{}",
             empty.text
         );
-        furnished(house).await;
+        create_sessions(house).await;
         let old = json!({"type": "user.message", "content": "we begin with docs/plan.md",
             "created_at": "2026-01-05T10:00:00Z"});
         append(house, "one", json!([old])).await;
@@ -225,7 +226,7 @@ async fn the_numbers_of_a_workspace_count_its_sessions_by_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_days_the_latest_and_of_many_names_and_sessions_the_first_are_shown() {
+async fn statistics_show_the_latest_days_and_the_first_names_and_sessions() {
     let house = House::plain().await;
     session(&house, "one", "/work/bank").await;
     let event = |day: i64| {
@@ -242,22 +243,22 @@ async fn of_many_days_the_latest_and_of_many_names_and_sessions_the_first_are_sh
     for n in 0..22 {
         let id = format!("many{n}");
         session(&house, &id, "/work/bank").await;
-        append(&house, &id, json!([says("see src/many.rs")])).await;
+        append(&house, &id, json!([message_event("see src/many.rs")])).await;
     }
     let asked = json!({"types": ["file"], "include_sessions": true, "limit": 1});
-    let found = seen(&house, asked).await;
+    let found = query_indexed_entities(&house, asked).await;
     let file = row(&found, "src/many.rs");
     let named_in = file["named_in"].as_array().unwrap().len();
     assert_eq!((&file["sessions"], named_in), (&json!(22), 20), "{file}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_scope_names_nothing_here() {
+async fn events_of_another_scope_name_no_entity_of_this_one() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), &[Grant::Read, Grant::Write]);
     let eve = walled.token(("acme", "eve"), &[Grant::Read, Grant::Write]);
     let new = json!({"id": "s", "workspace": "/work/bank",
-        "initial_events": [says("the vault is src/vault.rs")]});
+        "initial_events": [message_event("the vault is src/vault.rs")]});
     assert_eq!(walled.post(&ada, "/v1/sessions", &new).await.status, 201);
     let asked = json!({"wait_ms": 60_000, "include_sessions": true});
     let path = format!("{BANK}/entities/query");
@@ -269,7 +270,7 @@ async fn another_scope_names_nothing_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_searching_what_callers_wrote_is_found_all_the_same() {
+async fn entities_written_by_callers_are_found_without_a_search_index() {
     let engine = crate::engines::all().into_iter().next().unwrap();
     let service = sessionlog::service::Service::new(engine.store.clone(), engine.clock.clone());
     let options = sessionlog::service::SearchOptions { enabled: false, ..Default::default() };
@@ -286,9 +287,9 @@ async fn without_searching_what_callers_wrote_is_found_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_asks_which_sessions_name_a_file() {
+async fn a_model_lists_the_sessions_that_name_a_file() {
     let house = House::plain().await;
-    furnished(&house).await;
+    create_sessions(&house).await;
     let here = [JSON, ("sessionlog-session", "one")];
     let asked = json!({"types": ["file"], "source": "extracted", "includeSessions": true});
     let path = "/v1/tools/query_entities";
@@ -298,7 +299,7 @@ async fn a_model_asks_which_sessions_name_a_file() {
 }
 
 #[test]
-fn a_person_reads_the_numbers_of_a_workspace_in_eighty_columns() {
+fn the_command_line_shows_workspace_statistics_in_eighty_columns() {
     let place = with_trip();
     let server = place.serve();
     let made = tokio::runtime::Runtime::new().unwrap().block_on(async {

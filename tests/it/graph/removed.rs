@@ -1,5 +1,5 @@
-//! Entities and relations that are taken out of the graph of a workspace: over HTTP, by a tool and
-//! on the command line. Queries show what holds; the notebook keeps what was.
+//! Entities and relations removed from the graph of a workspace: over HTTP, by a tool and on the
+//! command line. Queries show the current graph; the notebook keeps the history.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn a_removed_relation_or_entity_is_in_no_query_and_its_events_stay() {
         let first = relate(house, "Ada", "WORKS_ON", "Payments").await.json();
         relate(house, "Ada", "WORKS_ON", "Ledger").await;
         relate(house, "Payments", "USES", "Ledger").await;
-        // A relation ends, once however often it is asked for.
+        // A relation ends once, also if the request is repeated.
         let path = format!("relationships/{}", first["id"].as_str().unwrap());
         let [ended, again] = [remove(house, &path).await, remove(house, &path).await];
         assert_eq!((ended.status, ended.json()), (200, again.json()), "{}", ended.text);
@@ -36,11 +36,11 @@ async fn a_removed_relation_or_entity_is_in_no_query_and_its_events_stay() {
         let other = path.replace("relationships/", "");
         let other = format!("/v1/workspaces/bank/relationships/{other}");
         assert_eq!(house.call("DELETE", &other, &[], None).await.status, 404);
-        // Written again it holds again, as another event.
+        // Written again it is current again, as another event.
         let second = relate(house, "Ada", "WORKS_ON", "Payments").await.json();
         assert_ne!(second["id"], first["id"]);
         assert_eq!(query(house, "relationships", json!({})).await["total"], 3);
-        // An entity takes its relations along, by a tool.
+        // Removing an entity by a tool removes its relations.
         let asked = json!({"workspace": "/work/bank", "type": "thing", "id": "Ada"});
         let gone = tool(house, "remove_from_graph", asked.clone()).await;
         assert_eq!(gone.status, 200, "{}", gone.text);
@@ -48,7 +48,7 @@ async fn a_removed_relation_or_entity_is_in_no_query_and_its_events_stay() {
         assert_eq!(edges(&query(house, "relationships", json!({})).await), ["Payments>Ledger"]);
         let left = query(house, "entities", json!({})).await;
         assert_eq!(ids(&left, "entities"), ["Payments", "Ledger"]);
-        // It may come back, without what it had.
+        // It may be written again, without its former properties.
         kept(house, "thing/Ada", json!({"m": 2})).await;
         let found = query(
             house,
@@ -70,7 +70,7 @@ async fn a_removed_relation_or_entity_is_in_no_query_and_its_events_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_of_an_unknown_thing_is_refused() {
+async fn removing_an_unknown_entity_or_relation_is_rejected() {
     over_every_engine(async |house| {
         for path in ["entities/thing/Ada", "relationships/rel_none"] {
             let refused = remove(house, path).await;
@@ -82,7 +82,7 @@ async fn a_removal_of_an_unknown_thing_is_refused() {
         relate(house, "Ada", "READS", "Book").await;
         assert_eq!(remove(house, "entities/task/Ada").await.status, 404, "another type");
         assert_eq!(remove(house, "entities/1bad/Ada").await.status, 422);
-        // An id that another type has, too, still ends the relation.
+        // An id that another type has as well still ends the relation.
         assert_eq!(remove(house, "entities/note/Ada").await.status, 200);
         assert_eq!(query(house, "relationships", json!({})).await["total"], 1);
     })
@@ -90,7 +90,7 @@ async fn a_removal_of_an_unknown_thing_is_refused() {
 }
 
 #[test]
-fn a_person_removes_an_entity_or_a_relation_by_name() {
+fn the_command_line_removes_an_entity_or_a_relation_by_name() {
     let place = with_trip();
     let graph = |more: &[&str]| place.run(&[&["graph", "/w"], more].concat());
     graph(&["--upsert", "task/42"]).ok();

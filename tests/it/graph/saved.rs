@@ -1,5 +1,5 @@
-//! Effect of a save on the graph of its workspace: entities and relations of the document, which
-//! follow from the log and go with it.
+//! Effect of a save on the graph of its workspace: the documented entities and relations, which are
+//! derived from the log and removed with it.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn of_type(house: &House, kind: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_save_shows_the_entities_and_relations_of_what_was_saved() {
+async fn a_save_returns_the_entities_and_relations_of_its_items() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         save(house, json!({
@@ -75,12 +75,12 @@ async fn a_save_shows_the_entities_and_relations_of_what_was_saved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redacted_item_of_a_save_is_in_no_graph() {
+async fn a_redacted_item_of_a_save_is_not_in_the_graph() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let items = json!([{"id": "a", "category": "data", "content": "otterhound"}]);
         save(house, json!({"session_id": "one", "context_items": items})).await;
-        // What a caller wrote of the same thing comes first, and stays.
+        // An entity that a caller wrote takes precedence, and is kept.
         kept(house, "session/one", json!({"owner": "Ada"})).await;
         let all = query(house, "entities", json!({"types": ["session", "context_item"]})).await;
         assert_eq!(ids(&all, "entities"), ["one", "context_one_a"], "{all}");

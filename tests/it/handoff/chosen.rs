@@ -1,5 +1,5 @@
-//! Saved items in a restore: those that a person marked, those that are about what is asked; the
-//! rest is counted, and one figure says how much is given.
+//! Saved items in a restore: those that a user marked, those related to the request; the rest is
+//! counted, and one figure is the share of returned items.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
 
 const PATH: &str = "/v1/sessions/one/events";
 
-/// Items of one importance, none about the same.
+/// Returns items of one importance, none related to another.
 fn items(count: usize, importance: u8) -> Vec<Value> {
     const SUBJECTS: [&str; 8] =
         ["gravel", "orchard", "ledger", "turbine", "heron", "basalt", "quarry", "lantern"];
@@ -42,7 +42,7 @@ fn given(found: &Value) -> Vec<&str> {
     items.iter().map(|item| item["id"].as_str().unwrap()).collect()
 }
 
-/// Number of items of a class that are not given.
+/// Returns the number of items of a class that were left out.
 fn left(found: &Value, class: &str) -> u64 {
     let all = found["left_out"].as_array().unwrap();
     let one = all.iter().find(|one| one["class"] == class);
@@ -50,10 +50,10 @@ fn left(found: &Value, class: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn items_and_a_state_that_are_not_given_are_counted_as_left_out() {
+async fn omitted_items_and_state_are_counted_as_left_out() {
     over_every_engine(async |house| {
         let mut all = items(120, 7);
-        // These are below the threshold: they were not asked for.
+        // These are below the threshold: they were not requested.
         all.iter_mut().take(24).for_each(|item| item["importance"] = json!(1));
         saved(house, all).await;
         let state = json!({"settings": "x ".repeat(9_000)});
@@ -81,7 +81,7 @@ async fn items_and_a_state_that_are_not_given_are_counted_as_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_preservation_is_the_part_of_what_is_held_that_is_given() {
+async fn the_preservation_is_the_share_of_held_items_in_the_response() {
     over_every_engine(async |house| {
         saved(house, items(78, 7)).await;
         let long = format!("Keep the harbour open. {}", "Each berth has a number. ".repeat(70));
@@ -105,7 +105,7 @@ async fn the_preservation_is_the_part_of_what_is_held_that_is_given() {
         let few = ask(100_000, 6).await;
         assert_eq!((&few["held"], &few["told"]), (&json!(81), &json!(9)), "{few}");
         assert_eq!(few["share"], 0.11, "nine of 81, each whole");
-        // A text that is cut counts by what is left of it.
+        // A cut text counts by its remaining part.
         let cut = ask(640, 0).await;
         assert_eq!(cut["told"], 3, "{cut}");
         assert!(cut["share"].as_f64() <= Some(0.03), "{cut}");
@@ -114,7 +114,7 @@ async fn the_preservation_is_the_part_of_what_is_held_that_is_given() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_that_a_person_marked_is_the_first_with_the_importance_of_its_mark() {
+async fn an_item_marked_by_a_user_comes_first_with_the_importance_of_its_mark() {
     over_every_engine(async |house| {
         let mut all = items(81, 10);
         all[40]["importance"] = json!(1);
@@ -135,7 +135,7 @@ async fn an_item_that_a_person_marked_is_the_first_with_the_importance_of_its_ma
             assert_eq!(sum, 100, "{algorithm}: {first}");
             assert_eq!(parts["importance"], 30, "{algorithm}: {first}");
         }
-        // A lower mark raises an item by so much.
+        // A lower mark raises an item by less.
         let other = events["data"][41]["id"].as_str().unwrap();
         mark(house, other, json!({"mark": "important", "importance": 4})).await;
         let asked = json!({"create": false, "tokens_max": 20_000, "max_context_items": 100});
@@ -148,7 +148,7 @@ async fn an_item_that_a_person_marked_is_the_first_with_the_importance_of_its_ma
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_that_a_person_marked_are_given_within_the_smallest_budgets() {
+async fn messages_marked_by_a_user_are_returned_at_the_smallest_budgets() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let mut events = vec![said("Rebuild the tide table")];
@@ -180,7 +180,7 @@ async fn messages_that_a_person_marked_are_given_within_the_smallest_budgets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_marked_message_of_a_long_session_is_given_however_long_ago_it_was() {
+async fn an_old_marked_message_of_a_long_session_is_returned() {
     // Facts are the same over every engine.
     for engine in engines::all().into_iter().take(1) {
         let service = Service::new(Arc::clone(&engine.store), engine.clock.clone());
@@ -197,13 +197,13 @@ async fn a_marked_message_of_a_long_session_is_given_however_long_ago_it_was() {
             events.push(json!({"type": "agent.message", "content": details(n, "barge")}));
         }
         let ids = append(house, "one", json!(events)).await;
-        // The person's whole, and a line of the agent's.
+        // The user's message whole, and a line of the agent's.
         let wanted = |n: usize| {
             let line: String = details(n, "barge").chars().take(100).collect();
             [details(n, "crane"), line]
         };
         let mut marked = Vec::new();
-        // One at a time, each long after the facts know the message no more.
+        // One at a time, each long after the facts dropped the message.
         for n in [3, 20, 61] {
             for at in [1 + 2 * n, 2 + 2 * n] {
                 mark(house, &ids[at], json!({"mark": "important"})).await;
@@ -223,7 +223,7 @@ async fn a_marked_message_of_a_long_session_is_given_however_long_ago_it_was() {
                 assert!(before.contains(&line), "{line}: {before}");
             }
         }
-        // Folded anew, with all that came later known or not, the same is kept.
+        // Folded again, with or without the later events, the same messages are kept.
         append(house, "one", json!([said("Now the last pier")])).await;
         let warm = house.get(view).await.text;
         service.forget_facts();
@@ -232,11 +232,11 @@ async fn a_marked_message_of_a_long_session_is_given_however_long_ago_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_of_the_words_of_the_request_is_given_and_says_how_alike_it_is() {
+async fn an_item_similar_to_the_request_is_returned_with_its_similarity() {
     let request = "Now mend the rounding of the Danish tax on invoices";
     let about = "The Danish tax is rounded on each line of invoices, not on the sum";
-    // The request is the user's latest word, the client's account of where the work stands, or the
-    // word of the session in which the caller is at work.
+    // The request is the user's latest message, the client's description of the work, or the
+    // message of the session in which the caller works.
     for way in ["said", "saved", "caller"] {
         over_every_engine(async |house| {
             let mut all = items(81, 8);

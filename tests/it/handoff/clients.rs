@@ -1,5 +1,5 @@
-//! The tools that hand a session on and those of the graph, called through the official Rust client
-//! on standard streams, by the calls that the clients of other languages make, too
+//! The tools that save and restore a session and those of the graph, called through the official
+//! Rust client on standard streams, by the calls that the clients of other languages make, too
 //! (`tests/conformance/handoff.json`).
 
 use std::{collections::BTreeMap, process::Stdio};
@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::program::Place;
 
-/// The value with the texts that were kept in their places.
-fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
+/// Returns the value with its placeholders replaced by the stored texts.
+fn fill_placeholders(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
     match value {
         Value::String(text) => kept.get(text).unwrap_or(value).clone(),
-        Value::Array(list) => list.iter().map(|one| filled(one, kept)).collect(),
+        Value::Array(list) => list.iter().map(|one| fill_placeholders(one, kept)).collect(),
         Value::Object(members) => {
-            let members = members.iter().map(|(name, one)| (name.clone(), filled(one, kept)));
+            let members =
+                members.iter().map(|(name, one)| (name.clone(), fill_placeholders(one, kept)));
             Value::Object(members.collect())
         }
         _ => value.clone(),
@@ -23,12 +24,12 @@ fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
 }
 
 #[test]
-fn a_session_is_handed_on_through_the_official_rust_client() {
+fn the_official_rust_client_saves_and_restores_a_session() {
     let place = Place::new();
-    tokio::runtime::Runtime::new().unwrap().block_on(handed_on(&place));
+    tokio::runtime::Runtime::new().unwrap().block_on(check_handoff(&place));
 }
 
-async fn handed_on(place: &Place) {
+async fn check_handoff(place: &Place) {
     let text = std::fs::read_to_string("tests/conformance/handoff.json").unwrap();
     let steps: Vec<Value> = serde_json::from_str(&text).unwrap();
     let mut command = tokio::process::Command::from(place.command(&[
@@ -43,7 +44,9 @@ async fn handed_on(place: &Place) {
     let mut kept = BTreeMap::new();
     for step in &steps {
         let tool = step["tool"].as_str().unwrap();
-        let Value::Object(arguments) = filled(&step["arguments"], &kept) else { panic!("{step}") };
+        let Value::Object(arguments) = fill_placeholders(&step["arguments"], &kept) else {
+            panic!("{step}")
+        };
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let answer = client.call_tool(params).await.unwrap();
         let said = serde_json::to_value(&answer.content).unwrap().to_string();
@@ -57,7 +60,11 @@ async fn handed_on(place: &Place) {
         let at = |pointer: &str| answer.pointer(pointer).cloned().unwrap_or_default();
         let members = |name: &str| step[name].as_object().cloned().unwrap_or_else(Map::new);
         for (pointer, wanted) in members("expect") {
-            assert_eq!(at(&pointer), filled(&wanted, &kept), "{tool} {pointer}: {answer}");
+            assert_eq!(
+                at(&pointer),
+                fill_placeholders(&wanted, &kept),
+                "{tool} {pointer}: {answer}"
+            );
         }
         for (pointer, wanted) in members("contains") {
             let found = at(&pointer);

@@ -1,5 +1,5 @@
-//! A damaged session among those of a workspace: passed over aloud by a restore, marked in lists,
-//! and named by a search that cannot show it.
+//! A damaged session among those of a workspace: skipped with a notice by a restore, marked in
+//! lists, and named by a search that cannot show it.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ async fn house(sim: &Sim) -> (House, Arc<Local>) {
     (House::over(served, Arc::new(ManualClock::default()), Plan::default()).await, store)
 }
 
-/// Work of two days, of which the later one is damaged.
+/// Records the work of two days, of which the later one is damaged.
 async fn two_days() -> Sim {
     let sim = Sim::new(11);
     let (house, store) = house(&sim).await;
     for (id, word) in [("monday", "heron"), ("tuesday", "osprey")] {
         session(&house, id, "/work/bank").await;
-        // So much that it has a sealed segment of its own.
+        // Large enough for a separate sealed segment.
         let count = if id == "tuesday" { 80 } else { 1 };
         for n in 0..count {
             let text = format!("Count the {word} of day {n} {}", "in whole cents ".repeat(40));
@@ -47,7 +47,7 @@ async fn two_days() -> Sim {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_latest_session_is_passed_over_aloud_and_marked_in_lists() {
+async fn a_damaged_latest_session_is_skipped_with_a_notice_and_marked_in_lists() {
     let sim = two_days().await;
     let (house, _store) = house(&sim).await;
     let found = house.post(&format!("{BANK}/restore"), &json!({"create": false})).await;
@@ -59,7 +59,7 @@ async fn a_damaged_latest_session_is_passed_over_aloud_and_marked_in_lists() {
     let named = json!({"create": false, "session_id": "tuesday"});
     let refused = house.post(&format!("{BANK}/restore"), &named).await;
     assert_eq!(refused.code(), "session_damaged", "{}", refused.text);
-    // What cannot be read is known from now on, and lists say so.
+    // The damage is known from now on, and lists report it.
     for (tool, asked) in [("list_sessions", json!({})), ("review_history", json!({}))] {
         let listed = house.post(&format!("/v1/tools/{tool}"), &asked).await.json();
         let sessions = listed["sessions"].as_array().unwrap();
@@ -72,7 +72,7 @@ async fn a_damaged_latest_session_is_passed_over_aloud_and_marked_in_lists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_that_finds_what_cannot_be_read_is_not_complete() {
+async fn a_search_with_unreadable_hits_is_reported_as_incomplete() {
     let sim = two_days().await;
     let (house, _store) = house(&sim).await;
     let found = search(&house, json!({"q": "+osprey", "limit": 100})).await;
@@ -87,7 +87,7 @@ async fn a_search_that_finds_what_cannot_be_read_is_not_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_over_damage_between_its_ends_is_answered_and_has_no_brief() {
+async fn a_window_over_a_damaged_range_is_returned_without_a_brief() {
     let sim = Sim::new(12);
     let (before, store) = house(&sim).await;
     session(&before, "long", "/work/bank").await;

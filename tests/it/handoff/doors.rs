@@ -1,4 +1,4 @@
-//! Handing a session on through each interface: the tools by the names of the reference, and the
+//! Save and restore through each interface: the tools by the names of the reference, and the
 //! command line.
 
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface(
             .await;
         let first = saved["sessionId"].as_str().unwrap().to_owned();
         assert_eq!((&saved["items"], &saved["files"]), (&json!(2), &json!(1)), "{which}");
-        // The connection is at work in it: a second save goes there.
+        // The connection works in this session: a second save is stored there.
         let again = door.ok("save_session", json!({"workspaceId": workspace})).await;
         assert_eq!(again["sessionId"], first.as_str(), "{which}");
         desk.clock.advance(Duration::from_secs(60));
@@ -57,7 +57,7 @@ async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface(
         assert_eq!(file["lastModified"], "2026-11-20T10:00:00Z", "{which}: {file}");
         assert_eq!(found["workspaceState"]["activeProject"], "shop", "{which}");
         assert!(found["trust"].is_string() && found["leftOut"].is_array(), "{which}");
-        // The connection works in the successor now, and a repeat answers the same.
+        // The connection works in the successor now, and a repeat returns the same.
         assert_eq!(door.ok("restore_session", asked).await["sessionId"], next.as_str(), "{which}");
         let about = door.ok("get_session", json!({})).await;
         assert_eq!((&about["sessionId"], &about["continues"]), (&json!(next), &json!(first)));
@@ -85,7 +85,7 @@ async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface(
 }
 
 #[test]
-fn a_session_is_handed_on_from_the_command_line() {
+fn the_command_line_saves_and_restores_a_session() {
     let place = Place::new();
     let events = [
         json!({"type": "user.message", "content": "Count the money in cents"}),
@@ -117,7 +117,7 @@ fn a_session_is_handed_on_from_the_command_line() {
 }
 
 #[test]
-fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
+fn a_front_end_checks_files_of_the_workspace_and_records_each_check() {
     let place = Place::new();
     for directory in ["shop/.git", "shop/src", "shared"] {
         std::fs::create_dir_all(place.path(directory)).unwrap();
@@ -184,7 +184,7 @@ fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
 }
 
 #[test]
-fn a_look_without_a_successor_is_recorded_in_the_notebook_and_makes_no_session_the_latest() {
+fn a_file_check_without_a_successor_is_recorded_in_the_notebook() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("shop/.git")).unwrap();
     place.write("shop/tax.py", "a");
@@ -221,7 +221,7 @@ fn a_look_without_a_successor_is_recorded_in_the_notebook_and_makes_no_session_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_look_is_refused_and_a_retry_records_it_once() {
+async fn an_invalid_file_check_is_rejected_and_a_retry_records_it_once() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         session(house, "other", "/work/mill").await;
@@ -260,7 +260,7 @@ async fn a_wrong_look_is_refused_and_a_retry_records_it_once() {
 }
 
 #[test]
-fn a_front_end_looks_at_no_file_of_another_workspace() {
+fn a_front_end_does_not_check_files_of_another_workspace() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("shop/.git")).unwrap();
     place.write("shop/same.py", "a");
@@ -279,7 +279,7 @@ fn a_front_end_looks_at_no_file_of_another_workspace() {
 }
 
 #[test]
-fn settings_say_what_a_restore_gives_by_itself() {
+fn settings_are_the_defaults_of_a_restore() {
     let place = Place::new();
     let items: Vec<Value> = (1..=10)
         .map(|n| json!({"category": "data", "content": format!("item {n}"), "importance": n}))
@@ -302,7 +302,7 @@ fn settings_say_what_a_restore_gives_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_in_which_nothing_was_done_is_shown_what_it_continues() {
+async fn a_successor_without_work_shows_the_session_it_continues() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for (number, which) in DOORS.into_iter().enumerate() {
@@ -317,7 +317,7 @@ async fn a_successor_in_which_nothing_was_done_is_shown_what_it_continues() {
         let asked = json!({"workspaceId": workspace, "sessionId": first});
         let next = door.ok("restore_session", asked).await["sessionId"].clone();
         assert_ne!(next, first, "{which}");
-        // What another does in the first one later is not what was handed on.
+        // Later work of another client in the first session is not part of the handoff.
         let later = json!({"sessionId": first, "stepNumber": 2, "nextStepNeeded": true,
             "searchStep": "The crane was sold"});
         desk.another().ok("sequential_search", later).await;
@@ -334,7 +334,7 @@ async fn a_successor_in_which_nothing_was_done_is_shown_what_it_continues() {
             assert_eq!((&found["sessionId"], &found["continues"]), (&next, &first), "{which}");
             assert!(found.to_string().contains("How strong is the crane?"), "{which}: {found}");
         }
-        // With work of its own it speaks for itself.
+        // Once it has work, its view shows that work.
         let own = json!({"stepNumber": 1, "nextStepNeeded": true, "searchStep": "The hook holds",
             "researchGoal": "How strong is the hook?"});
         door.ok("sequential_search", own).await;

@@ -1,4 +1,4 @@
-//! Other MCP servers that find entities in what is saved, and those that are absent, slow or wrong.
+//! Other MCP servers that extract entities from saves, and absent, slow or invalid ones.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use crate::{
     program::{Place, eventually},
 };
 
-/// An MCP server on standard streams that finds what is in `entities` in any text with "Ada".
+/// Writes an MCP server on standard streams that returns `entities` for any text with "Ada".
 fn server(place: &Place, name: &str, entities: &Value, is_error: bool) -> String {
     let text = json!({"entities": entities}).to_string().replace('"', "\\\"");
     let initialized = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}"#;
@@ -43,7 +43,7 @@ fn saved(place: &Place, extractors: &str, context: &str) -> Value {
 }
 
 #[test]
-fn entities_that_other_servers_find_are_kept_and_an_absent_server_is_a_notice() {
+fn entities_of_external_extractors_are_stored_and_an_absent_one_is_a_notice() {
     let place = Place::new();
     let entities = json!([
         {"type": "person", "id": "Ada", "role": "author"},
@@ -88,7 +88,7 @@ fn entities_that_other_servers_find_are_kept_and_an_absent_server_is_a_notice() 
 }
 
 #[test]
-fn an_extractor_that_is_no_command_is_refused_by_the_name_of_the_setting() {
+fn an_invalid_extractor_command_is_rejected_with_the_name_of_the_setting() {
     let place = Place::new();
     let mut command = place.command(&["handoff", "save", "shop", "--context", "c"]);
     command.env("SESSIONLOG_EXTRACTORS", "#tool");
@@ -98,7 +98,7 @@ fn an_extractor_that_is_no_command_is_refused_by_the_name_of_the_setting() {
 }
 
 #[test]
-fn a_server_that_accepts_and_never_answers_is_left_out_after_a_second() {
+fn an_extractor_that_never_responds_is_skipped_after_one_second() {
     let place = Place::new();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/mcp", silent.local_addr().unwrap());
@@ -108,7 +108,7 @@ fn a_server_that_accepts_and_never_answers_is_left_out_after_a_second() {
 }
 
 #[test]
-fn a_program_that_hangs_is_ended_by_a_save_and_started_by_no_hook() {
+fn a_save_ends_a_hanging_extractor_and_no_hook_starts_one() {
     let place = Place::new();
     let started = place.path("started");
     let script = format!("echo $$ >>'{}'\nexec sleep 1000\n", started.display());

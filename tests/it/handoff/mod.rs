@@ -1,4 +1,4 @@
-//! A session handed to the one that continues it: saved, restored within a budget, and the chain of
+//! A session saved and restored by its successor: saved, restored within a budget, and the chain of
 //! both; over HTTP, by tools and on the command line.
 
 mod chosen;
@@ -52,7 +52,7 @@ fn answered(text: &str) -> Value {
     json!({"type": "agent.message", "content": text})
 }
 
-/// A call of a shell and its result.
+/// Returns the events of a shell call and its result.
 fn ran(id: &str, command: &str, output: &str, is_error: bool) -> [Value; 2] {
     [
         json!({"type": "agent.tool_use", "call_id": id, "name": "Bash", "input": {"command": command}}),
@@ -68,7 +68,7 @@ fn edited(id: &str, path: &str) -> [Value; 2] {
     ]
 }
 
-/// Work on a shop: an instruction, a plan, a failing test, an edited file.
+/// Returns work on a shop: an instruction, a plan, a failing test, an edited file.
 fn work() -> Vec<Value> {
     let mut work = vec![
         said("Count the money of the shop in cents"),
@@ -83,14 +83,14 @@ fn work() -> Vec<Value> {
     work
 }
 
-/// Everything that is given, as one text.
+/// Returns everything in a restore, as one text.
 fn given(answer: &Value) -> String {
     let parts = ["context", "context_items", "file_references", "workspace_state"];
     parts.map(|name| answer[name].to_string()).join("\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_save_is_one_batch_and_a_restore_hands_it_to_a_session_that_continues() {
+async fn a_save_is_one_batch_and_a_restore_gives_it_to_the_successor() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;
@@ -150,7 +150,7 @@ async fn a_save_is_one_batch_and_a_restore_hands_it_to_a_session_that_continues(
         assert_eq!(found["file_references"][0]["status"], "unchecked");
         assert!(found["tokens"].as_u64() <= Some(4_000), "{found}");
 
-        // The successor begins with what it was given.
+        // The successor begins with the restored content.
         let first = events(house, &next).await;
         assert_eq!(kinds(&first), ["session.restored"]);
         assert_eq!(first[0]["from"], json!({"session": "one", "position": saved["position"]}));
@@ -163,7 +163,7 @@ async fn a_save_is_one_batch_and_a_restore_hands_it_to_a_session_that_continues(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_score_is_the_sum_of_the_parts_that_explain_it() {
+async fn a_score_is_the_sum_of_its_listed_parts() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let items = json!([
@@ -181,7 +181,7 @@ async fn a_score_is_the_sum_of_the_parts_that_explain_it() {
         }
         let sum: u64 = parts.values().map(|part| part.as_u64().unwrap()).sum();
         assert_eq!(Some(sum), item["score"].as_u64(), "{item}");
-        // What is saved again is worth more, for that alone.
+        // A repeated save raises the score of an item.
         let of = |found: &Value| {
             let items = found["context_items"].as_array().unwrap();
             let item = items.iter().find(|item| item["content"] == "fn cents(text) { 114 }");
@@ -199,7 +199,7 @@ async fn a_score_is_the_sum_of_the_parts_that_explain_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_without_content_is_enough_because_the_log_has_everything() {
+async fn a_save_without_content_uses_the_events_of_the_log() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;
@@ -211,7 +211,7 @@ async fn a_call_without_content_is_enough_because_the_log_has_everything() {
         assert_eq!(found["continues"], "one", "the latest with work: {found}");
         let saved = ok(house, "/save", json!({})).await;
         assert_eq!((&saved["session_id"], &saved["items"]), (&json!("one"), &json!(0)), "{saved}");
-        // One that is saved comes before one that was written to later.
+        // A saved session precedes one that was written to later.
         house.clock.advance(Duration::from_secs(60));
         session(house, "two", "/work/bank").await;
         append(house, "two", json!([said("Paint the door of the shop green")])).await;
@@ -226,7 +226,7 @@ async fn a_call_without_content_is_enough_because_the_log_has_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_without_a_session_is_saved_with_the_latest_work_or_begins_one() {
+async fn content_without_a_session_is_saved_in_the_latest_session_or_a_new_one() {
     over_every_engine(async |house| {
         let content = json!({"conversation_context": "We chose Postgres 16 for the ledger."});
         let saved = ok(house, "/save", content.clone()).await;
@@ -251,7 +251,7 @@ async fn content_without_a_session_is_saved_with_the_latest_work_or_begins_one()
         for words in ["We chose Postgres 16", "money of the shop", "test_tax"] {
             assert!(given.contains(words), "{words}: {found}");
         }
-        // A retry saves what its first call did, whatever was written since.
+        // A retry saves the same as its first call, despite later events.
         house.clock.advance(Duration::from_secs(60));
         session(house, "two", "/work/bank").await;
         append(house, "two", json!([said("Paint the door")])).await;
@@ -262,7 +262,7 @@ async fn content_without_a_session_is_saved_with_the_latest_work_or_begins_one()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_changes_nothing_leaves_the_order_of_sessions_alone() {
+async fn a_request_without_effect_keeps_the_order_of_sessions() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;
@@ -307,7 +307,7 @@ async fn a_request_that_changes_nothing_leaves_the_order_of_sessions_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_gives_what_stands_and_nothing_that_was_taken_back() {
+async fn a_restore_returns_current_facts_and_no_withdrawn_ones() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let mut all = work();
@@ -354,7 +354,7 @@ async fn a_restore_gives_what_stands_and_nothing_that_was_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_knows_all_of_it_and_is_walked_both_ways() {
+async fn a_restore_has_facts_of_the_whole_chain_and_links_both_ways() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let mut first = work();
@@ -365,11 +365,11 @@ async fn a_chain_knows_all_of_it_and_is_walked_both_ways() {
         let two = two.as_str().unwrap();
         let mut second = vec![said("Call the release Kingfisher")];
         second.extend(ran("d1", "pytest -q", "2 passed", false));
-        // Numbers of steps begin anew: this revises nothing of the session before.
+        // Step numbers restart: this revises nothing of the previous session.
         second.push(json!({"type": "research.step", "number": 2, "revises": 1,
             "description": "The export keeps zeros"}));
         append(house, two, json!(second)).await;
-        // What continues the session knows more than the session.
+        // The successor has more facts than the session.
         let three = ok(house, "/restore", json!({"tokens_max": 6_000})).await;
         assert_eq!(three["continues"], two, "{three}");
         let all = given(&three);
@@ -397,7 +397,7 @@ async fn a_chain_knows_all_of_it_and_is_walked_both_ways() {
         assert_eq!(chain["data"][1]["continues"], "one");
         assert_eq!(chain["data"][1]["continued_by"], json!([three]));
         assert_eq!(chain["data"][1]["continues_from"], first.len(), "{chain}");
-        // A session of the line that is gone ends it, and what it said is gone with it.
+        // A removed session of the chain ends it, and its content is removed with it.
         let gone = house.call("DELETE", "/v1/sessions/one", &[], None).await;
         assert_eq!(gone.status, 200, "{}", gone.text);
         let asked = json!({"session_id": two, "create": false});
@@ -408,7 +408,7 @@ async fn a_chain_knows_all_of_it_and_is_walked_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_restores_at_once_make_one_successor_and_a_repeat_answers_the_same() {
+async fn concurrent_and_repeated_restores_create_one_successor() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;
@@ -430,7 +430,7 @@ async fn two_restores_at_once_make_one_successor_and_a_repeat_answers_the_same()
         assert_eq!(ok(house, "/restore", asked.clone()).await, again, "a repeat");
         let chain = house.get(&format!("{BANK}/chain?session=one")).await.json();
         assert_eq!(chain["data"][0]["continued_by"], json!([next]), "{chain}");
-        // Once work was done in it, the same session is continued by another one.
+        // Once it has work, another session continues the same one.
         append(house, next, json!([said("Paint it green")])).await;
         let other = ok(house, "/restore", asked).await;
         assert_ne!(other["session_id"], next);
@@ -440,7 +440,7 @@ async fn two_restores_at_once_make_one_successor_and_a_repeat_answers_the_same()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_at_work_in_a_session_continues_there() {
+async fn a_restore_by_an_active_session_continues_in_it() {
     over_every_engine(async |house| {
         for id in ["one", "own", "far"] {
             session(house, id, "/work/bank").await;
@@ -454,13 +454,13 @@ async fn a_caller_at_work_in_a_session_continues_there() {
         assert_eq!(kinds(&events(house, "own").await), ["user.message", "session.restored"]);
         ok(house, "/restore", into("one")).await;
         assert_eq!(events(house, "own").await.len(), 2, "a repeat writes nothing");
-        // It continues one session only, and no circle is made.
+        // It continues only one session, and no cycle is created.
         let other = ok(house, "/restore", into("far")).await;
         assert!(other["notices"][0].as_str().unwrap().contains("nothing was linked"), "{other}");
         let circle = json!({"session_id": "own", "successor_id": "one"});
         let circle = ok(house, "/restore", circle).await;
         assert!(circle["notices"][0].as_str().unwrap().contains("nothing was linked"));
-        // The session itself, after its context was lost: it continues as it is.
+        // The session itself, after its context was lost: it continues unchanged.
         let same = ok(house, "/restore", into("own")).await;
         assert_eq!((&same["session_id"], &same["continues"]), (&json!("own"), &json!("own")));
         assert_eq!(events(house, "own").await.len(), 2);
@@ -495,7 +495,7 @@ async fn a_budget_is_never_exceeded() {
             assert_eq!(found["tokens_max"], most);
             let spent = found["tokens"].as_u64().unwrap();
             assert!(spent <= most, "{spent} of {tokens}");
-            // The text, and what is given beside it.
+            // The text, and the members next to it.
             let count = |text: &str| bpe_openai::o200k_base().count(text) as u64;
             let items = found["context_items"].as_array().unwrap().iter();
             let items: u64 = items.map(|item| count(item["content"].as_str().unwrap())).sum();
@@ -512,7 +512,7 @@ async fn a_budget_is_never_exceeded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_input_is_named_by_its_field() {
+async fn invalid_input_is_rejected_with_the_name_of_its_field() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         for (path, body, field) in [
@@ -561,7 +561,7 @@ async fn bad_input_is_named_by_its_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
+async fn a_text_is_shortened_only_as_far_as_the_budget_requires() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let line =
@@ -581,7 +581,7 @@ async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
                 "whole" => assert_eq!(content, code),
                 "squeezed" => assert!(content.contains("// adds") && !content.contains("  ")),
                 "bare" => assert!(!content.contains("// adds") && content.contains("price = base")),
-                // Shortened without its comments, and as long as there is room.
+                // Shortened without its comments, and as long as the budget allows.
                 _ => assert!(!content.contains("// adds") && content.len() < bare, "{form}"),
             }
             forms.push(form);
@@ -605,7 +605,7 @@ async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_that_does_not_fit_takes_what_the_budget_has_left() {
+async fn a_text_that_does_not_fit_is_cut_to_the_remaining_budget() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let line = |n: usize| format!("# step {n} of the audit\ntotal_{n} = ledger[{n}].cents()\n");
@@ -627,7 +627,7 @@ async fn a_text_that_does_not_fit_takes_what_the_budget_has_left() {
                 let found = ok(house, "/restore", asked).await;
                 let used = found["tokens"].as_u64().unwrap();
                 assert!(used <= tokens && used + tokens / 10 > tokens, "{name} {tokens}: {used}");
-                // What is cut is cut of what is left without needless white space.
+                // The text is cut after needless white space was removed.
                 let text = found["context"].as_str().unwrap();
                 assert!(!text.contains("asked  for"), "{tokens}: {text}");
                 assert!(name == "code" || text.contains("asked for"), "{tokens}: {text}");
@@ -640,7 +640,7 @@ async fn a_text_that_does_not_fit_takes_what_the_budget_has_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_is_shared_by_what_the_session_is_about() {
+async fn budget_shares_depend_on_the_kind_of_the_session() {
     over_every_engine(async |house| {
         for id in ["code", "talk"] {
             session(house, id, "/work/bank").await;
@@ -666,13 +666,13 @@ async fn a_budget_is_shared_by_what_the_session_is_about() {
         let code = ask("code", 3_000).await;
         let percents = ["code", "conversation", "metadata"].map(|name| &code[name]["percent"]);
         assert_eq!(percents, [&json!(60), &json!(30), &json!(10)]);
-        // Context items would take all of it, and the conversation has its share nevertheless.
+        // Context items would use all of it, and the conversation has its share nevertheless.
         let talk = code["conversation"]["tokens"].as_u64().unwrap();
         assert!(talk >= 600, "{code}");
         let talk = ask("talk", 3_000).await;
         let percents = ["conversation", "metadata"].map(|name| &talk[name]["percent"]);
         assert_eq!(percents, [&json!(70), &json!(30)], "{talk}");
-        // What one share does not need, another one has.
+        // Another share uses the unused part of one.
         assert!(talk["conversation"]["tokens"].as_u64() > Some(2_100), "{talk}");
     })
     .await;

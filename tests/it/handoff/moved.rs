@@ -1,5 +1,5 @@
-//! A workspace whose directory was moved: sessions, memory, graph and handoff follow, and a move
-//! that was cut short is repeated.
+//! A workspace whose directory was moved: sessions, memory, graph and saves follow, and an
+//! interrupted move is repeated.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,18 +25,18 @@ async fn post(house: &House, path: &str, body: Value) -> Value {
     answer.json()
 }
 
-async fn remember(house: &House, workspace: &str, text: &str) {
+async fn insert_memory(house: &House, workspace: &str, text: &str) {
     let item = json!({"text": text, "kind": "semantic"});
     post(house, &format!("{workspace}/memory"), item).await;
 }
 
-/// Memory of a workspace, as one text.
-async fn remembered(house: &House, workspace: &str) -> String {
+/// Returns the memory of a workspace, as one text.
+async fn read_memory(house: &House, workspace: &str) -> String {
     house.get(&format!("{workspace}/memory")).await.text
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one() {
+async fn a_moved_workspace_is_found_only_under_its_new_name() {
     over_every_engine(async |house| {
         session(house, "old", "/work/bank").await;
         append(house, "old", json!(work())).await;
@@ -45,8 +45,8 @@ async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one
         append(house, "new", json!([said("Paint the door of the shop green")])).await;
         session(house, "below", "/work/bank/vault").await;
         append(house, "below", json!([said("Count the gold")])).await;
-        remember(house, BANK, "Cents are whole numbers").await;
-        remember(house, STORE, "The store has a cat").await;
+        insert_memory(house, BANK, "Cents are whole numbers").await;
+        insert_memory(house, STORE, "The store has a cat").await;
         let of = async |id: &str| house.get(&format!("/v1/sessions/{id}")).await.json();
         let before = of("old").await;
         house.clock.advance(Duration::from_secs(60));
@@ -61,25 +61,25 @@ async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one
         let found = post(house, &format!("{STORE}/restore"), json!({"create": false})).await;
         assert_eq!(found["continues"], "new", "{found}");
         assert!(given(&found).contains("door of the shop"), "{found}");
-        let memory = remembered(house, STORE).await;
+        let memory = read_memory(house, STORE).await;
         assert!(memory.contains("whole numbers") && memory.contains("a cat"), "{memory}");
-        let memory = remembered(house, BANK).await;
+        let memory = read_memory(house, BANK).await;
         assert!(!memory.contains("whole numbers"), "{memory}");
         let found = house.post(&format!("{BANK}/restore"), &json!({"create": false})).await;
         assert_eq!(found.status, 404, "{}", found.text);
 
-        // Repeated it finds nothing; what is written under the old name since is another move's.
+        // A repeated move finds nothing; later content under the old name belongs to another move.
         let again = post(house, &format!("{BANK}/move"), json!({"to": "/work/store"})).await;
         assert_eq!((&again["sessions"], &again["notebooks"]), (&json!(0), &json!(0)), "{again}");
-        remember(house, BANK, "The bank is shut").await;
-        assert!(!remembered(house, STORE).await.contains("is shut"));
+        insert_memory(house, BANK, "The bank is shut").await;
+        assert!(!read_memory(house, STORE).await.contains("is shut"));
         post(house, &format!("{BANK}/move"), json!({"to": "/work/store"})).await;
         post(house, &format!("{STORE}/move"), json!({"to": "/work/bank"})).await;
-        let memory = remembered(house, BANK).await;
+        let memory = read_memory(house, BANK).await;
         for words in ["whole numbers", "a cat", "is shut"] {
             assert!(memory.contains(words), "{words}: {memory}");
         }
-        assert!(!remembered(house, STORE).await.contains("a cat"));
+        assert!(!read_memory(house, STORE).await.contains("a cat"));
         assert_eq!(of("old").await["workspace"], "/work/bank");
         for (to, status) in [("/work/bank", 422), ("", 422)] {
             let answer = house.post(&format!("{BANK}/move"), &json!({"to": to})).await;
@@ -89,7 +89,7 @@ async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one
     .await;
 }
 
-/// Sessions that are moved together, so that some calls of the disk are between two of them.
+/// Number of sessions moved together, so that some disk calls are between two of them.
 const MANY: usize = 70;
 
 async fn house_on(sim: &Sim) -> House {
@@ -97,16 +97,16 @@ async fn house_on(sim: &Sim) -> House {
     House::over(store, Arc::new(ManualClock::default()), Plan::default()).await
 }
 
-/// A workspace is moved, and the machine ends at a call of the disk, counted from where the move
-/// begins; how many calls it took, and how many sessions had moved.
-async fn cut_short(at: Option<(u64, Fault)>) -> (u64, usize) {
+/// Moves a workspace while the machine crashes at a disk call, counted from the start of the move;
+/// returns the number of calls, and of moved sessions.
+async fn interrupt_move(at: Option<(u64, Fault)>) -> (u64, usize) {
     let sim = Sim::new(31);
     let house = house_on(&sim).await;
     for n in 0..MANY {
         session(&house, &format!("s{n}"), "/work/bank").await;
     }
     append(&house, "s0", json!([said("Prices are whole cents")])).await;
-    remember(&house, BANK, "Cents are whole numbers").await;
+    insert_memory(&house, BANK, "Cents are whole numbers").await;
     let begun = sim.calls();
     at.into_iter().for_each(|(call, fault)| sim.fail_call(begun + call, fault, false));
     let (moving, asked) = (format!("{BANK}/move"), json!({"to": "/work/store"}));
@@ -132,15 +132,15 @@ async fn cut_short(at: Option<(u64, Fault)>) -> (u64, usize) {
     let of = |name: &str| found.iter().filter(|one| *one == name).count();
     let (old, new) = (of("/work/bank"), of("/work/store"));
     assert_eq!(old + new, MANY, "{at:?}: {found:?}");
-    let memory = [remembered(house, BANK).await, remembered(house, STORE).await];
+    let memory = [read_memory(house, BANK).await, read_memory(house, STORE).await];
     let held = memory.iter().filter(|text| text.contains("whole numbers")).count();
     assert_eq!(held, 1, "{at:?}: {memory:?}");
 
     let again = post(house, &moving, asked).await;
     assert_eq!((&again["sessions"], &again["left_total"]), (&json!(old), &json!(0)), "{at:?}");
     assert!(workspaces().await.iter().all(|one| one == "/work/store"), "{at:?}");
-    assert!(remembered(house, STORE).await.contains("whole numbers"), "{at:?}");
-    assert!(!remembered(house, BANK).await.contains("whole numbers"), "{at:?}");
+    assert!(read_memory(house, STORE).await.contains("whole numbers"), "{at:?}");
+    assert!(!read_memory(house, BANK).await.contains("whole numbers"), "{at:?}");
     let asked = json!({"create": false, "session_id": "s0"});
     let work = post(house, &format!("{STORE}/restore"), asked).await;
     assert!(given(&work).contains("whole cents"), "{at:?}: {work}");
@@ -148,22 +148,22 @@ async fn cut_short(at: Option<(u64, Fault)>) -> (u64, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_that_ends_with_its_machine_at_any_step_loses_nothing_and_is_repeated() {
-    let (calls, moved) = cut_short(None).await;
+async fn a_move_interrupted_by_a_crash_keeps_every_session_and_can_be_repeated() {
+    let (calls, moved) = interrupt_move(None).await;
     assert_eq!(moved, MANY);
     let mut halves = 0;
-    // A few of them, from the first to the last, and all where there are few.
+    // A sample of them, from the first to the last, or all if few.
     let step = usize::try_from(calls / 16).unwrap().max(1);
     for call in (0..calls).step_by(step) {
         let fault = if call % 2 == 0 { Fault::Kill } else { Fault::PowerLoss };
-        let (_, moved) = cut_short(Some((call, fault))).await;
+        let (_, moved) = interrupt_move(Some((call, fault))).await;
         halves += usize::from(0 < moved && moved < MANY);
     }
     assert!(halves > 0, "of {calls} calls none was between two sessions");
 }
 
 #[test]
-fn a_server_that_is_killed_while_it_moves_a_workspace_loses_nothing_and_is_asked_again() {
+fn a_killed_server_keeps_every_session_of_a_move_and_can_repeat_it() {
     let place = Place::new();
     let server = place.serve();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -225,7 +225,7 @@ fn a_server_that_is_killed_while_it_moves_a_workspace_loses_nothing_and_is_asked
 }
 
 #[test]
-fn after_a_directory_was_moved_its_work_is_offered_at_a_start_there() {
+fn a_start_in_a_moved_directory_offers_its_earlier_work() {
     let place = Place::new();
     let [from, to] = ["shop", "store"].map(|name| place.path(name));
     std::fs::create_dir_all(from.join(".git")).unwrap();
@@ -254,7 +254,7 @@ fn after_a_directory_was_moved_its_work_is_offered_at_a_start_there() {
 }
 
 #[test]
-fn work_in_a_worktree_is_work_of_the_main_checkout() {
+fn work_in_a_worktree_belongs_to_the_main_checkout() {
     let place = Place::new();
     let main = place.path("app");
     let own = main.join(".git/worktrees/noble");
@@ -275,7 +275,7 @@ fn work_in_a_worktree_is_work_of_the_main_checkout() {
     let prompt = json!({ "prompt": "Prices are whole cents everywhere", "prompt_id": "p" });
     quiet(&place, &at("one", &tree, "UserPromptSubmit", prompt));
     quiet(&place, &at("one", &tree, "SessionEnd", json!({ "reason": "other" })));
-    // Once its branch is merged, it is gone.
+    // The worktree is removed once its branch is merged.
     std::fs::remove_dir_all(&tree).unwrap();
     let start = at("two", &main, "SessionStart", json!({ "source": "startup" }));
     let (text, _) = told_to_model(&place, &start);

@@ -1,4 +1,4 @@
-//! Files of a save under one path each, however it is spelled, and what is left out because it is
+//! Files of a save under one path each for every spelling, and those left out because they are
 //! outside of the workspace.
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn paths(found: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_has_one_path_in_an_answer_however_it_was_spelled() {
+async fn a_file_has_one_path_in_a_response_for_every_spelling() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let files = json!([
@@ -23,7 +23,7 @@ async fn a_file_has_one_path_in_an_answer_however_it_was_spelled() {
         let saved =
             ok(house, "/save", json!({"session_id": "one", "file_references": files})).await;
         assert_eq!(saved["files"], 2, "{saved}");
-        // The agent's program names files by their whole paths, a shell by parts of them.
+        // The agent's program names files by absolute paths, a shell by relative ones.
         let mut work = vec![said("Round the tax half up")];
         work.extend(edited("c1", "/work/bank/src/tax.py"));
         work.extend(edited("c2", "./src/../src/tax.py"));
@@ -42,7 +42,7 @@ async fn a_file_has_one_path_in_an_answer_however_it_was_spelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_outside_of_the_workspace_is_no_reference_and_is_named() {
+async fn a_file_outside_the_workspace_is_reported_and_is_not_a_reference() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let files = json!([
@@ -60,7 +60,7 @@ async fn a_file_outside_of_the_workspace_is_no_reference_and_is_named() {
         let kept: Vec<&Value> =
             kept.iter().filter(|one| one["type"] == "file.referenced").collect();
         assert!(matches!(kept[..], [one] if one["path"] == "src/tax.py"), "{kept:?}");
-        // A name is no directory: nothing is known of what is outside.
+        // A name is not a directory: files outside cannot be determined.
         let named = "/v1/workspaces/shop/save";
         let asked = json!({"file_references": [{"path": "/srv/shop/tax.py"}]});
         let saved = house.post(named, &asked).await.json();
@@ -70,7 +70,7 @@ async fn a_file_outside_of_the_workspace_is_no_reference_and_is_named() {
 }
 
 #[test]
-fn a_path_that_is_typed_belongs_to_the_working_directory() {
+fn a_typed_path_is_relative_to_the_working_directory() {
     let place = Place::new();
     for directory in ["shop/.git", "shop/src", "other"] {
         std::fs::create_dir_all(place.path(directory)).unwrap();
@@ -93,7 +93,7 @@ fn a_path_that_is_typed_belongs_to_the_working_directory() {
 }
 
 #[test]
-fn a_file_of_a_worktree_is_one_of_the_workspace() {
+fn a_file_of_a_worktree_belongs_to_the_workspace() {
     let place = Place::new();
     let own = place.path("shop/.git/worktrees/tree");
     std::fs::create_dir_all(&own).unwrap();

@@ -1,5 +1,6 @@
-//! Effect of a store's answers on an event: it is recorded, waits, is put aside or dropped; and the
-//! requests of a hook before it answers a model. It must not start an owner: the store is a script.
+//! Effect of a store's responses on an event: it is recorded, spooled, set aside or dropped; and
+//! the requests of a hook before it responds to a model. It must not start an owner: the store is
+//! scripted.
 
 use std::{
     io::{BufReader, Write as _},
@@ -19,7 +20,7 @@ use sessionlog::{
 
 use super::{claude, of};
 
-/// A store that answers what a script says; status 0 is no answer at all.
+/// A store that sends scripted responses; status 0 is no response.
 pub struct Scripted {
     pub url: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
@@ -46,14 +47,14 @@ impl Scripted {
                 let length = body.len();
                 let close = format!("connection: close\r\ncontent-length: {length}");
                 let head = format!("HTTP/1.1 {status} Said\r\n{close}\r\n\r\n");
-                // The client may be gone.
+                // The client may be disconnected.
                 let _ = stream.get_mut().write_all((head + &body).as_bytes());
             }
         });
         Self { url, asked }
     }
 
-    /// Paths and bodies of what it was asked that ends so.
+    /// Returns the paths and bodies of the requests whose path has this suffix.
     pub fn asked(&self, ending: &str) -> Vec<(String, Value)> {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(path, _)| path.ends_with(ending)).cloned().collect()
@@ -101,11 +102,11 @@ pub fn told(
     tokens_max: usize,
     event: impl Into<Input>,
 ) -> Done {
-    told_after(Duration::ZERO, client, (home, directory), tokens_max, event)
+    run_hook_after(Duration::ZERO, client, (home, directory), tokens_max, event)
 }
 
-/// The same when its input took that long to be read.
-fn told_after(
+/// Runs a hook whose input took this long to read.
+fn run_hook_after(
     spent: Duration,
     client: Result<Client, String>,
     (home, directory): (&Path, Option<&str>),
@@ -137,14 +138,14 @@ fn spool(home: &Path) -> PathBuf {
     home.join("spool")
 }
 
-fn waiting(directory: &Path) -> usize {
+fn count_json_files(directory: &Path) -> usize {
     let inside = std::fs::read_dir(directory).into_iter().flatten().flatten();
     inside.filter(|entry| entry.path().extension().is_some_and(|e| e == "json")).count()
 }
 
-/// Numbers of files that wait, and that were put aside.
-fn kept(home: &Path) -> (usize, usize) {
-    (waiting(&spool(home)), waiting(&spool(home).join("refused")))
+/// Returns the numbers of spooled files and of those set aside.
+fn count_spooled(home: &Path) -> (usize, usize) {
+    (count_json_files(&spool(home)), count_json_files(&spool(home).join("refused")))
 }
 
 fn bytes(event: &Value) -> Vec<u8> {
@@ -157,7 +158,7 @@ fn call(session: &str, n: usize) -> Vec<u8> {
 }
 
 #[test]
-fn each_refusal_says_whether_an_event_waits_is_put_aside_or_is_let_go_of() {
+fn each_error_decides_whether_an_event_is_spooled_set_aside_or_dropped() {
     for (status, code, waits, aside) in [
         (410, "session_deleted", 0, 0),
         (410, "session_expired", 0, 1),
@@ -176,22 +177,22 @@ fn each_refusal_says_whether_an_event_waits_is_put_aside_or_is_let_go_of() {
         let home = tempfile::tempdir().unwrap();
         let store = Scripted::start(move |_, _| (status, refusal(code)));
         let done = told(Ok(store.client()), home.path(), None, 0, call("s", 0));
-        assert_eq!(kept(home.path()), (waits, aside), "{status} {code}");
+        assert_eq!(count_spooled(home.path()), (waits, aside), "{status} {code}");
         assert_eq!(done.spooled, waits, "{status} {code}");
         assert!(done.trouble.is_some(), "{status} {code}");
     }
 }
 
 #[test]
-fn an_event_refused_by_one_session_blocks_no_other_and_retries_keep_their_order() {
+fn an_event_rejected_by_one_session_blocks_no_other_and_retries_keep_order() {
     let two = ["held", "other"];
     for (status, code, asked, waits, aside) in [
         (400, "invalid_request", &["held", "held", "other", "other"][..], 0, 1),
         (410, "session_deleted", &["held", "held", "other", "other"], 0, 0),
-        // Its later event is not even tried.
+        // Its later event is not sent.
         (423, "session_damaged", &["held", "other", "other"], 2, 0),
         (409, "lease_held", &["held", "other", "other"], 2, 0),
-        // A store that refuses all is not asked for each.
+        // A store that rejects every event does not receive each of them.
         (429, "rate_limited", &["held"], 4, 0),
         (503, "overloaded", &["held"], 4, 0),
     ] {
@@ -207,7 +208,7 @@ fn an_event_refused_by_one_session_blocks_no_other_and_retries_keep_their_order(
             }
             _ => (200, json!({ "next_position": 1 })),
         });
-        // A pause does not stop a hook that expects an answer.
+        // A pause after a failure does not stop a hook that needs a response.
         assert!(spool(home.path()).join("failed").exists());
         let resumed = of("other", claude("SessionStart", &json!({ "source": "resume" })));
         told(Ok(store.client()), home.path(), None, 400, bytes(&resumed));
@@ -217,14 +218,14 @@ fn an_event_refused_by_one_session_blocks_no_other_and_retries_keep_their_order(
             .map(|(path, _)| path.split('/').nth(3).unwrap().to_owned())
             .collect();
         assert_eq!(told, asked, "{status} {code}");
-        assert_eq!(kept(home.path()), (waits, aside), "{status} {code}");
+        assert_eq!(count_spooled(home.path()), (waits, aside), "{status} {code}");
         let stopped = spool(home.path()).join("failed").exists();
         assert_eq!(stopped, asked.len() == 1, "{status} {code}");
     }
 }
 
 #[test]
-fn a_prompt_after_a_failure_waits_for_no_store_although_it_may_be_answered() {
+fn a_prompt_after_a_failure_is_spooled_without_a_request() {
     let home = tempfile::tempdir().unwrap();
     let prompt = || bytes(&claude("UserPromptSubmit", &json!({ "prompt": "mend the wall" })));
     told(Err("none".to_owned()), home.path(), None, 400, prompt());
@@ -235,7 +236,7 @@ fn a_prompt_after_a_failure_waits_for_no_store_although_it_may_be_answered() {
 }
 
 #[test]
-fn of_events_of_which_one_is_known_the_others_are_recorded_one_by_one() {
+fn a_batch_with_a_known_event_is_recorded_event_by_event() {
     let home = tempfile::tempdir().unwrap();
     let conflicts = Mutex::new(2);
     let store = Scripted::start(move |_, _| {
@@ -248,7 +249,7 @@ fn of_events_of_which_one_is_known_the_others_are_recorded_one_by_one() {
     });
     let stop = claude("Stop", &json!({ "last_assistant_message": "Done." }));
     let done = told(Ok(store.client()), home.path(), None, 0, bytes(&stop));
-    assert_eq!((done.recorded, done.trouble, kept(home.path())), (2, None, (0, 0)));
+    assert_eq!((done.recorded, done.trouble, count_spooled(home.path())), (2, None, (0, 0)));
     let asked = store.asked("/events");
     let events = |body: &Value| body["events"].as_array().unwrap().clone();
     let counts: Vec<usize> = asked.iter().map(|(_, body)| events(body).len()).collect();
@@ -257,7 +258,7 @@ fn of_events_of_which_one_is_known_the_others_are_recorded_one_by_one() {
 }
 
 #[test]
-fn a_session_that_another_event_began_meanwhile_takes_this_one() {
+fn an_event_is_appended_to_a_session_created_concurrently() {
     let home = tempfile::tempdir().unwrap();
     let absent = Mutex::new(true);
     let store = Scripted::start(move |path, _| match path {
@@ -266,7 +267,7 @@ fn a_session_that_another_event_began_meanwhile_takes_this_one() {
         _ => (200, json!({ "next_position": 1 })),
     });
     let done = told(Ok(store.client()), home.path(), None, 0, call("s", 0));
-    assert_eq!((done.recorded, done.trouble, kept(home.path())), (1, None, (0, 0)));
+    assert_eq!((done.recorded, done.trouble, count_spooled(home.path())), (1, None, (0, 0)));
     assert_eq!(store.asked("/events").len(), 2);
 }
 
@@ -296,7 +297,7 @@ fn a_starting_agent_gets_the_text_of_its_directory_within_the_budget_of_hooks() 
 }
 
 #[test]
-fn a_resumed_session_is_given_one_continuation_with_the_whole_budget() {
+fn a_compacted_session_receives_one_continuation_with_the_whole_budget() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|path, _| {
         let answer = match path.contains("/views/continuation?") {
@@ -314,21 +315,21 @@ fn a_resumed_session_is_given_one_continuation_with_the_whole_budget() {
     let tokens = asked.iter().filter_map(|(path, _)| path.split_once("tokens_max="));
     let tokens = tokens.map(|(_, tokens)| tokens.split('&').next().unwrap());
     let tokens: Vec<usize> = tokens.map(|tokens| tokens.parse().unwrap()).collect();
-    // A small one says what the session works at, for what is recalled.
+    // A small request finds the topic of the session, for the recall.
     assert_eq!(tokens, [400, 3_000]);
 }
 
 #[test]
-fn an_event_is_spooled_before_its_program_times_the_hook_out() {
+fn an_event_is_spooled_before_the_hook_times_out() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|_, _| (0, Value::Null));
     let done = told(Ok(store.client()), home.path(), None, 0, call("s", 0));
-    assert_eq!((done.spooled, kept(home.path())), (1, (1, 0)));
+    assert_eq!((done.spooled, count_spooled(home.path())), (1, (1, 0)));
     let trouble = done.trouble.unwrap();
     assert!(trouble.contains("no answer for 8000 ms"), "{trouble}");
 }
 
-/// Request by which a hook creates a session for an event.
+/// Returns the request by which a hook creates a session for an event.
 pub fn created(event: impl Into<Input>, directory: Option<&str>) -> Value {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|path, _| match path {
@@ -337,17 +338,17 @@ pub fn created(event: impl Into<Input>, directory: Option<&str>) -> Value {
         _ => (404, refusal("session_not_found")),
     });
     let done = told(Ok(store.client()), home.path(), directory, 0, event);
-    assert_eq!((done.trouble, kept(home.path())), (None, (0, 0)));
+    assert_eq!((done.trouble, count_spooled(home.path())), (None, (0, 0)));
     store.asked("/v1/sessions").remove(0).1
 }
 
 #[test]
-fn an_event_whose_input_took_the_time_of_its_hook_waits_for_the_next_one() {
+fn an_event_with_slow_input_is_spooled_for_the_next_hook() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(move |_, _| (200, json!({ "next_position": 1 })));
     let spent = Duration::from_secs(8);
-    let done = told_after(spent, Ok(store.client()), (home.path(), None), 0, call("s", 0));
-    assert_eq!((done.spooled, kept(home.path())), (1, (1, 0)), "{done:?}");
+    let done = run_hook_after(spent, Ok(store.client()), (home.path(), None), 0, call("s", 0));
+    assert_eq!((done.spooled, count_spooled(home.path())), (1, (1, 0)), "{done:?}");
     let done = told(Ok(store.client()), home.path(), None, 0, call("s", 1));
-    assert_eq!((done.recorded, kept(home.path())), (1, (0, 0)), "{done:?}");
+    assert_eq!((done.recorded, count_spooled(home.path())), (1, (0, 0)), "{done:?}");
 }

@@ -1,6 +1,6 @@
-//! A project over several days: a session that begins receives what earlier ones left and continues
-//! the last one with work, ended or crashed; its user's rules hold through compactions; a tiny
-//! session displaces nothing; what is near to a first prompt is given with it.
+//! A project over several days: a new session receives the results of earlier ones and continues
+//! the last one with work, ended or crashed; the user's rules survive compactions; a tiny session
+//! displaces nothing; text related to a first prompt is given with it.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::program::Place;
 struct Day<'p>(&'p Place, &'static str);
 
 impl Day<'_> {
-    /// Text given to the model at an event; empty for nothing.
+    /// Reports an event; returns the text given to the model, which may be empty.
     #[track_caller]
     fn given(&self, event: Value) -> String {
         let ran = hook(self.0, &of(self.1, event));
@@ -41,7 +41,7 @@ impl Day<'_> {
         quiet(self.0, &of(self.1, claude(name, &event)));
     }
 
-    /// A call begins, and its agent is killed.
+    /// Starts a call whose agent is killed.
     fn begins(&self, command: &str) {
         let input = json!({ "command": command });
         let event = json!({ "tool_name": "Bash", "tool_use_id": "c-begun", "tool_input": input });
@@ -83,7 +83,7 @@ fn has(text: &str, parts: &[&str]) {
     }
 }
 
-/// A first day: a task with a rule, a change, a failing test, the end.
+/// Runs a first day: a task with a rule, a change, a failing test, the end.
 fn first_day(place: &Place) {
     let day = Day(place, "day-1");
     assert_eq!(day.starts(), "");
@@ -94,7 +94,7 @@ fn first_day(place: &Place) {
     day.ends();
 }
 
-/// The tax is changed on the second day, which receives the first one.
+/// Runs the second day, which receives the first one and changes the tax.
 fn second_day(place: &Place) -> Day<'_> {
     let day = Day(place, "day-2");
     day.starts();
@@ -104,7 +104,7 @@ fn second_day(place: &Place) -> Day<'_> {
 }
 
 #[test]
-fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
+fn a_day_continues_the_previous_one_and_keeps_its_rules_after_a_compaction() {
     let place = Place::new();
     first_day(&place);
     let day = Day(&place, "day-2");
@@ -121,7 +121,7 @@ fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
     assert!(!told.contains("Still failing"), "{told}");
     let chain = place.run(&["handoff", "chain", "/home/ada/proj", "--json"]).json();
     assert_eq!(chain["data"].as_array().unwrap().len(), 2, "{chain}");
-    // A person reads what the model was given.
+    // A user can read the text that the model received.
     let events = place.events("day-2");
     let given = events.iter().find(|event| event["type"] == "context.injected").unwrap();
     has(given["text"].as_str().unwrap(), &["Leave stock.py alone"]);
@@ -129,20 +129,20 @@ fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
 }
 
 #[test]
-fn a_day_that_was_killed_is_continued_and_not_an_older_one() {
+fn a_start_continues_a_killed_session_and_not_an_older_one() {
     let place = Place::new();
     first_day(&place);
     let day = second_day(&place);
     day.tests("4 passed", false);
     day.says("The tax is rounded half up, all four tests pass.");
-    // It is killed: no end is reported.
+    // The agent is killed: no end is reported.
     let told = Day(&place, "day-3").starts();
     has(&told, &["day-2", "rounded half up", "Leave stock.py alone"]);
     assert!(!told.contains("Still failing") && !told.contains("9 != 10"), "{told}");
 }
 
 #[test]
-fn after_a_tiny_session_a_start_has_the_work_before_it() {
+fn a_start_after_a_tiny_session_has_the_work_before_it() {
     let place = Place::new();
     first_day(&place);
     let tiny = Day(&place, "tiny");
@@ -168,7 +168,7 @@ fn a_start_receives_items_of_memory_and_no_forgotten_one() {
 }
 
 #[test]
-fn a_first_prompt_receives_once_what_earlier_sessions_say_of_it() {
+fn a_first_prompt_receives_related_text_of_earlier_sessions_once() {
     let place = Place::new();
     first_day(&place);
     let day = Day(&place, "day-2");
@@ -182,7 +182,7 @@ fn a_first_prompt_receives_once_what_earlier_sessions_say_of_it() {
 }
 
 #[test]
-fn a_start_whose_last_day_was_erased_or_hurt_tells_the_rest() {
+fn a_start_after_an_erased_or_damaged_session_gives_the_rest() {
     let place = Place::new();
     first_day(&place);
     let day = second_day(&place);
@@ -194,7 +194,7 @@ fn a_start_whose_last_day_was_erased_or_hurt_tells_the_rest() {
 }
 
 #[test]
-fn a_person_who_looks_at_a_start_reads_its_text_and_nothing_is_written() {
+fn previewing_a_start_prints_its_text_and_writes_nothing() {
     let place = Place::new();
     first_day(&place);
     let before = place.events("day-1").len();
@@ -210,7 +210,7 @@ fn a_person_who_looks_at_a_start_reads_its_text_and_nothing_is_written() {
 }
 
 #[test]
-fn a_start_names_the_call_in_which_the_last_day_was_killed_and_no_session_of_its_line() {
+fn a_start_names_the_call_during_which_the_last_session_was_killed() {
     let place = Place::new();
     first_day(&place);
     let day = Day(&place, "day-2");
@@ -220,9 +220,9 @@ fn a_start_names_the_call_in_which_the_last_day_was_killed_and_no_session_of_its
     day.begins("sh soak.sh");
     let told = Day(&place, "day-3").starts();
     has(&told, &["\nBegun, without a result so far:\n- $ sh soak.sh\n", "memory_search"]);
-    // Its text has the first day, whose test may be mended since.
+    // The text contains the first day, whose test may have been mended since.
     assert!(!told.contains("Other sessions"), "{told}");
-    // From then on it is a call whose outcome the log does not have.
+    // From then on it is a call without a recorded outcome.
     let day = Day(&place, "day-3");
     day.asks("Print receipts");
     let left = "- $ sh soak.sh -> no result in the log when the next session began\n";
@@ -233,7 +233,7 @@ fn a_start_names_the_call_in_which_the_last_day_was_killed_and_no_session_of_its
 }
 
 #[test]
-fn an_item_of_memory_is_in_the_text_after_a_compaction_and_its_words_alone_at_a_prompt() {
+fn an_item_of_memory_is_given_after_a_compaction_and_at_a_matching_prompt() {
     let place = Place::new();
     let path = "/home/ada/proj";
     place.run(&["memory", path, "--insert", "Receipts of the shop are printed in CHF"]).ok();
@@ -248,7 +248,7 @@ fn an_item_of_memory_is_in_the_text_after_a_compaction_and_its_words_alone_at_a_
 }
 
 #[test]
-fn a_prompt_receives_a_rule_about_a_file_that_changed_since_and_nothing_that_a_start_gave() {
+fn a_prompt_receives_a_rule_about_a_changed_file_and_repeats_nothing() {
     let place = Place::new();
     first_day(&place);
     let day = Day(&place, "day-2");
@@ -262,7 +262,7 @@ fn a_prompt_receives_a_rule_about_a_file_that_changed_since_and_nothing_that_a_s
 }
 
 #[test]
-fn a_continuation_counts_the_events_of_its_own_session() {
+fn a_continuation_counts_only_events_of_its_session() {
     let place = Place::new();
     first_day(&place);
     let day = second_day(&place);

@@ -1,4 +1,4 @@
-//! Each event of both programs, as their contracts give it, in the words of the log.
+//! Each event of both programs, as their contracts define it, and its recorded event type.
 
 use std::{io::Write as _, process::Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{PATIENT, SESSION, claude, codex, hook, kinds, of, quiet, waiting_for};
 use crate::program::{Place, ran};
 
-/// A day of Claude Code.
+/// Returns the events of a day of Claude Code.
 fn day_of_claude() -> Vec<(Value, &'static [&'static str])> {
     let call = json!({
         "tool_name": "Bash", "tool_use_id": "toolu_1", "prompt_id": "p1",
@@ -69,7 +69,7 @@ fn day_of_claude() -> Vec<(Value, &'static [&'static str])> {
     ]
 }
 
-/// A day of Codex.
+/// Returns the events of a day of Codex.
 fn day_of_codex() -> Vec<(Value, &'static [&'static str])> {
     let call = json!({
         "tool_name": "Bash", "tool_use_id": "call_1", "tool_input": { "command": "ls" },
@@ -98,7 +98,7 @@ fn day_of_codex() -> Vec<(Value, &'static [&'static str])> {
 }
 
 #[test]
-fn every_event_of_both_programs_is_recorded_in_the_words_of_the_log() {
+fn every_hook_event_of_both_programs_is_recorded_with_its_event_type() {
     for (client, day) in [("claude-code", day_of_claude()), ("codex", day_of_codex())] {
         let place = Place::new();
         let mut expected = Vec::new();
@@ -111,7 +111,7 @@ fn every_event_of_both_programs_is_recorded_in_the_words_of_the_log() {
         assert_eq!(shown["workspace"], "/home/ada/proj", "{shown}");
         assert_eq!(shown["metadata"]["client"], client, "{shown}");
         assert!(shown["title"].as_str().unwrap().ends_with(": proj"), "{shown}");
-        // The original of each is there, whole.
+        // The original of each is stored, whole.
         let events = place.events(SESSION);
         let originals: Vec<&Value> =
             events.iter().filter_map(|event| event.get("raw").or(event.get("entry"))).collect();
@@ -120,7 +120,7 @@ fn every_event_of_both_programs_is_recorded_in_the_words_of_the_log() {
 }
 
 #[test]
-fn calls_results_and_words_have_the_members_that_folds_read() {
+fn calls_results_and_messages_have_the_members_that_folds_read() {
     let place = Place::new();
     for (event, _) in &day_of_claude() {
         quiet(&place, event);
@@ -150,7 +150,7 @@ fn calls_results_and_words_have_the_members_that_folds_read() {
         (&json!("manual"), &json!("we mended it"))
     );
     assert_eq!(found("session.thread_status_idle", 0)["session_thread_id"], "a7");
-    // What happened is in the views: the folds understood it.
+    // The views show the calls: the folds understood the events.
     let view = place.run(&["view", SESSION, "--json", "compactions"]);
     let view = view.json();
     assert_eq!(view["count"], 1, "{view}");
@@ -163,7 +163,7 @@ fn calls_results_and_words_have_the_members_that_folds_read() {
         .collect();
     assert_eq!(labels, ["final", "compaction", "prompt"], "{checkpoints}");
     assert_eq!(checkpoints["data"][0]["final"], true);
-    // Each comes right after its event.
+    // Each follows its event directly.
     let behind: Vec<&Value> = checkpoints["data"]
         .as_array()
         .unwrap()
@@ -199,14 +199,14 @@ fn the_pages_that_results_name_are_recorded_by_the_server_with_their_tool() {
 }
 
 #[test]
-fn an_event_that_a_hook_reports_twice_is_recorded_once() {
+fn an_event_reported_twice_by_a_hook_is_recorded_once() {
     let place = Place::new();
     let call = json!({ "tool_name": "Bash", "tool_use_id": "t1", "tool_input": {} });
     for _ in 0..2 {
         quiet(&place, &claude("PreToolUse", &call));
         quiet(&place, &claude("UserPromptSubmit", &json!({ "prompt": "go", "prompt_id": "p" })));
     }
-    // The same words at two times are two events.
+    // Equal texts at two times are two events.
     for _ in 0..2 {
         quiet(&place, &claude("Notification", &json!({ "message": "waiting" })));
     }
@@ -215,7 +215,7 @@ fn an_event_that_a_hook_reports_twice_is_recorded_once() {
 }
 
 #[test]
-fn input_that_is_no_event_is_reported_on_standard_error_and_the_hook_succeeds() {
+fn invalid_input_is_reported_on_standard_error_and_the_hook_succeeds() {
     let place = Place::new();
     for input in
         ["", "not JSON", "[]", "{}", r#"{"session_id":"s"}"#, "{\"hook_event_name\":7}", "\u{0}"]
@@ -224,12 +224,12 @@ fn input_that_is_no_event_is_reported_on_standard_error_and_the_hook_succeeds() 
         assert_eq!((ran.code, &*ran.out), (0, ""), "{input:?}");
         assert!(ran.err.contains("sessionlog hook:"), "{input:?}: {}", ran.err);
     }
-    // 2 would stop what the agent is about to do.
+    // Exit code 2 would stop the agent's next action.
     let ran = place.run_with(&["hook", "--no-such-flag"], "{}");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(place.run(&["--json", "--ttl", "1h", "hook", "--no-such-flag"]).code, 0);
     assert_eq!(place.run(&["show", "hook", "--no-such-flag"]).code, 2, "another verb's hook");
-    // A name that is none of ours still has a session.
+    // An unknown event name still has a session.
     let odd = of("über/../x", claude("Notification", &json!({})));
     hook(&place, &odd);
     let sessions = place.run(&["sessions", "--json"]).json();
@@ -237,7 +237,7 @@ fn input_that_is_no_event_is_reported_on_standard_error_and_the_hook_succeeds() 
 }
 
 #[test]
-fn an_event_that_is_no_json_or_too_much_is_recorded_as_far_as_it_goes() {
+fn an_event_of_invalid_or_oversized_json_is_recorded_in_part() {
     let place = Place::new();
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let event = |id: &str, response: &[u8]| {
@@ -285,7 +285,7 @@ fn an_event_that_is_no_json_or_too_much_is_recorded_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_secret_in_an_event_is_on_no_disk_and_its_removal_is_recorded() {
+fn a_secret_in_an_event_is_not_on_disk_and_its_removal_is_recorded() {
     let place = Place::new();
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let result = json!({
@@ -293,7 +293,7 @@ fn a_secret_in_an_event_is_on_no_disk_and_its_removal_is_recorded() {
         "tool_response": { "stdout": format!("token {secret}"), "stderr": "" },
     });
     quiet(&place, &claude("PostToolUse", &result));
-    // What waits in the spool is as clean.
+    // Spooled events have no secrets either.
     let owner = crate::program::eventually("an owner", || place.owner_pid());
     crate::program::signal(owner, rustix::process::Signal::STOP);
     let prompt = claude("UserPromptSubmit", &json!({ "prompt": format!("use {secret}") }));
@@ -310,14 +310,14 @@ fn a_secret_in_an_event_is_on_no_disk_and_its_removal_is_recorded() {
         let told = event["redactions"].as_object().unwrap();
         assert_eq!(told.len(), 1, "{event}");
     }
-    // Kept only on request.
+    // Stored only on request.
     let event = claude("Notification", &json!({ "message": secret })).to_string();
     let ran = place.run_with(&["hook", "--hook-wait", PATIENT, "--secrets", "off"], &event);
     assert_eq!((ran.code, &*ran.err), (0, ""));
     assert!(place.events(SESSION)[2].to_string().contains(secret));
 }
 
-/// Files below a directory that hold some bytes.
+/// Returns the files below a directory that contain some bytes.
 fn files_with(directory: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
@@ -334,13 +334,13 @@ fn files_with(directory: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathB
     found
 }
 
-/// A list of so many empty lists.
+/// Returns a list of this many empty lists.
 fn nested(count: usize) -> String {
     format!("[{}]", vec!["[]"; count].join(","))
 }
 
 #[test]
-fn a_member_with_too_many_values_stays_text_and_the_others_are_read() {
+fn a_member_with_too_many_values_stays_text_and_the_others_are_parsed() {
     let place = Place::new();
     let response = nested(200_000);
     let event = claude(
@@ -363,7 +363,7 @@ fn a_member_with_too_many_values_stays_text_and_the_others_are_read() {
 }
 
 #[test]
-fn an_input_of_millions_of_values_is_recorded_in_little_memory() {
+fn an_input_of_millions_of_values_is_recorded_in_bounded_memory() {
     let place = Place::new();
     let event = json!({
         "session_id": SESSION, "hook_event_name": "PostToolUse", "tool_name": "Bash",
@@ -372,7 +372,7 @@ fn an_input_of_millions_of_values_is_recorded_in_little_memory() {
     let text = event.to_string();
     let text =
         format!("{},\"tool_response\":{}}}", text.strip_suffix('}').unwrap(), nested(8_000_000));
-    // As a tree it would take three times as much.
+    // A parsed tree would use three times as much.
     let limited = "ulimit -d 786432 && exec \"$0\" hook --hook-wait 60s";
     let binary = env!("CARGO_BIN_EXE_sessionlog");
     let mut child = place.program("sh", &["-c", limited, binary]);
@@ -387,11 +387,11 @@ fn an_input_of_millions_of_values_is_recorded_in_little_memory() {
 }
 
 #[test]
-fn an_input_full_of_secrets_is_recorded_as_far_as_the_store_takes_it_and_without_any() {
+fn an_input_full_of_secrets_is_recorded_up_to_the_size_limit_without_them() {
     let place = Place::new();
     let secret = |n: usize| format!("ghp_{n:036}");
     let secrets: String = (0..500_000).map(|n| format!("token {} ", secret(n))).collect();
-    // Short once the private span is gone, so that its end is where the input was cut.
+    // Shorter without the private span, so that its end is where the input was cut.
     let span = format!("<private>{}</private>{secrets}", "x".repeat((4 << 20) - 9_000));
     let many: String = (0..500_000).map(|n| format!("\"{}\",", secret(n))).collect();
     for (at, response) in [
@@ -418,7 +418,7 @@ fn an_input_full_of_secrets_is_recorded_as_far_as_the_store_takes_it_and_without
             &format!("\"tool_response\":{response},\"tool_use_id\":\"t\""),
         );
         assert!(text.len() > 20 << 20, "{}", text.len());
-        // The whole of it, with its secrets removed, would be several times as much.
+        // All of it, with its secrets removed, would be several times as much.
         let limited = "ulimit -d 262144 && exec \"$0\" hook --hook-wait 60s";
         let mut child = place.program("sh", &["-c", limited, env!("CARGO_BIN_EXE_sessionlog")]);
         child.stdin(Stdio::piped());

@@ -1,6 +1,6 @@
-//! A context is given its session once: after a compaction all of it, after a resumption what
-//! others recorded since, and nothing when nothing is new. And the facts that it is given: answers
-//! of a person, results of subagents, commits and the branch.
+//! A context receives its session once: after a compaction all of it, after a resumption the events
+//! that others recorded since, and nothing if nothing is new. And the facts that it receives:
+//! answers of the user, results of subagents, commits and the branch.
 
 use serde_json::{Value, json};
 
@@ -18,8 +18,8 @@ fn call(place: &Place, id: &str, tool: &str, input: &Value, response: &Value) {
     quiet(place, &claude("PostToolUse", &event));
 }
 
-/// A prompt, a call and an answer.
-fn turn(place: &Place, id: &str) {
+/// Reports a prompt, a call and a response.
+fn report_turn(place: &Place, id: &str) {
     quiet(place, &claude("UserPromptSubmit", &json!({ "prompt": "Measure it", "prompt_id": id })));
     call(
         place,
@@ -36,11 +36,11 @@ fn end(place: &Place) {
 }
 
 #[test]
-fn a_context_is_given_its_session_once() {
+fn a_context_receives_its_session_once() {
     let place = Place::new();
     quiet(&place, &start("startup"));
-    turn(&place, "t1");
-    // A resumed context has its transcript.
+    report_turn(&place, "t1");
+    // A resumed context has its transcript, so it receives nothing.
     for _ in 0..3 {
         end(&place);
         quiet(&place, &start("resume"));
@@ -51,11 +51,11 @@ fn a_context_is_given_its_session_once() {
     quiet(&place, &claude("PostCompact", &json!({ "trigger": "manual", "compact_summary": "s" })));
     end(&place);
     quiet(&place, &start("resume"));
-    turn(&place, "t2");
+    report_turn(&place, "t2");
     end(&place);
     quiet(&place, &start("resume"));
-    // The next compaction begins another context.
-    turn(&place, "t3");
+    // The next compaction starts another context.
+    report_turn(&place, "t3");
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let (_, data) = told_to_model(&place, &start("compact"));
     assert!(data.contains("**Task.** Measure it"), "{data}");
@@ -67,10 +67,10 @@ fn a_context_is_given_its_session_once() {
 }
 
 #[test]
-fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
+fn a_resumed_context_receives_new_events_of_other_programs_once() {
     let place = Place::new();
     quiet(&place, &start("startup"));
-    turn(&place, "t1");
+    report_turn(&place, "t1");
     end(&place);
     let append = |event: Value| place.run_with(&["append", SESSION], &event.to_string()).ok();
     append(json!({ "type": "outcome.recorded", "failed": "the tide gauge is broken" }));
@@ -87,7 +87,7 @@ fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
     assert!(!text.contains("Measure it") && !text.contains("4.2 m"), "{text}");
     assert_eq!(text.matches("</sessionlog>").count(), 1, "{text}");
     quiet(&place, &start("resume"));
-    turn(&place, "t2");
+    report_turn(&place, "t2");
     quiet(&place, &start("resume"));
     append(json!({ "type": "outcome.recorded", "failed": "so is the other" }));
     let (text, data) = told_to_model(&place, &start("resume"));
@@ -96,16 +96,16 @@ fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
 }
 
 #[test]
-fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
+fn a_resumption_gives_the_text_of_a_compaction_whose_hook_failed() {
     let place = Place::new();
     quiet(&place, &start("startup"));
-    turn(&place, "t1");
+    report_turn(&place, "t1");
     let lost = place.run_with(
         &["hook", "--hook-wait", PATIENT, "--hook-tokens", "0"],
         &start("compact").to_string(),
     );
     assert_eq!((lost.code, &*lost.out), (0, ""));
-    turn(&place, "t2");
+    report_turn(&place, "t2");
     let (_, data) = told_to_model(&place, &start("resume"));
     assert!(data.contains("**Task.** Measure it"), "{data}");
     quiet(&place, &start("resume"));
@@ -116,15 +116,15 @@ fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
 fn a_compaction_during_a_resumption_gives_one_text() {
     let place = Place::new();
     quiet(&place, &start("startup"));
-    turn(&place, "t1");
+    report_turn(&place, "t1");
     end(&place);
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto" })));
     let (_, data) = told_to_model(&place, &start("resume"));
     assert!(data.contains("**Task.** Measure it"), "{data}");
     quiet(&place, &start("compact"));
-    turn(&place, "t2");
-    // The next compaction begins another context.
+    report_turn(&place, "t2");
+    // The next compaction starts another context.
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let (_, data) = told_to_model(&place, &start("compact"));
     assert!(data.contains("**Task.** Measure it"), "{data}");
@@ -134,7 +134,7 @@ fn a_compaction_during_a_resumption_gives_one_text() {
 fn two_hooks_of_one_start_give_one_text() {
     let place = Place::new();
     quiet(&place, &start("startup"));
-    turn(&place, "t1");
+    report_turn(&place, "t1");
     end(&place);
     for (session, source) in [("another", "startup"), (SESSION, "compact")] {
         let event = of(session, start(source));
@@ -147,7 +147,7 @@ fn two_hooks_of_one_start_give_one_text() {
 }
 
 #[test]
-fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
+fn user_answers_subagent_results_and_commits_become_facts() {
     let place = Place::new();
     quiet(&place, &claude("UserPromptSubmit", &json!({ "prompt": "Store it", "prompt_id": "p" })));
     let question = json!({ "question": "Which database?", "header": "DB", "multiSelect": false,
@@ -159,7 +159,7 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
     let agent = json!({ "agent_id": "a7", "agent_type": "Explore", "stop_hook_active": false,
         "last_assistant_message": "The schema is in db/schema.sql, 31 tables." });
     quiet(&place, &claude("SubagentStop", &agent));
-    // A compaction of the program's own is no work.
+    // A compaction by the program itself is not work.
     let own = json!({ "agent_id": "a8", "agent_type": "", "last_assistant_message": "A summary." });
     quiet(&place, &claude("SubagentStop", &own));
     let git = |id: &str, command: &str, output: &str| {
@@ -191,7 +191,7 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
     for fact in ["Postgres, port 6543", "31 tables", "1a2b3c4 on schema", "git checkout -b"] {
         assert!(given.contains(fact), "{fact}: {given}");
     }
-    // What finds no room is counted.
+    // Items that do not fit are counted.
     for n in 0..60 {
         let mut agent = agent.clone();
         agent["last_assistant_message"] = json!(format!("Table {n} has {} rows.", n * 31 + 7));
@@ -204,8 +204,8 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
     assert_eq!(view["truncated"], true);
 }
 
-/// A session of a project, of one exchange.
-fn spoken(place: &Place, session: &str, directory: &str, prompt: &str, answer: &str) {
+/// Records a session of a project with one exchange.
+fn record_session(place: &Place, session: &str, directory: &str, prompt: &str, answer: &str) {
     let at = |name: &str, more: Value| {
         let mut event = of(session, claude(name, &more));
         event["cwd"] = json!(directory);
@@ -216,13 +216,13 @@ fn spoken(place: &Place, session: &str, directory: &str, prompt: &str, answer: &
 }
 
 #[test]
-fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_task() {
+fn after_a_compaction_the_model_receives_related_text_of_earlier_sessions() {
     let place = Place::new();
     let fact = "The staging ledger lives on port 6543, and its schema is frozen until Friday.";
-    spoken(&place, "earlier", "/home/ada/proj", "Where is the staging ledger?", fact);
-    spoken(&place, "chat", "/home/ada/proj", "Good morning", "Good morning, Ada.");
+    record_session(&place, "earlier", "/home/ada/proj", "Where is the staging ledger?", fact);
+    record_session(&place, "chat", "/home/ada/proj", "Good morning", "Good morning, Ada.");
     let foreign = "The staging ledger of the other project is on port 9999.";
-    spoken(&place, "foreign", "/home/ada/other", "Where is the staging ledger?", foreign);
+    record_session(&place, "foreign", "/home/ada/other", "Where is the staging ledger?", foreign);
     let prompt = json!({ "prompt": "Migrate the staging ledger schema", "prompt_id": "p" });
     let (text, _) = told_to_model(&place, &claude("UserPromptSubmit", &prompt));
     assert!(text.contains("port 6543") && !text.contains("9999"), "{text}");
@@ -240,17 +240,17 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     assert!(said[0].starts_with("- @1 of session earlier (") && said[0].ends_with(fact), "{text}");
     assert!(said.iter().all(|line| line.contains("of session earlier")), "{said:?}");
     assert!(!text.contains("9999"), "{text}");
-    // The log says which passages it was given, once for each context.
+    // The log records which passages it received, once for each context.
     let is_paged = |event: &Value| event["type"] == "memory.paged_in";
     let noted: Vec<Value> = place.events(SESSION).into_iter().filter(is_paged).collect();
     assert_eq!(noted.len(), 2, "{noted:?}");
     let block = json!({"session": "earlier", "positions": {"from": 1, "to": 2}});
     assert_eq!((&noted[0]["by"], &noted[0]["blocks"][0]), (&json!("hook"), &block), "{noted:?}");
-    // The end of the compaction is none of its own.
+    // The end of the compaction is not an event of the session itself.
     quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto", "compact_summary": "s" })));
     end(&place);
     quiet(&place, &start("resume"));
-    // Without a budget for it there is none.
+    // Without a budget for passages it receives none.
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let event = start("compact").to_string();
     let ran = place.run_with(&["hook", "--hook-recall", "0", "--hook-wait", PATIENT], &event);

@@ -1,4 +1,4 @@
-//! Setting agents up and taking us out again: other people's settings stay, to the byte.
+//! Installation into agents and its removal: foreign settings are kept, byte for byte.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::program::{Place, Ran};
 
-/// A user's settings.
+/// Settings that a user wrote.
 const CLAUDE: &str = r#"{
     "model" :   "opus",
     "permissions": {"allow": ["Bash(ls:*)"], "max": 1.0e3},
@@ -32,7 +32,7 @@ fn read(place: &Place, name: &str) -> Option<String> {
     std::fs::read_to_string(place.path(name)).ok()
 }
 
-/// The files of each agent, with a user's content.
+/// Returns the files of each agent, with a user's content.
 fn files(agent: &str) -> [(&'static str, &'static str); 2] {
     match agent {
         "claude-code" => [(".claude/settings.json", CLAUDE), (".claude.json", STATE)],
@@ -41,7 +41,7 @@ fn files(agent: &str) -> [(&'static str, &'static str); 2] {
 }
 
 #[test]
-fn settings_that_were_there_stay_and_uninstalling_restores_them_to_the_byte() {
+fn an_installation_keeps_other_settings_and_uninstalling_restores_every_byte() {
     for agent in ["claude-code", "codex"] {
         for there in [true, false] {
             let place = Place::new();
@@ -60,7 +60,7 @@ fn settings_that_were_there_stay_and_uninstalling_restores_them_to_the_byte() {
                     }
                 }
             }
-            // Again it is as it was.
+            // A second installation changes nothing.
             let before = files(agent).map(|(name, _)| read(&place, name));
             let again = place.run(&["install", agent, "--yes"]).ok();
             assert!(again.contains("Nothing to change"), "{again}");
@@ -78,7 +78,7 @@ fn settings_that_were_there_stay_and_uninstalling_restores_them_to_the_byte() {
 }
 
 #[test]
-fn whatever_a_file_looks_like_it_comes_back_to_the_byte() {
+fn uninstalling_restores_every_byte_of_a_settings_file_of_any_layout() {
     let json = [
         "",
         "\n\n",
@@ -125,7 +125,7 @@ fn whatever_a_file_looks_like_it_comes_back_to_the_byte() {
                 }
             }
             assert!(place.run(&["install", agent, "--yes"]).ok().contains("Nothing to change"));
-            // With other settings, and back: what was there first is still known.
+            // With other settings, and reverted: the original content is still known.
             place.run(&["install", agent, "--yes", "--hook-tokens", "7"]).ok();
             place.run(&["install", agent, "--yes"]).ok();
             place.run(&["uninstall", agent, "--yes"]).ok();
@@ -137,7 +137,7 @@ fn whatever_a_file_looks_like_it_comes_back_to_the_byte() {
 }
 
 #[test]
-fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
+fn installed_hooks_name_the_program_by_its_link_and_not_by_its_version() {
     let place = Place::new();
     let version = place.path("versions/1.2.3/sessionlog");
     std::fs::create_dir_all(version.parent().unwrap()).unwrap();
@@ -162,14 +162,14 @@ fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
     let mut by_name = std::process::Command::new(&link);
     by_name.arg0("sessionlog");
     assert_eq!(installed(by_name), expected);
-    // A program run under another name writes that name.
+    // A program run under another name installs that name.
     let mut by_another = std::process::Command::new(&version);
     by_another.arg0("/bin/sh");
     assert_eq!(installed(by_another), format!("{} hook", version.display()));
 }
 
 #[test]
-fn settings_written_after_an_installation_stay_when_it_is_undone() {
+fn uninstalling_keeps_settings_written_after_the_installation() {
     for agent in ["claude-code", "codex"] {
         let place = Place::new();
         for (name, text) in files(agent) {
@@ -198,7 +198,7 @@ fn settings_written_after_an_installation_stay_when_it_is_undone() {
 }
 
 #[test]
-fn the_files_name_this_program_its_hooks_and_its_tools() {
+fn installed_files_name_the_program_its_hooks_and_its_tools() {
     let place = Place::new();
     let data = place.data_dir();
     let data = data.to_str().unwrap();
@@ -210,7 +210,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert!(Path::new(line.split(' ').next().unwrap()).is_absolute(), "{line}");
     let server = &json(".claude.json")["mcpServers"]["sessionlog"];
     assert_eq!(server["args"], json!(["--data-dir", data, "mcp", "--toolsets", "agent"]));
-    // Another place is said by the variable of the program.
+    // Another home directory is set by the program's variable.
     let moved = place.path("moved");
     let mut command = place.command(&["install", "codex", "--yes", "--json"]);
     let ran = command.env("CODEX_HOME", &moved).output().unwrap();
@@ -218,7 +218,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert_eq!((&told["applied"], &told["files"][0]["change"]), (&json!(true), &json!("create")));
     assert!(told["files"][1]["diff"].as_str().unwrap().contains("+[mcp_servers.sessionlog]"));
     assert!(moved.join("config.toml").exists() && !place.path(".codex").exists());
-    // What a project shares names the program where PATH leads to it, and else where it is.
+    // Shared project settings use the program's name if PATH finds it, and else its path.
     let project = ["install", "claude-code", "--yes", "--scope", "project"];
     let ours = Path::new(env!("CARGO_BIN_EXE_sessionlog"));
     std::fs::create_dir(place.path("bin")).unwrap();
@@ -239,7 +239,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
 }
 
 #[test]
-fn a_change_is_shown_before_it_is_made_and_a_broken_file_is_left_alone() {
+fn a_change_is_shown_before_it_is_made_and_an_invalid_file_is_unchanged() {
     let place = Place::new();
     write(&place, ".claude/settings.json", CLAUDE);
     let shown = place.run(&["install", "claude-code", "--yes", "--dry-run"]).ok();
@@ -263,7 +263,7 @@ fn a_change_is_shown_before_it_is_made_and_a_broken_file_is_left_alone() {
 }
 
 #[test]
-fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
+fn a_link_stays_a_link_and_a_file_keeps_its_permissions() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
     write(&place, "dotfiles/settings.json", CLAUDE);
@@ -279,7 +279,7 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
     assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
 }
 
-/// The files of a directory and below, links as what they name.
+/// Returns the files below a directory, links as their targets.
 fn tree(directory: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
@@ -298,7 +298,7 @@ fn tree(directory: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_link_of_a_project_that_leads_out_of_it_is_refused_by_name_and_nothing_changes() {
+fn a_link_out_of_a_project_is_rejected_with_its_name_and_nothing_changes() {
     use std::os::unix::fs::symlink;
     let cases: [(&str, &str, &str); 8] = [
         ("claude-code", ".claude/settings.json", "mine/settings.json"),
@@ -342,7 +342,7 @@ fn a_link_of_a_project_that_leads_out_of_it_is_refused_by_name_and_nothing_chang
 }
 
 #[test]
-fn a_link_within_a_project_is_followed_and_a_pipe_in_place_of_a_file_is_refused() {
+fn a_link_within_a_project_is_followed_and_a_pipe_is_rejected() {
     let place = Place::new();
     write(&place, "project/shared/settings.json", CLAUDE);
     let project = place.path("project");
@@ -367,7 +367,7 @@ fn a_link_within_a_project_is_followed_and_a_pipe_in_place_of_a_file_is_refused(
 }
 
 #[test]
-fn the_tools_that_a_recovery_text_names_are_set_up() {
+fn every_tool_that_a_recovery_text_names_is_installed() {
     use sessionlog::verbs::tools::{Toolset, offered, tools as all_tools};
 
     let place = Place::new();
@@ -396,7 +396,7 @@ fn the_tools_that_a_recovery_text_names_are_set_up() {
 }
 
 #[test]
-fn rules_for_tools_that_only_read_are_added_when_asked_for_and_go_with_us() {
+fn rules_for_read_only_tools_are_added_on_request_and_uninstalled() {
     let place = Place::new();
     let [(settings, before), _] = files("claude-code");
     write(&place, settings, before);
@@ -421,7 +421,7 @@ fn rules_for_tools_that_only_read_are_added_when_asked_for_and_go_with_us() {
     }
     place.run(&["uninstall", "claude-code", "--yes"]).ok();
     assert_eq!(read(&place, settings).unwrap(), before);
-    // An edited file loses our rules alone.
+    // An edited file loses only our rules.
     place.run(&["install", "claude-code", "--allow-reads", "--yes"]).ok();
     let edited = read(&place, settings).unwrap().replace("Bash(ls:*)", "Bash(cat:*)");
     write(&place, settings, &edited);
@@ -430,7 +430,7 @@ fn rules_for_tools_that_only_read_are_added_when_asked_for_and_go_with_us() {
 }
 
 #[test]
-fn codex_is_asked_for_no_more_time_at_an_end_than_it_gives() {
+fn the_session_end_hook_of_codex_has_its_maximum_timeout() {
     let place = Place::new();
     place.run(&["install", "codex", "--yes"]).ok();
     let timeout = |event: &str| {
@@ -438,7 +438,7 @@ fn codex_is_asked_for_no_more_time_at_an_end_than_it_gives() {
         now["hooks"][event][0]["hooks"][0]["timeout"].clone()
     };
     assert_eq!((timeout("SessionEnd"), timeout("Stop")), (json!(3), json!(10)));
-    // An older version asked for as much as everywhere; a person's own number stays.
+    // An older version used the general timeout; a user's value is kept.
     for (written, expected) in [(10, 3), (2, 2)] {
         let now = read(&place, ".codex/hooks.json").unwrap();
         let at = now.find("SessionEnd").unwrap();
@@ -455,7 +455,7 @@ fn codex_is_asked_for_no_more_time_at_an_end_than_it_gives() {
 }
 
 #[test]
-fn doctor_says_when_hooks_that_are_set_up_recorded_last_or_that_none_did() {
+fn doctor_reports_the_last_recording_of_installed_hooks_or_its_absence() {
     let place = Place::new();
     place.run(&["install", "codex", "--yes"]).ok();
     let start = super::claude("SessionStart", &json!({ "source": "startup" }));
@@ -477,9 +477,9 @@ fn doctor_says_when_hooks_that_are_set_up_recorded_last_or_that_none_did() {
 }
 
 #[test]
-fn doctor_notices_an_owner_of_another_build() {
+fn doctor_reports_an_owner_of_another_build() {
     let place = Place::new();
-    // It does not leave when it is idle.
+    // The owner does not stop when it is idle.
     let server = place.serve();
     let program = place.path("another-sessionlog");
     crate::program::copy_program(&program, "x");

@@ -1,6 +1,6 @@
-//! Texts that hooks give to models are kept whole in the log: a person reads them there, nothing
-//! finds them and no model is given them again. They may repeat any event of the session and its
-//! project, so that a redaction and an erasure take them along.
+//! Texts that hooks give to models are stored whole in the log: users can read them there, searches
+//! do not find them and models never receive them again. They may repeat any event of the session
+//! and its project, so a redaction or an erasure removes them, too.
 
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ fn start(source: &str) -> Value {
     claude("SessionStart", &json!({ "source": source }))
 }
 
-/// A session in which a person said a word, and which ended.
-fn work(place: &Place, word: &str) {
+/// Records a session in which the user typed a word, and which ended.
+fn record_work(place: &Place, word: &str) {
     quiet(place, &start("startup"));
     let prompt = json!({ "prompt": format!("Count every {word} on the pier") });
     quiet(place, &claude("UserPromptSubmit", &prompt));
@@ -22,8 +22,8 @@ fn work(place: &Place, word: &str) {
     quiet(place, &claude("Stop", &said));
 }
 
-/// Text that the hook of an event gives to the model.
-fn given(place: &Place, event: &Value) -> String {
+/// Returns the text that the hook of an event gives to the model.
+fn text_given(place: &Place, event: &Value) -> String {
     let ran = hook(place, event);
     let answer: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
     answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
@@ -36,10 +36,10 @@ fn injected(place: &Place, session: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_text_given_to_a_model_is_kept_whole_and_read_by_a_person_alone() {
+fn a_text_given_to_a_model_is_stored_whole_and_shown_to_users_only() {
     let place = Place::new();
-    work(&place, "cormorant");
-    let text = given(&place, &start("compact"));
+    record_work(&place, "cormorant");
+    let text = text_given(&place, &start("compact"));
     assert!(text.contains("cormorant"), "{text}");
     let kept = injected(&place, SESSION);
     assert_eq!(kept.len(), 1, "{kept:?}");
@@ -47,7 +47,7 @@ fn a_text_given_to_a_model_is_kept_whole_and_read_by_a_person_alone() {
     let position = kept[0]["position"].as_u64().unwrap();
     let shown = place.run(&["replay", SESSION, "--from", &position.to_string()]).ok();
     assert!(shown.contains("Given to the model") && shown.contains("cormorant"), "{shown}");
-    // Nothing finds it, and no model is given it again.
+    // Searches do not find it, and no model receives it again.
     let found = place.run(&["search", "cormorant", "--json", "--wait", "60s"]).json();
     let kinds: Vec<&Value> =
         found["hits"].as_array().unwrap().iter().map(|hit| &hit["type"]).collect();
@@ -73,13 +73,13 @@ fn a_text_given_to_a_model_is_kept_whole_and_read_by_a_person_alone() {
 }
 
 #[test]
-fn a_redaction_takes_along_what_models_of_the_project_were_given_after_it() {
+fn a_redaction_redacts_later_texts_given_to_models_of_the_project() {
     let place = Place::new();
-    work(&place, "razorbill");
+    record_work(&place, "razorbill");
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "manual" })));
-    assert!(given(&place, &start("compact")).contains("razorbill"));
+    assert!(text_given(&place, &start("compact")).contains("razorbill"));
     quiet(&place, &claude("SessionEnd", &json!({ "reason": "other" })));
-    let told = given(&place, &of(LATER, start("startup")));
+    let told = text_given(&place, &of(LATER, start("startup")));
     assert!(told.contains("razorbill"), "{told}");
     let events = place.events(SESSION);
     let said = events.iter().find(|event| event["type"] == "user.message").unwrap();
@@ -91,16 +91,16 @@ fn a_redaction_takes_along_what_models_of_the_project_were_given_after_it() {
         assert!(!left.contains("razorbill"), "{session}: {left}");
         assert_eq!(injected(&place, session).len(), 1, "its place stays");
     }
-    // A context that has it is given nothing twice.
+    // A context that has it does not receive it twice.
     quiet(&place, &start("resume"));
 }
 
 #[test]
-fn an_erasure_takes_along_what_other_models_were_given_of_the_session() {
+fn an_erasure_redacts_texts_of_the_session_given_to_other_models() {
     let place = Place::new();
-    work(&place, "guillemot");
+    record_work(&place, "guillemot");
     quiet(&place, &claude("SessionEnd", &json!({ "reason": "other" })));
-    let told = given(&place, &of(LATER, start("startup")));
+    let told = text_given(&place, &of(LATER, start("startup")));
     assert!(told.contains("guillemot"), "{told}");
     place.run(&["erase", SESSION, "--yes"]).ok();
     let left = place.run(&["events", LATER]).ok();

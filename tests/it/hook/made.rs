@@ -1,5 +1,5 @@
-//! Members of an event besides its type: its program, its thread, the failure of a tool, what was
-//! cut or removed; and reports about waiting events. It must not test what a store answers.
+//! Members of an event besides its type: its program, its thread, the failure of a tool, cut or
+//! removed parts; and reports about spooled events. It must not test responses of a store.
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-/// The events that are made of one.
+/// Returns the log events made of one hook event.
 fn made(event: &Value) -> Vec<Value> {
     created(bytes(event), None)["initial_events"].as_array().unwrap().clone()
 }
 
 #[test]
-fn an_event_says_whose_it_is_and_whether_it_failed() {
+fn an_event_records_its_agent_and_whether_it_failed() {
     let call = json!({ "tool_name": "mcp__web__fetch", "tool_use_id": "t", "agent_id": "a7" });
     let agent = json!({
         "agent_id": "a7", "agent_type": "Explore", "last_assistant_message": "found it",
@@ -46,8 +46,8 @@ fn an_event_says_whose_it_is_and_whether_it_failed() {
 }
 
 #[test]
-fn a_session_says_which_program_it_is_of_and_where() {
-    // Codex counts no turn before there is one.
+fn a_session_records_its_program_and_directory() {
+    // Codex reports no turn before its first one.
     let mut start = codex("SessionStart", &json!({ "source": "startup" }));
     start.as_object_mut().unwrap().remove("turn_id");
     assert_eq!(created(bytes(&start), None)["metadata"]["client"], "codex");
@@ -55,13 +55,13 @@ fn a_session_says_which_program_it_is_of_and_where() {
     assert_eq!(created(bytes(&start), None)["metadata"]["client"], "claude-code");
     assert_eq!(created(bytes(&start), None)["workspace"], "/home/ada/proj");
     assert_eq!(created(bytes(&start), Some("/project"))["workspace"], "/project");
-    // A place whose name is too long for the store costs the place, not the event.
+    // A directory whose name is too long for the store is left out, not the event.
     let long = format!("/{}", "d".repeat(600));
     assert_eq!(created(bytes(&start), Some(&long))["workspace"], Value::Null);
 }
 
 #[test]
-fn the_same_name_for_something_else_is_something_else() {
+fn equal_call_ids_with_different_inputs_have_different_event_ids() {
     let id = |input: &str| {
         let call = json!({ "tool_name": "x", "tool_use_id": "t", "tool_input": { "a": input } });
         made(&claude("PreToolUse", &call))[0]["id"].clone()
@@ -71,7 +71,7 @@ fn the_same_name_for_something_else_is_something_else() {
 }
 
 #[test]
-fn a_cut_text_shows_where_and_removed_secrets_are_counted_once() {
+fn a_cut_text_is_marked_and_removed_secrets_are_counted_once() {
     let long = claude("PostToolUse", &json!({ "tool_response": "x".repeat(5 << 20) }));
     let event = &made(&long)[0];
     assert!(event["content"].as_str().unwrap().ends_with("x…"), "{event:.300}");
@@ -84,7 +84,7 @@ fn a_cut_text_shows_where_and_removed_secrets_are_counted_once() {
 }
 
 #[test]
-fn every_value_of_a_list_is_judged_by_the_name_before_it_and_what_is_allowed_stays() {
+fn list_values_are_redacted_by_their_member_name_except_allowed_ones() {
     let clean = |lines: &str, text: &str| {
         Recogniser::parse("on", lines).unwrap().json(text, &mut Report::default())
     };
@@ -99,8 +99,8 @@ fn every_value_of_a_list_is_judged_by_the_name_before_it_and_what_is_allowed_sta
     assert_eq!(clean("allow ^k1$", r#"{"api_key":"k1"}"#), None);
 }
 
-/// Runs the hook with a variable.
-fn hook_with(place: &Place, variable: (&str, &str), event: &Value) -> Ran {
+/// Runs the hook with an environment variable.
+fn run_hook_with_variable(place: &Place, variable: (&str, &str), event: &Value) -> Ran {
     let mut command = place.command(&["hook", "--hook-wait", PATIENT]);
     command.env(variable.0, variable.1).stdin(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -109,14 +109,14 @@ fn hook_with(place: &Place, variable: (&str, &str), event: &Value) -> Ran {
 }
 
 #[test]
-fn rules_that_cannot_be_read_keep_no_secret() {
+fn secrets_are_removed_although_rules_cannot_be_read() {
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     for (n, wrong) in
         [("SESSIONLOG_SECRETS", "loud"), ("SESSIONLOG_TTL", "soon")].iter().enumerate()
     {
         let place = Place::new();
         let event = claude("Notification", &json!({ "message": format!("{secret} {n}") }));
-        let ran = hook_with(&place, *wrong, &event);
+        let ran = run_hook_with_variable(&place, *wrong, &event);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let events = place.events(SESSION);
         assert_eq!(events.len(), 1);
@@ -125,10 +125,13 @@ fn rules_that_cannot_be_read_keep_no_secret() {
 }
 
 #[test]
-fn a_session_is_of_the_project_that_its_program_names() {
+fn a_session_belongs_to_the_project_that_its_program_names() {
     let place = Place::new();
     let event = claude("SessionStart", &json!({ "source": "startup" }));
-    assert_eq!(hook_with(&place, ("CLAUDE_PROJECT_DIR", "/home/ada/project"), &event).code, 0);
+    assert_eq!(
+        run_hook_with_variable(&place, ("CLAUDE_PROJECT_DIR", "/home/ada/project"), &event).code,
+        0
+    );
     let shown = place.run(&["show", SESSION, "--json"]).json();
     assert_eq!(shown["workspace"], "/home/ada/project", "{shown}");
 }
@@ -139,7 +142,7 @@ fn spool(place: &Place) -> Spool {
 }
 
 #[test]
-fn a_verb_reports_hook_events_that_wait_and_those_that_cannot_be_read() {
+fn a_verb_reports_spooled_and_unreadable_hook_events() {
     let place = Place::new();
     place.write("data", "not a directory");
     let event = of("s", claude("Notification", &json!({})));
@@ -164,7 +167,7 @@ fn a_verb_reports_hook_events_that_wait_and_those_that_cannot_be_read() {
 }
 
 #[test]
-fn every_event_that_a_fold_knows_is_asked_for() {
+fn hooks_are_installed_for_every_event_that_a_fold_reads() {
     const BOTH: [&str; 10] = [
         "PostCompact",
         "PostToolUse",

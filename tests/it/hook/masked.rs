@@ -1,5 +1,5 @@
-//! Secrets in every member of what hooks record: escaped, in a branch's name, in the lines of a
-//! patch, in an input that is cut, and in what a model is given. Each test reads every file.
+//! Secrets in every member of hook events: escaped, in a branch's name, in the lines of a patch, in
+//! a truncated input, and in the text given to a model. Each test reads every file.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use serde_json::json;
 use super::{PATIENT, SESSION, claude, private::holding, quiet, told_to_model};
 use crate::program::Place;
 
-/// A token that no file of this project has, and the part of it that is looked for.
+/// Returns a token that is in no file of this project, and the part of it to search for.
 fn token(at: usize) -> (String, String) {
     let random: String =
         (0..36).map(|n| char::from(b'a' + ((n * 7 + at * 5 + n / 5) % 26) as u8)).collect();
     (format!("ghp_{random}"), random[8..].to_owned())
 }
 
-/// Uncompressed, so that a word in a file is found.
+/// Creates a place without compression, so that a search finds text in a file.
 fn place() -> Place {
     let place = Place::new();
     let config = place.path(".config/sessionlog");
@@ -25,7 +25,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_token_is_in_no_file_however_it_is_escaped_and_in_whichever_member_it_is() {
+fn a_token_is_in_no_file_for_every_escape_and_member() {
     let place = place();
     let (tokens, parts): (Vec<String>, Vec<String>) = (0..14).map(token).unzip();
     let unicode = |text: &str| text.replace('_', "\\u005f");
@@ -64,7 +64,7 @@ fn a_token_is_in_no_file_however_it_is_escaped_and_in_whichever_member_it_is() {
     assert!(!holding(&place, &["redacted:github-token"], &[]).is_empty(), "files are readable");
     let words: Vec<&str> = parts.iter().map(String::as_str).collect();
     assert_eq!(holding(&place, &words, &["t.jsonl"]), Vec::<String>::new());
-    // The directory that the program names apart from the event.
+    // The directory that the program reports separately from the event.
     let prompt = claude("UserPromptSubmit", &json!({ "prompt": "Again" })).to_string();
     let mut command = place.command(&["hook", "--hook-wait", PATIENT]);
     command.env("CLAUDE_PROJECT_DIR", &directory).stdin(std::process::Stdio::piped());
@@ -80,7 +80,7 @@ fn a_token_is_in_no_file_however_it_is_escaped_and_in_whichever_member_it_is() {
 }
 
 #[test]
-fn a_private_span_is_in_no_file_whatever_its_tag_looks_like() {
+fn a_private_span_is_in_no_file_for_every_spelling_of_its_tag() {
     let place = place();
     let long =
         format!("<private why=\"{}\" and='>'>aardvark-1</private>", "so > it is ".repeat(40));
@@ -116,7 +116,7 @@ fn a_private_span_is_in_no_file_whatever_its_tag_looks_like() {
 }
 
 #[test]
-fn a_key_in_the_lines_of_a_patch_is_in_no_file() {
+fn a_private_key_in_a_patch_is_in_no_file() {
     let place = place();
     let body: Vec<String> =
         (0..8).map(|at| (token(at).0 + &token(at + 9).0)[..64].replace('_', "/")).collect();
@@ -139,7 +139,7 @@ fn a_key_in_the_lines_of_a_patch_is_in_no_file() {
 }
 
 #[test]
-fn a_model_is_given_no_secret_that_another_interface_stored() {
+fn a_model_receives_no_secret_stored_through_another_interface() {
     let place = place();
     let (token, part) = token(3);
     let prompt = claude("UserPromptSubmit", &json!({ "prompt": "Fix the tax", "prompt_id": "1" }));

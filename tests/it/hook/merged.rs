@@ -1,5 +1,5 @@
-//! A transcript that is imported into the session that hooks recorded: nothing twice, each line
-//! kept, nothing of what a person kept out.
+//! A transcript imported into the session that hooks recorded: no duplicates, every line kept, no
+//! content that the user excluded.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn agent(at: &str, block: Value) -> String {
     line("assistant", at, &json!({ "message": message }))
 }
 
-/// The transcript of what [`work`] reports by hooks, with what no hook reports.
+/// Returns the transcript of [`work`], with events that no hook reports.
 fn transcript() -> String {
     let context = json!({ "attachment": {
         "type": "hook_additional_context", "hookEvent": "SessionStart", "content": [RESTORED],
@@ -81,7 +81,7 @@ fn sessions(place: &Place) -> Vec<Value> {
 }
 
 #[test]
-fn a_transcript_of_a_recorded_session_merges_into_it_and_says_nothing_twice() {
+fn a_transcript_merges_into_its_recorded_session_without_duplicates() {
     let place = Place::new();
     work(&place);
     let report = import(&place, &transcript());
@@ -92,12 +92,12 @@ fn a_transcript_of_a_recorded_session_merges_into_it_and_says_nothing_twice() {
     let counts =
         ["user.message", "agent.message", "agent.tool_use", "agent.tool_result"].map(count);
     assert_eq!(counts, [2, 3, 1, 1], "{events:#?}");
-    // The one that no hook reported has the time of its line.
+    // The event that no hook reported has the time of its line.
     let winch = events.iter().find(|event| event["content"].to_string().contains("winch")).unwrap();
     assert_eq!(winch["created_at"], "2026-03-10T09:00:02.000000Z", "{winch}");
     let export = place.run(&["export", SESSION, "--format", "claude-code"]).ok();
     assert_eq!(export, transcript());
-    // Once more, and grown by a line.
+    // Imported again, and with one more line.
     let grown = transcript() + &user("09:00:08", json!("And the bollard?"));
     assert_eq!(import(&place, &transcript())["added"], 0);
     import(&place, &grown);
@@ -124,7 +124,7 @@ fn a_transcript_of_a_recorded_session_merges_into_it_and_says_nothing_twice() {
 }
 
 #[test]
-fn a_branch_that_only_an_import_sees_withdraws_what_hooks_recorded_of_it() {
+fn an_import_withdraws_recorded_events_of_an_abandoned_branch() {
     let place = Place::new();
     let tell = |name: &str, more: Value| quiet(&place, &claude(name, &more));
     let turn = |n: u32, typed: &str| {
@@ -140,7 +140,7 @@ fn a_branch_that_only_an_import_sees_withdraws_what_hooks_recorded_of_it() {
     tell("SessionStart", json!({ "source": "startup" }));
     turn(1, "Paint the hull black");
     turn(2, "Paint the mast scarlet");
-    // The person takes the second prompt back where no hook runs.
+    // The user withdraws the second prompt where no hook runs.
     let lines = |n: u32, behind: &str, typed: &str| {
         let at = |s: u32| format!("09:{n:02}:{s:02}");
         let input = json!({ "command": format!("paint {n}") });
@@ -189,7 +189,7 @@ fn a_branch_that_only_an_import_sees_withdraws_what_hooks_recorded_of_it() {
 }
 
 #[test]
-fn a_session_that_was_imported_and_is_resumed_takes_its_transcript_again_without_doubles() {
+fn a_resumed_imported_session_imports_its_transcript_again_without_duplicates() {
     let place = Place::new();
     let first = user("08:00:00", json!("Weigh the anchor of the barge"))
         + &agent("08:00:05", json!({ "type": "text", "text": "It is at seven fathoms." }));
@@ -202,7 +202,7 @@ fn a_session_that_was_imported_and_is_resumed_takes_its_transcript_again_without
 }
 
 #[test]
-fn an_import_leaves_out_times_that_were_paused_and_paths_that_are_excluded() {
+fn an_import_omits_paused_times_and_excluded_paths() {
     let place = Place::new();
     work(&place);
     let config = place.write("c.toml", "exclude = \"**/vault/**\"\n");
@@ -225,7 +225,7 @@ fn an_import_leaves_out_times_that_were_paused_and_paths_that_are_excluded() {
     let events = json!(place.events(SESSION)).to_string();
     assert!(!events.contains("springtide") && !events.contains("tide.txt"), "{events}");
     assert!(events.contains("The vault is shut"), "{events}");
-    // A directory that is excluded keeps its whole transcript out; so does a pause its time.
+    // An excluded directory excludes its whole transcript; a pause excludes its time.
     let other = "0198c5d2-f0a0-7a1b-8c3d-000000000002";
     let config = place.write("d.toml", "exclude = \"/home/ada/proj\"\n");
     let text = transcript().replace(SESSION, other);
@@ -242,7 +242,7 @@ fn an_import_leaves_out_times_that_were_paused_and_paths_that_are_excluded() {
 }
 
 #[test]
-fn a_transcript_of_march_that_is_imported_today_is_not_the_latest_work() {
+fn an_old_transcript_imported_today_is_not_the_latest_work() {
     let place = Place::new();
     work(&place);
     for number in 2..5 {
@@ -260,7 +260,7 @@ fn a_transcript_of_march_that_is_imported_today_is_not_the_latest_work() {
     let (last, others) = text.split_once("\nOther sessions:").unwrap();
     assert!(last.contains("anchor") && !last.contains("bollard"), "{text}");
     assert!(others.contains("bollard"), "{text}");
-    // What is recorded in one of them since is.
+    // A session with events recorded since is the latest work.
     let resumed = "0198c5d2-f0a0-7a1b-8c3d-000000000003";
     let prompt = json!({ "prompt": "Weigh the bollard, too", "prompt_id": "p9" });
     super::hook(&place, &super::of(resumed, claude("UserPromptSubmit", &prompt)));

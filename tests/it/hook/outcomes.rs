@@ -1,13 +1,13 @@
-//! Views of commands that hooks recorded: each test with its last outcome, whichever command ran
-//! it; a file whose changes were taken back as such; changes of a shell elsewhere. The reports are
-//! those of real runners.
+//! Views of commands that hooks recorded: each test with its last outcome, by any command; a file
+//! with reverted changes as reverted; changes of external systems. The outputs are those of real
+//! runners.
 
 use serde_json::{Value, json};
 
 use super::{claude, of, quiet};
 use crate::program::Place;
 
-/// A command with its output; whether it failed.
+/// A command with its output, and true if it failed.
 type Run<'a> = (&'a str, &'a str, bool);
 
 fn call(place: &Place, session: &str, id: usize, tool: &str, input: &Value, end: (&str, &Value)) {
@@ -20,8 +20,8 @@ fn call(place: &Place, session: &str, id: usize, tool: &str, input: &Value, end:
     quiet(place, &of(session, claude(name, &event)));
 }
 
-/// The continuation of a session in which these commands were run.
-fn after(place: &Place, session: &str, runs: &[Run<'_>]) -> Value {
+/// Returns the continuation of a session in which these commands were run.
+fn continuation_after(place: &Place, session: &str, runs: &[Run<'_>]) -> Value {
     for (at, (command, output, failed)) in runs.iter().enumerate() {
         let end = match failed {
             true => ("error", json!(format!("Exit code 1\n{output}"))),
@@ -120,7 +120,7 @@ const JEST_NAMES: &str = "PASS j/cart.test.cjs\n  ✓ alone (1 ms)\n  cart\n    
                           ✓ adds tax (1 ms)\n\nTest Suites: 1 passed, 1 total\nTests:       3 \
                           passed, 3 total\n";
 
-/// A session: what it is about, its commands, tests that fail in the end, tests that do not.
+/// A session: its name, its commands, the tests that fail at its end, the tests that do not.
 type Case<'a> = (&'a str, &'a [Run<'a>], &'a [&'a str], &'a [&'a str]);
 
 fn passed(command: &str) -> Run<'_> {
@@ -133,7 +133,7 @@ const PAR: &str = "test_par[a b]";
 const SUM_TEST: &str = "TestB::test_sum";
 
 #[test]
-fn a_test_that_failed_is_mended_by_a_run_that_selects_it_whichever_command_it_is() {
+fn a_failed_test_is_mended_by_any_passing_run_that_selects_it() {
     each(&[
         (
             "a directory of them",
@@ -171,7 +171,7 @@ fn a_test_that_failed_is_mended_by_a_run_that_selects_it_whichever_command_it_is
 }
 
 #[test]
-fn a_test_that_fails_in_another_run_is_shown_once_and_a_run_that_stops_early_mends_none() {
+fn a_test_failing_in_two_runs_is_shown_once_and_a_partial_run_mends_none() {
     each(&[
         (
             "all, but one fails again",
@@ -191,7 +191,7 @@ fn a_test_that_fails_in_another_run_is_shown_once_and_a_run_that_stops_early_men
 }
 
 #[test]
-fn a_cargo_test_is_mended_by_a_run_that_ran_it() {
+fn a_cargo_test_is_mended_by_a_passing_run_of_it() {
     each(&[
         (
             "cargo by name",
@@ -218,7 +218,7 @@ fn a_cargo_test_is_mended_by_a_run_that_ran_it() {
 }
 
 #[test]
-fn a_go_test_is_mended_with_its_package() {
+fn a_go_test_is_mended_by_a_passing_run_of_its_package() {
     each(&[
         (
             "go by package",
@@ -251,7 +251,7 @@ fn a_go_test_is_mended_with_its_package() {
 }
 
 #[test]
-fn a_test_of_vitest_or_jest_is_mended_by_its_file_or_its_name() {
+fn a_vitest_or_jest_test_is_mended_by_a_passing_run_selecting_it() {
     each(&[
         (
             "vitest by file",
@@ -297,7 +297,7 @@ fn a_test_of_vitest_or_jest_is_mended_by_its_file_or_its_name() {
 fn each(cases: &[Case<'_>]) {
     let place = Place::new();
     for (at, (name, runs, failing, mended)) in cases.iter().enumerate() {
-        let view = after(&place, &format!("s{at}"), runs);
+        let view = continuation_after(&place, &format!("s{at}"), runs);
         let failures = lines(&view, "failures");
         for test in *failing {
             let count = failures.iter().filter(|line| line.contains(test)).count();
@@ -317,7 +317,7 @@ fn each(cases: &[Case<'_>]) {
 }
 
 #[test]
-fn a_file_whose_changes_were_taken_back_is_shown_as_such() {
+fn a_file_with_reverted_changes_is_shown_as_reverted() {
     let place = Place::new();
     let done = ("tool_response", &json!({ "stdout": "", "stderr": "" }));
     let files = ["a.py", "b.py", "src/c.py", "d.py", "e.py"];
@@ -363,11 +363,11 @@ fn a_file_whose_changes_were_taken_back_is_shown_as_such() {
 }
 
 #[test]
-fn files_that_a_shell_command_changed_elsewhere_are_changes() {
+fn shell_commands_that_change_external_systems_are_changes() {
     let place = Place::new();
     let index = "psql -h staging -c 'CREATE INDEX orders_day ON orders (day)'";
     let commit = "git add -A && git commit -m 'Round the tax once'";
-    let view = after(
+    let view = continuation_after(
         &place,
         "s",
         &[
@@ -388,10 +388,10 @@ fn files_that_a_shell_command_changed_elsewhere_are_changes() {
 }
 
 #[test]
-fn tests_that_fail_again_and_again_are_no_pattern_of_errors() {
+fn repeated_test_failures_are_not_an_error_pattern() {
     let place = Place::new();
     let fails = ("pytest -q", PYTEST, true);
-    after(&place, "s", &[fails; 4]);
+    continuation_after(&place, "s", &[fails; 4]);
     let asked = json!({ "sessionId": "s" });
     let shown = crate::program::McpClient::start(&place, &[]).call("get_research_session", &asked);
     assert!(shown["failures"][0].as_str().unwrap().contains("test_one"), "{shown}");
@@ -399,7 +399,7 @@ fn tests_that_fail_again_and_again_are_no_pattern_of_errors() {
 }
 
 #[test]
-fn changes_beyond_those_that_are_kept_are_counted_as_left_out() {
+fn changes_beyond_the_limit_are_counted_as_left_out() {
     let place = Place::new();
     let call =
         |n: usize| json!({ "type": "agent.tool_use", "name": "send_mail", "input": { "n": n } });

@@ -1,5 +1,5 @@
-//! Exceptions of a person from every record: private spans, excluded paths, and times in which
-//! recording is paused or off. Each test reads every file that is left.
+//! Exclusions by the user from every record: private spans, excluded paths, and times in which
+//! recording is paused or off. Each test reads every remaining file.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
     program::{Place, Ran, ran},
 };
 
-/// Every file below the home directory that holds one of the words; those named are left out.
+/// Returns every file below the home directory that contains one of the words, except those named.
 pub(super) fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<String> {
     fn walk(directory: &Path, words: &[&str], except: &[&str], found: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap().flatten() {
@@ -31,7 +31,7 @@ pub(super) fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<Str
     found
 }
 
-fn with(place: &Place, event: &Value, variables: &[(&str, &str)]) -> Ran {
+fn run_hook_with(place: &Place, event: &Value, variables: &[(&str, &str)]) -> Ran {
     let mut command = place.command(&["hook", "--hook-wait", super::PATIENT]);
     command.envs(variables.iter().copied()).stdin(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -43,8 +43,8 @@ fn with(place: &Place, event: &Value, variables: &[(&str, &str)]) -> Ran {
 }
 
 #[test]
-fn a_private_span_is_in_no_file_whichever_way_it_came() {
-    // Uncompressed, so that a word in a file is found.
+fn a_private_span_is_in_no_file_for_every_interface() {
+    // Uncompressed, so that a search finds text in a file.
     let place = Place::new();
     place.write("c.toml", "compression = \"off\"\nsecrets = \"off\"\n");
     let variables = [("SESSIONLOG_CONFIG", place.path("c.toml").display().to_string())];
@@ -53,7 +53,7 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
     let hidden = |event: &Value| {
         let mut event = event.clone();
         event["transcript_path"] = json!(transcript.to_str().unwrap());
-        let ran = with(&place, &event, &variables);
+        let ran = run_hook_with(&place, &event, &variables);
         assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
     };
     let say =
@@ -75,10 +75,10 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
     });
     fs::write(&transcript, format!("{line}\n")).unwrap();
     hidden(&claude("Stop", &json!({ "last_assistant_message": say("aardvark-7") })));
-    // Into the spool, where no owner can be started.
+    // Into the spool, since no owner can be started.
     let blocked = [("SESSIONLOG_DATA_DIR", "/dev/null/data"), ("SESSIONLOG_SECRETS", "off")];
     let spooled = claude("UserPromptSubmit", &json!({ "prompt": say("aardvark-8") }));
-    with(&place, &of("elsewhere", spooled), &blocked);
+    run_hook_with(&place, &of("elsewhere", spooled), &blocked);
     let chat = json!({ "id": "chat", "title": say("aardvark-9"), "messages": [
         { "role": "user", "content": say("aardvark-10") },
     ] });
@@ -87,7 +87,7 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
         place.command(&["import", file.to_str().unwrap(), transcript.to_str().unwrap()]);
     ran(import.envs(variables.iter().copied()).spawn().unwrap()).ok();
     let events = place.events(SESSION);
-    // The lines that the import kept beside what hooks recorded have them, too.
+    // The original lines that the import stored contain them, too.
     let recorded = events.iter().filter(|event| event["origin"] != "import");
     let spans = recorded.filter(|event| event.to_string().contains("[private]"));
     let counts: Vec<&Value> = spans.map(|event| &event["redactions"]["private"]).collect();
@@ -103,7 +103,7 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
 }
 
 #[test]
-fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_later() {
+fn hooks_record_nothing_while_paused_and_that_time_is_not_read_later() {
     let place = Place::new();
     let transcript = place.path("t.jsonl");
     let event = |name: &str, mut more: Value| {
@@ -113,7 +113,7 @@ fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_l
     let mut lines = String::new();
     let mut says = |text: &str| {
         let number = lines.lines().count();
-        // The clock of this machine, as the program's own lines have it.
+        // The clock of this machine, as in the program's lines.
         let now = now_as_text();
         let line = json!({
             "type": "assistant", "uuid": format!("u{number}"), "sessionId": SESSION,
@@ -152,7 +152,7 @@ fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_l
     assert!(gap["position"].as_u64() < go_on["position"].as_u64(), "{events:#?}");
     assert_eq!(kinds(&place, SESSION).iter().filter(|kind| *kind == "session.error").count(), 1);
     // One program, and one directory.
-    let off = with(
+    let off = run_hook_with(
         &place,
         &event("UserPromptSubmit", json!({ "prompt": "aardvark" })),
         &[("SESSIONLOG_RECORD", "off")],
@@ -168,7 +168,7 @@ fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_l
 }
 
 #[test]
-fn an_excluded_directory_is_not_recorded_and_a_call_on_it_leaves_its_name_alone() {
+fn an_excluded_directory_is_not_recorded_and_calls_on_it_keep_only_their_tool() {
     let place = Place::new();
     let home = place.path("");
     let inside = home.join("secret/project");
@@ -216,7 +216,7 @@ fn an_excluded_directory_is_not_recorded_and_a_call_on_it_leaves_its_name_alone(
     assert_eq!((&events[0]["name"], &events[0]["call_id"]), (&json!("Bash"), &json!("t0")));
     assert_eq!(events[6]["input"]["file_path"], "a");
     assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
-    // A list that cannot be read whole excludes everything.
+    // A list that cannot be read whole excludes every path.
     fs::write(config.join("sessionlog.toml"), "exclude = [\n \"~/secret\",\n").unwrap();
     let ran =
         hook(&place, &of("broken", at(&open, "UserPromptSubmit", json!({ "prompt": "aardvark" }))));
@@ -256,7 +256,7 @@ fn a_broken_call_on_an_excluded_path_or_with_a_named_secret_is_withheld_like_a_w
     assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
 }
 
-/// The time as a line of a transcript has it.
+/// Returns the time in the format of a transcript line.
 fn now_as_text() -> String {
     use sessionlog::env::{Clock as _, clock::SystemClock};
     SystemClock::new().now().to_string()

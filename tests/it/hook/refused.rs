@@ -1,5 +1,5 @@
-//! Calls that were refused, rejected or interrupted, as hooks and the program's transcript report
-//! them: each once, with the words of the person, and never as something that was done.
+//! Calls that were rejected or interrupted, as hooks and the program's transcript report them: each
+//! once, with the user's text, and never as completed work.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ const REJECTED: &str = "The user doesn't want to proceed with this tool use. The
 const UNREAD: &str = "<tool_use_error>File has not been read yet. Read it first before writing \
                       to it.</tool_use_error>";
 
-/// An agent whose program keeps a transcript.
+/// An agent whose program writes a transcript.
 struct Agent {
     place: Place,
 }
@@ -43,7 +43,7 @@ impl Agent {
         fs::write(&path, format!("{before}{line}\n")).unwrap();
     }
 
-    /// The lines of a call and of the answer to it.
+    /// Writes the lines of a call and of its result.
     fn lines(&self, at: u32, [id, name]: [&str; 2], input: &Value, said: &str, more: Value) {
         let call = json!({ "type": "tool_use", "id": id, "name": name, "input": input });
         let message = json!({ "id": format!("m{at}"), "role": "assistant", "content": [call] });
@@ -56,7 +56,7 @@ impl Agent {
         self.write("user", at + 1, more);
     }
 
-    /// A call that hooks report, with its result where it has one.
+    /// Reports a call by hooks, with its result if it has one.
     fn call(&self, id: &str, name: &str, input: Value, response: Option<Value>) {
         let mut call = json!({ "tool_name": name, "tool_use_id": id, "tool_input": input });
         self.tell("PreToolUse", call.clone());
@@ -75,21 +75,21 @@ impl Agent {
         self.place.run(&["view", SESSION, "continuation", "--json"]).ok()
     }
 
-    /// Outcomes of calls of a tool: those that succeeded, and all.
-    fn fared(&self, tool: &str) -> Value {
+    /// Returns how many calls of a tool succeeded, and how many exist.
+    fn call_counts(&self, tool: &str) -> Value {
         let mut client = McpClient::start(&self.place, &["--session", SESSION]);
         client.call("get_research_session", &json!({}))["providerStats"][tool].clone()
     }
 }
 
 #[test]
-fn an_edit_that_the_program_refuses_is_a_failed_call_and_changes_no_file() {
+fn an_edit_rejected_by_the_program_is_a_failed_call_without_a_change() {
     let agent = Agent::new();
     let path = |name: &str| json!({ "file_path": format!("/home/ada/proj/{name}.rs") });
     for at in 0..6 {
         agent.call(&format!("e{at}"), "Edit", path("quay"), Some(json!({ "success": true })));
     }
-    // No hook tells of it: the input is judged before.
+    // No hook reports it: the program validates the input before.
     agent.lines(10, ["e6", "Edit"], &path("crane"), UNREAD, json!({}));
     agent.tell("Stop", json!({ "last_assistant_message": "The crane is mended." }));
     agent.tell("Stop", json!({ "last_assistant_message": "The crane is mended." }));
@@ -101,12 +101,12 @@ fn an_edit_that_the_program_refuses_is_a_failed_call_and_changes_no_file() {
     assert_eq!((&refused[1]["is_error"], &refused[1]["content"]), (&json!(true), &json!(UNREAD)));
     let view = agent.view();
     assert!(view.contains("quay.rs") && !view.contains("\"crane.rs"), "{view}");
-    let fared = agent.fared("Edit");
+    let fared = agent.call_counts("Edit");
     assert_eq!((&fared["successes"], &fared["attempts"]), (&json!(6), &json!(7)), "{fared}");
 }
 
 #[test]
-fn a_rejected_call_is_closed_and_what_the_person_said_is_an_instruction() {
+fn a_rejected_call_is_closed_and_the_users_reply_is_an_instruction() {
     let words = "The quay is swept, use the broom of the north wall";
     for (at, ends) in [("Stop", json!({})), ("UserPromptSubmit", json!({ "prompt": "Next" }))] {
         let agent = Agent::new();
@@ -131,7 +131,7 @@ fn a_rejected_call_is_closed_and_what_the_person_said_is_an_instruction() {
 }
 
 #[test]
-fn a_call_without_a_result_is_open_until_its_turn_ends_and_then_changed_nothing() {
+fn a_call_without_a_result_stays_open_until_its_turn_ends() {
     for (name, more) in [
         ("PreToolUse", json!({ "tool_name": "Read", "tool_use_id": "r1" })),
         ("Stop", json!({})),
@@ -151,7 +151,7 @@ fn a_call_without_a_result_is_open_until_its_turn_ends_and_then_changed_nothing(
 }
 
 #[test]
-fn a_result_that_comes_after_the_next_prompt_is_one_all_the_same() {
+fn a_result_after_the_next_prompt_closes_its_call() {
     let agent = Agent::new();
     let input = json!({ "command": "git push origin quay" });
     agent.call("b1", "Bash", input.clone(), None);
@@ -163,11 +163,11 @@ fn a_result_that_comes_after_the_next_prompt_is_one_all_the_same() {
             "tool_response": response }),
     );
     assert!(agent.view().contains("git push origin quay"), "{}", agent.view());
-    assert_eq!(agent.fared("Bash")["attempts"], 1);
+    assert_eq!(agent.call_counts("Bash")["attempts"], 1);
 }
 
 #[test]
-fn a_call_that_a_rule_denies_is_refused_once_with_the_reason_of_the_hook() {
+fn a_call_denied_by_a_rule_is_recorded_once_with_the_reason() {
     let agent = Agent::new();
     let input = json!({ "command": "git push --force" });
     agent.call("b1", "Bash", input.clone(), None);
@@ -185,7 +185,7 @@ fn a_call_that_a_rule_denies_is_refused_once_with_the_reason_of_the_hook() {
 }
 
 #[test]
-fn of_a_refused_call_that_names_an_excluded_path_only_its_tool_is_recorded() {
+fn a_rejected_call_on_an_excluded_path_records_only_its_tool() {
     let agent = Agent::new();
     agent.place.write("c.toml", "exclude = \"**/vault/**\"\n");
     let path = json!({ "file_path": "/home/ada/proj/vault/key.rs" });
@@ -203,9 +203,9 @@ fn of_a_refused_call_that_names_an_excluded_path_only_its_tool_is_recorded() {
 }
 
 #[test]
-fn a_turn_that_is_interrupted_leaves_no_open_call_and_no_word_of_the_program() {
+fn an_interrupted_turn_leaves_no_open_call_and_no_text_of_the_program() {
     let said = format!("{REJECTED} STOP what you are doing and wait for the user to tell you how.");
-    // The program answers a call that waits for a person, and not always one that runs.
+    // The program reports a result for a pending call, and not always for a running one.
     for is_answered in [true, false] {
         let agent = Agent::new();
         let input = json!({ "command": "git rebase main" });

@@ -1,5 +1,5 @@
-//! Hooks of Codex read its rollout: turns that were rolled back, a copy that a fork begins with,
-//! and prompts that a person typed while the agent worked.
+//! Hooks of Codex read its rollout: turns that were rolled back, the copy at the beginning of a
+//! fork, and prompts that the user typed during a turn.
 
 use std::cell::RefCell;
 
@@ -47,8 +47,8 @@ impl Rollout {
         self.lines.borrow().iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// An event of the program, whose rollout has all lines by then.
-    fn told(&self, name: &str, mut more: Value) -> Value {
+    /// Reports an event of the program, whose rollout already has all lines.
+    fn hook_event(&self, name: &str, mut more: Value) -> Value {
         let path = self.place.write(&format!("rollout-{}.jsonl", self.name), &self.text());
         more["transcript_path"] = json!(path.to_str().unwrap());
         more["session_id"] = json!(self.name);
@@ -56,10 +56,10 @@ impl Rollout {
     }
 
     fn tell(&self, name: &str, more: Value) {
-        quiet(&self.place, &self.told(name, more));
+        quiet(&self.place, &self.hook_event(name, more));
     }
 
-    /// A prompt, whose hook runs before its line is written.
+    /// Reports a prompt, whose hook runs before its line is written.
     fn prompt(&self, typed: &str) {
         self.tell("UserPromptSubmit", json!({ "prompt": typed, "turn_id": typed }));
         self.said("user", typed);
@@ -121,7 +121,7 @@ impl Rollout {
 }
 
 #[test]
-fn turns_that_were_rolled_back_are_withdrawn_whichever_hook_reads_of_it_first() {
+fn turns_rolled_back_are_withdrawn_by_any_hook_that_reads_it_first() {
     for first in ["the next prompt", "the next call", "the end"] {
         let rollout = Rollout::new();
         rollout.turn(1, "Rebuild the wheel");
@@ -132,7 +132,7 @@ fn turns_that_were_rolled_back_are_withdrawn_whichever_hook_reads_of_it_first() 
         match first {
             "the end" => rollout.tell("SessionEnd", json!({ "reason": "other" })),
             "the next call" => {
-                // The hook of the prompt came too early for the note.
+                // The hook of the prompt ran before the rollback was written.
                 let note = rollout.lines.borrow_mut().pop().unwrap();
                 rollout.prompt("Paint it green");
                 let prompt = rollout.lines.borrow_mut().pop().unwrap();
@@ -152,7 +152,7 @@ fn turns_that_were_rolled_back_are_withdrawn_whichever_hook_reads_of_it_first() 
         for (words, is_seen) in [("Done with 1", true), ("Done with 2", false), ("Gild", false)] {
             assert_eq!(seen.contains(words), is_seen, "{first}, {words}: {seen}");
         }
-        // Read once more, and rolled back once more.
+        // Read again, and rolled back again.
         rollout.turn(5, "Add a bell");
         rollout.back(1);
         rollout.turn(6, "Oil the axle");
@@ -165,8 +165,8 @@ fn turns_that_were_rolled_back_are_withdrawn_whichever_hook_reads_of_it_first() 
 }
 
 #[test]
-fn a_forked_rollout_keeps_its_copy_to_itself_and_its_parent_as_it_was() {
-    // Codex reports the start of a fork as that of any session, and its resumption as one.
+fn hooks_record_only_new_turns_of_a_forked_rollout_and_leave_its_parent() {
+    // Codex reports the start and the resumption of a fork like those of any session.
     for source in ["startup", "resume"] {
         let parent = Rollout { name: PARENT.to_owned(), ..Rollout::new() };
         parent.lines.borrow_mut().clear();
@@ -174,17 +174,17 @@ fn a_forked_rollout_keeps_its_copy_to_itself_and_its_parent_as_it_was() {
         parent.turn(1, "Rebuild the wheel");
         parent.turn(2, "Paint it red");
         let before = (parent.typed(), parent.place.events(PARENT).len());
-        // The fork begins with a copy of its parent's lines, the head among them.
+        // The fork begins with a copy of its parent's lines, including the head.
         let copy = parent.lines.borrow().clone();
         let name = SESSION.to_owned();
         let fork = Rollout { place: parent.place, name, lines: RefCell::default() };
         fork.begin(SESSION, Some(PARENT));
         fork.lines.borrow_mut().extend(copy);
-        // Hooks report no objective of a goal, and no call that failed before they were asked.
+        // Hooks report neither the objective of a goal nor calls that failed before their hook ran.
         let goal = json!({ "objective": "Sell the cart" });
         fork.line("event_msg", json!({ "type": "thread_goal_updated", "goal": goal }));
-        let start = fork.told("SessionStart", json!({ "source": source }));
-        // Its model has the copy.
+        let start = fork.hook_event("SessionStart", json!({ "source": source }));
+        // Its model has the copied turns.
         assert_eq!(hook(&fork.place, &start).ok(), "", "{source}");
         fork.back(1);
         fork.turn(3, "Paint it green");
@@ -196,7 +196,7 @@ fn a_forked_rollout_keeps_its_copy_to_itself_and_its_parent_as_it_was() {
         };
         assert_eq!(all("agent.message", "content"), ["Done with 3."], "{source}: {events:?}");
         assert_eq!(all("agent.tool_use", "call_id"), ["c3"], "{source}: {events:?}");
-        // The import adds what was said before it.
+        // The import adds the copied events.
         let report = fork.import();
         assert_eq!(report["session_ids"], json!([SESSION]), "{report}");
         let window = fork.place.run(&["view", SESSION, "window", "--format", "openai", "--json"]);
@@ -213,7 +213,7 @@ fn a_forked_rollout_keeps_its_copy_to_itself_and_its_parent_as_it_was() {
 }
 
 #[test]
-fn a_first_turn_is_read_from_the_beginning_of_a_rollout_that_is_no_copy() {
+fn a_first_turn_of_a_new_rollout_is_read_from_its_beginning() {
     let rollout = Rollout::new();
     let goal = json!({ "objective": "Rebuild the wheel" });
     rollout.line("event_msg", json!({ "type": "thread_goal_updated", "goal": goal }));
@@ -224,8 +224,8 @@ fn a_first_turn_is_read_from_the_beginning_of_a_rollout_that_is_no_copy() {
 }
 
 #[test]
-fn a_turn_of_codex_that_a_person_stops_leaves_no_call_under_way() {
-    // The line of the call is written before its hook runs, or behind it.
+fn a_codex_turn_stopped_by_the_user_leaves_no_open_call() {
+    // The line of the call is written before or after its hook runs.
     for is_early in [true, false] {
         let rollout = Rollout::new();
         rollout.prompt("Publish the mill");
@@ -245,7 +245,7 @@ fn a_turn_of_codex_that_a_person_stops_leaves_no_call_under_way() {
         rollout.line("event_msg", json!({ "type": "turn_aborted", "reason": "interrupted" }));
         rollout.said("user", "<turn_aborted>\nstopped\n</turn_aborted>");
         rollout.prompt("Leave the push to me");
-        // The two lines may have been read apart.
+        // The two lines may have been read separately.
         let changes = rollout.view("continuation")["changes"].to_string();
         assert!(changes.contains("git push") && changes.contains("interrupted"), "{changes}");
         assert!(!changes.contains("fail"), "what it did is not known: {changes}");
@@ -257,7 +257,7 @@ fn a_turn_of_codex_that_a_person_stops_leaves_no_call_under_way() {
         let closed: Vec<(Value, Value)> = log();
         let wanted = [("agent.tool_use", Value::Null), ("agent.tool_result", json!(true))];
         assert_eq!(closed, wanted.map(|(kind, is_error)| (json!(kind), is_error)), "{is_early}");
-        // It was read to its end.
+        // The rollout was read to its end.
         rollout.ends("As you wish.");
         rollout.import();
         assert_eq!(log(), closed, "{is_early}");
@@ -268,14 +268,14 @@ fn a_turn_of_codex_that_a_person_stops_leaves_no_call_under_way() {
 }
 
 #[test]
-fn a_prompt_that_was_typed_while_codex_worked_is_an_instruction_at_its_place_and_only_once() {
+fn a_prompt_typed_during_a_codex_turn_is_recorded_once_and_in_order() {
     const WORDS: &str = "Do not force the old lock";
     for is_told in [true, false] {
         let rollout = Rollout::new();
         if is_told {
             rollout.prompt("Find the key");
             rollout.call("c1");
-            // It steers the turn that runs: its line is between a result and the next call.
+            // The prompt steers the running turn: its line is between a result and the next call.
             rollout.prompt(WORDS);
             rollout.call("c2");
             rollout.ends("Found it.");

@@ -1,5 +1,5 @@
-//! Hooks read in a transcript besides words between calls: the order of a turn, prompts that a
-//! person typed while the agent worked, and where a person took the agent back.
+//! Other contents that hooks read in a transcript: the order of a turn, prompts that the user typed
+//! during a turn, and points to which the user took the agent back.
 
 use std::{cell::RefCell, fs};
 
@@ -26,7 +26,7 @@ impl Talk {
         quiet(&self.place, &claude(name, &more));
     }
 
-    /// Adds a line behind another one; its name.
+    /// Adds a line after another one; returns its id.
     fn line(&self, parent: Option<&str>, mut line: Value) -> String {
         let count = self.lines.borrow().len();
         let uuid = format!("u{count}");
@@ -46,7 +46,7 @@ impl Talk {
         self.line(Some(parent), json!({ "type": "assistant", "message": message }))
     }
 
-    /// A turn: what was typed, a call, the answer; the name of its last line.
+    /// Adds a turn: a prompt, a call, the response; returns the id of its last line.
     fn turn(&self, parent: Option<&str>, n: u32, typed: &str) -> String {
         let user = json!({ "type": "user", "message": { "role": "user", "content": typed } });
         self.tell("UserPromptSubmit", json!({ "prompt": typed }));
@@ -82,7 +82,7 @@ impl Talk {
 }
 
 #[test]
-fn words_that_introduce_a_call_are_in_the_log_before_it_and_requests_in_their_order() {
+fn text_before_a_call_is_recorded_before_it_and_prompts_in_order() {
     let talk = Talk::new();
     let last = talk.turn(None, 1, "Find the key");
     talk.turn(Some(&last), 2, "Find the lock");
@@ -108,7 +108,7 @@ fn words_that_introduce_a_call_are_in_the_log_before_it_and_requests_in_their_or
 }
 
 #[test]
-fn a_prompt_that_was_typed_while_the_agent_worked_is_recorded_once() {
+fn a_prompt_typed_during_a_turn_is_recorded_once() {
     const WORDS: &str = "Do not force the old lock";
     let talk = Talk::new();
     let last = talk.turn(None, 1, "Find the key");
@@ -135,7 +135,7 @@ fn a_prompt_that_was_typed_while_the_agent_worked_is_recorded_once() {
 }
 
 #[test]
-fn a_prompt_that_was_taken_back_in_a_living_session_is_withdrawn() {
+fn a_prompt_withdrawn_in_a_running_session_is_withdrawn_in_the_log() {
     let talk = Talk::new();
     let first = talk.turn(None, 1, "Find the key");
     talk.turn(Some(&first), 2, "Break the window open");
@@ -152,7 +152,7 @@ fn a_prompt_that_was_taken_back_in_a_living_session_is_withdrawn() {
         kinds(&talk.place, SESSION).iter().filter(|kind| *kind == "context.rewound").count()
     };
     assert_eq!(count(&talk), 1);
-    // The next turn continues, and another one is taken back.
+    // The next turn continues, and another one is withdrawn.
     let fourth = talk.turn(Some(&third), 4, "Pay the locksmith");
     assert_eq!(count(&talk), 1);
     talk.turn(Some(&fourth), 5, "Write to the neighbours");
@@ -161,7 +161,7 @@ fn a_prompt_that_was_taken_back_in_a_living_session_is_withdrawn() {
         talk.typed(),
         ["Find the key", "Call the locksmith", "Pay the locksmith", "Lock the door again"]
     );
-    // To the very first prompt.
+    // Back to the first prompt.
     talk.turn(None, 7, "Look under the mat");
     assert_eq!(talk.typed(), ["Look under the mat"]);
     assert!(talk.place.run(&["search", "neighbours"]).ok().contains("neighbours"));

@@ -1,5 +1,5 @@
-//! Hooks read in the program's transcript: the agent's words between calls and the usage of its
-//! requests, each once, however often it is read.
+//! Hooks read the program's transcript: the agent's messages between calls and the usage of its
+//! requests, each recorded once over any number of reads.
 
 use std::{cell::RefCell, fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{SESSION, at_once, claude, codex, kinds, quiet, waiting_for};
 use crate::program::{Place, eventually, signal};
 
-/// An agent whose program keeps a transcript.
+/// An agent whose program writes a transcript.
 struct Agent {
     place: Place,
     transcript: PathBuf,
@@ -40,7 +40,7 @@ impl Agent {
         fs::write(&self.transcript, before + text).unwrap();
     }
 
-    /// Writes a line of the agent's: a block of one of its messages.
+    /// Writes a line of the agent: a block of one of its messages.
     fn line(&self, message: &str, block: &Value) {
         self.write(&(self.line_of(message, block) + "\n"));
     }
@@ -66,7 +66,7 @@ impl Agent {
         self.line(message, &json!({ "type": "text", "text": text }));
     }
 
-    /// A turn in which it says something, calls a tool and stops.
+    /// Runs a turn with a message, a call of a tool and a stop.
     fn turn(&self, number: u32, between: &str, last: &str) {
         let id = format!("toolu_{number}");
         self.tell("UserPromptSubmit", json!({ "prompt": "Read it", "prompt_id": id }));
@@ -81,7 +81,7 @@ impl Agent {
         self.says(&format!("msg_{id}_end"), last);
     }
 
-    /// Messages of the agent, in the order of the log.
+    /// Returns the messages of the agent, in the order of the log.
     fn said(&self) -> Vec<String> {
         let events = self.place.events(SESSION);
         let said = events.iter().filter(|event| event["type"] == "agent.message");
@@ -96,18 +96,18 @@ impl Agent {
 const GERMAN: &str = "The file is cp1252 and its 14 columns have German names.";
 
 #[test]
-fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
+fn agent_messages_between_calls_are_recorded_once_and_in_the_continuation() {
     let agent = Agent::new();
     agent.tell("SessionStart", json!({ "source": "startup" }));
     agent.turn(1, GERMAN, "Done.");
     agent.stop("Done.");
     assert_eq!(agent.said(), [GERMAN, "Done."]);
     let view = agent.view("continuation");
-    // "Done." answers nothing: what was said before it is the answer.
+    // "Done." is not an answer: the message before it is.
     assert!(view["answer"].to_string().contains("cp1252"), "{view}");
     let usage = agent.view("usage");
     assert_eq!((&usage["requests"], &usage["output_tokens"]), (&json!(2), &json!(10)), "{usage}");
-    // The next turn, a compaction and the end each add what is new.
+    // The next turn, a compaction and the end each add only new messages.
     agent.turn(2, "The decimal comma is a point in column 9.", "Done.");
     agent.tell("PreCompact", json!({ "trigger": "manual" }));
     agent.stop("Done.");
@@ -121,7 +121,7 @@ fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
     let word = messages.iter().find(|event| event["content"] == GERMAN).unwrap();
     assert_eq!(word["created_at"], "2026-11-20T09:00:01.000000Z", "{word}");
     assert_eq!(word["recorded_from"], "transcript");
-    // An import of the same file adds its lines to it, and none of what they say.
+    // An import of the same file adds its lines, and no duplicate messages.
     let path = agent.transcript.to_str().unwrap().to_owned();
     agent.place.run(&["import", &path]).ok();
     assert_eq!((agent.said().len(), agent.view("usage")["requests"].clone()), (5, json!(5)));
@@ -130,13 +130,13 @@ fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
 }
 
 #[test]
-fn a_stop_that_is_reported_twice_or_before_its_line_is_written_doubles_nothing() {
+fn a_repeated_or_early_stop_event_records_no_duplicates() {
     let agent = Agent::new();
     agent.turn(1, "First word.", "Done.");
     agent.stop("Done.");
     agent.stop("Done.");
     assert_eq!(agent.said(), ["First word.", "Done."]);
-    // Two settings files run the hook at once.
+    // Two settings files run the hook concurrently.
     agent.turn(2, "Second word.", "Again.");
     let stop = agent.event("Stop", json!({ "last_assistant_message": "Again." }));
     for ran in at_once(&agent.place, &[stop.clone(), stop]) {
@@ -145,7 +145,7 @@ fn a_stop_that_is_reported_twice_or_before_its_line_is_written_doubles_nothing()
     let mut said = agent.said();
     said.sort();
     assert_eq!(said, ["Again.", "Done.", "First word.", "Second word."]);
-    // The last line comes, torn, after the hook ran.
+    // The last line is written, torn, after the hook ran.
     agent.turn(3, "Third word.", "Third end.");
     agent.stop("Late.");
     let block = json!({ "type": "text", "text": "Late." });
@@ -166,7 +166,7 @@ fn a_stop_that_is_reported_twice_or_before_its_line_is_written_doubles_nothing()
 }
 
 #[test]
-fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_doubles_nothing() {
+fn a_truncated_or_rewritten_transcript_is_read_again_without_duplicates() {
     let agent = Agent::new();
     agent.turn(1, "First word.", "Done.");
     agent.stop("Done.");
@@ -174,7 +174,7 @@ fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_doubles_nothing() {
     let note = |agent: &Agent| agent.place.events(SESSION).pop().unwrap()["transcript"].clone();
     assert_eq!(note(&agent)["bytes"], before.len());
     for (kept, again) in [(1, "shorter"), (3, "rewritten")] {
-        // What is left of it, and another beginning.
+        // The remaining part of it, and another beginning.
         let rest: Vec<&str> = before.lines().take(kept).collect();
         let filler = if again == "shorter" { 1 } else { 9_000 };
         let head = json!({ "type": "mode", "mode": "x".repeat(filler) });
@@ -189,7 +189,7 @@ fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_doubles_nothing() {
 }
 
 #[test]
-fn a_turn_of_many_words_is_read_in_parts() {
+fn a_long_turn_is_read_in_parts() {
     let agent = Agent::new();
     for n in 0..600 {
         agent.says("msg_1", &format!("Word {n}."));
@@ -206,14 +206,14 @@ fn a_turn_of_many_words_is_read_in_parts() {
 }
 
 #[test]
-fn a_line_that_is_longer_than_a_hook_reads_is_named_once_and_those_behind_it_are_recorded() {
+fn an_oversized_line_is_reported_once_and_later_lines_are_recorded() {
     let agent = Agent::new();
     agent.turn(1, "First word.", "Done.");
     agent.stop("Done.");
     let offset = fs::metadata(&agent.transcript).unwrap().len();
     let long = json!({ "type": "text", "text": "x".repeat(9 << 20) });
     let long = agent.line_of("msg_long", &long) + "\n";
-    // It is not whole yet, though it is long enough already.
+    // It is not complete yet, though it is already too long.
     let (begins, ends) = long.split_at(5 << 20);
     agent.write(begins);
     agent.tell("PreCompact", json!({ "trigger": "auto" }));
@@ -233,14 +233,14 @@ fn a_line_that_is_longer_than_a_hook_reads_is_named_once_and_those_behind_it_are
     assert_eq!((&error["type"], &error["bytes"]), (&json!("line_skipped"), &json!(long.len())));
     assert_eq!(error["at"], offset);
     assert!(error["message"].as_str().unwrap().contains("import the transcript"), "{error}");
-    // What it names can be done.
+    // The action that the message names is possible.
     agent.place.run(&["import", agent.transcript.to_str().unwrap()]).ok();
     let written = fs::read_to_string(&agent.transcript).unwrap();
     assert_eq!(agent.place.run(&["export", SESSION, "--format", "claude-code"]).ok(), written);
 }
 
 #[test]
-fn words_said_while_the_owner_was_away_are_recorded_when_it_is_back() {
+fn messages_sent_while_the_owner_is_down_are_recorded_at_its_return() {
     let agent = Agent::new();
     agent.turn(1, "First word.", "Done.");
     let owner = eventually("an owner", || agent.place.owner_pid());
@@ -257,7 +257,7 @@ fn words_said_while_the_owner_was_away_are_recorded_when_it_is_back() {
 }
 
 #[test]
-fn a_session_takes_no_words_of_another_no_secret_and_nothing_that_is_no_file() {
+fn a_session_reads_no_other_transcript_no_secret_and_no_special_file() {
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let agent = Agent::new();
     // A fork begins with a copy of the other session's transcript.
@@ -278,7 +278,7 @@ fn a_session_takes_no_words_of_another_no_secret_and_nothing_that_is_no_file() {
 }
 
 #[test]
-fn the_words_of_codex_are_read_in_its_rollout() {
+fn messages_of_codex_are_read_from_its_rollout() {
     let place = Place::new();
     let path = place.path("rollout-1.jsonl");
     let line = |kind: &str, payload: Value| {
@@ -308,9 +308,9 @@ fn the_words_of_codex_are_read_in_its_rollout() {
 }
 
 #[test]
-fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
+fn failures_and_code_mode_calls_are_read_once_from_the_codex_rollout() {
     let place = Place::new();
-    // An owner runs: what the first hook says is in the log before the next one looks.
+    // An owner runs: the first hook's messages are in the log before the next one reads.
     place.run(&["sessions"]).ok();
     let path = place.path("rollout-2.jsonl");
     let line = |kind: &str, payload: Value| {
@@ -338,7 +338,7 @@ fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
         more["transcript_path"] = json!(path.to_str().unwrap());
         quiet(&place, &codex(name, &more));
     };
-    // A hook reports the call of the patch, and none its result.
+    // A hook reports the call of the patch, but not its result.
     let patched = json!({ "command": patch });
     tell(
         "PreToolUse",

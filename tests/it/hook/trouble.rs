@@ -1,5 +1,5 @@
-//! Owners that are dead, stopped or foreign, disks that take nothing, a thousand hooks at once: the
-//! agent is not hurt and no event is lost.
+//! Dead, stopped or foreign owners, unwritable disks, a thousand concurrent hooks: the agent is not
+//! disturbed and no event is lost.
 
 use std::{
     collections::BTreeSet,
@@ -37,7 +37,7 @@ fn spool(place: &Place) -> PathBuf {
     place.path("data.spool")
 }
 
-fn waiting(directory: &Path) -> usize {
+fn count_json_files(directory: &Path) -> usize {
     let inside = std::fs::read_dir(directory).into_iter().flatten().flatten();
     inside.filter(|entry| entry.path().extension().is_some_and(|e| e == "json")).count()
 }
@@ -47,32 +47,32 @@ fn numbers(events: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn an_owner_that_is_stopped_costs_a_moment_once_and_every_event_comes_in_order() {
+fn a_stopped_owner_delays_one_hook_and_every_event_arrives_in_order() {
     let place = Place::new();
     quiet(&place, &call(0));
     let owner = eventually("an owner", || place.owner_pid());
     signal(owner, Signal::STOP);
     let first = waiting_for(&place, &call(1), "100ms");
     assert!(first.err.contains("waits in"), "{}", first.err);
-    // From then on no hook retries for a while, however long its wait.
+    // From then on no hook retries for a while, even with a long wait.
     let second = hook(&place, &call(2));
     assert_eq!(second.err, "");
     for n in 3..6 {
         waiting_for(&place, &call(n), "100ms");
     }
-    assert_eq!(waiting(&spool(&place)), 5);
+    assert_eq!(count_json_files(&spool(&place)), 5);
     signal(owner, Signal::CONT);
-    // The next front end of any kind delivers.
+    // The next front end of any kind delivers the spooled events.
     eventually("what waited", || {
         (numbers(&place.events(SESSION)) == [0, 1, 2, 3, 4, 5]).then_some(())
     });
-    assert_eq!(waiting(&spool(&place)), 0);
+    assert_eq!(count_json_files(&spool(&place)), 0);
     quiet(&place, &call(6));
     assert_eq!(numbers(&place.events(SESSION)), [0, 1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
-fn an_owner_that_was_killed_is_replaced_and_nothing_is_lost_or_doubled() {
+fn a_killed_owner_is_replaced_without_lost_or_duplicate_events() {
     let place = Place::new();
     quiet(&place, &call(0));
     place.kill_owner();
@@ -82,20 +82,20 @@ fn an_owner_that_was_killed_is_replaced_and_nothing_is_lost_or_doubled() {
 }
 
 #[test]
-fn a_data_directory_that_takes_nothing_leaves_the_agent_alone() {
+fn an_unwritable_data_directory_does_not_disturb_the_agent() {
     let place = Place::new();
-    // A file where the directory should be: for every user, root included.
+    // A file instead of the directory, which stops every user including root.
     place.write("data", "not a directory");
     let ran = hook(&place, &call(0));
     assert!(ran.out.is_empty() && ran.err.contains("waits in"), "{}", ran.err);
-    assert_eq!(waiting(&spool(&place)), 1);
+    assert_eq!(count_json_files(&spool(&place)), 1);
     std::fs::remove_file(place.data_dir()).unwrap();
     assert_eq!(numbers(&place.events(SESSION)), [0]);
-    assert_eq!(waiting(&spool(&place)), 0);
+    assert_eq!(count_json_files(&spool(&place)), 0);
 }
 
 #[test]
-fn an_event_is_spooled_in_the_second_place_when_the_first_fails_and_reported_when_both_do() {
+fn an_event_is_spooled_in_the_fallback_directory_or_reported_if_both_fail() {
     let place = Place::new();
     place.write("data", "not a directory");
     place.write("data.spool", "not a directory");
@@ -107,7 +107,7 @@ fn an_event_is_spooled_in_the_second_place_when_the_first_fails_and_reported_whe
     assert!(ran.err.contains("this event is lost"), "{}", ran.err);
 }
 
-/// Runs the program with variables of its own.
+/// Runs the program with additional variables.
 fn run_as(place: &Place, variables: &[(&str, &str)], arguments: &[&str], input: &str) -> Ran {
     let mut command = place.command(arguments);
     let mut child = command.envs(variables.iter().copied()).stdin(Stdio::piped()).spawn().unwrap();
@@ -115,8 +115,8 @@ fn run_as(place: &Place, variables: &[(&str, &str)], arguments: &[&str], input: 
     crate::program::ran(child)
 }
 
-/// The files in a directory that hold a text.
-fn holding(directory: &Path, text: &str) -> Vec<PathBuf> {
+/// Returns the files in a directory that contain a text.
+fn files_containing(directory: &Path, text: &str) -> Vec<PathBuf> {
     let inside = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = inside.map(|entry| entry.path()).filter(|path| path.is_file());
     let holds = |path: &PathBuf| {
@@ -143,7 +143,7 @@ impl Clock for Steps {
 }
 
 #[test]
-fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits() {
+fn a_slow_network_delivers_spooled_events_in_parts_without_blocking_agents() {
     let place = Place::new();
     let server = place.serve();
     let owner = u64::from(server.child.id());
@@ -154,7 +154,7 @@ fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits(
     }
     signal(owner, Signal::CONT);
     std::fs::remove_file(spool(&place).join("failed")).unwrap();
-    // So slow that a hook's part of its time is over with each that it delivers.
+    // So slow that a hook's time for delivery ends with each delivered event.
     let clock = Arc::new(Steps { seconds: 25, looks: AtomicU64::new(200_000_000) });
     let told = |n: usize| {
         let hook = Hook {
@@ -184,18 +184,18 @@ fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits(
         assert!(trouble.contains("a part at a time"), "{trouble}");
         assert_eq!((done.recorded, done.spooled), (0, 1));
         assert_eq!(
-            waiting(&spool(&place)),
+            count_json_files(&spool(&place)),
             3,
             "one was delivered, and one waits behind the others"
         );
         assert!(!spool(&place).join("failed").exists(), "who gets on does not stop others");
     }
     assert_eq!(numbers(&place.events(SESSION)), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(waiting(&spool(&place)), 0);
+    assert_eq!(count_json_files(&spool(&place)), 0);
 }
 
 #[test]
-fn a_key_command_runs_once_however_much_waits() {
+fn a_key_command_runs_once_for_all_spooled_events() {
     let place = Place::new();
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let counted = place.path("counted");
@@ -215,15 +215,15 @@ fn a_key_command_runs_once_however_much_waits() {
 }
 
 #[test]
-fn with_wrong_settings_events_are_spooled_beside_the_store_under_its_key() {
+fn invalid_settings_spool_events_next_to_the_store_with_its_key() {
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let event = claude("UserPromptSubmit", &json!({ "prompt": "a word of ours" })).to_string();
     let sealed = |place: &Place, variables: &[(&str, &str)]| {
         let ran = run_as(place, variables, &["hook"], &event);
         assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
         assert!(ran.err.contains("waits in") && ran.err.contains("data.spool"), "{}", ran.err);
-        assert_eq!(waiting(&spool(place)), 1);
-        assert_eq!(holding(&spool(place), "a word of ours"), Vec::<PathBuf>::new());
+        assert_eq!(count_json_files(&spool(place)), 1);
+        assert_eq!(files_containing(&spool(place), "a word of ours"), Vec::<PathBuf>::new());
         let key = [("SESSIONLOG_KEY", key)];
         let events = run_as(place, &key, &["events", SESSION], "").ok();
         assert!(events.contains("a word of ours"), "{events}");
@@ -242,7 +242,7 @@ fn with_wrong_settings_events_are_spooled_beside_the_store_under_its_key() {
     let lost = |place: &Place, variable: (&str, &str)| {
         let ran = run_as(place, &[variable], &["hook"], &event);
         assert!(ran.code == 0 && ran.err.contains("this event is lost: "), "{}", ran.err);
-        assert_eq!(holding(&place.path(""), "a word of ours"), Vec::<PathBuf>::new());
+        assert_eq!(files_containing(&place.path(""), "a word of ours"), Vec::<PathBuf>::new());
     };
     lost(&Place::new(), ("SESSIONLOG_KEY", "none"));
     for file in ["key_file = key\n", "ttl = \"soon\"\nkey_command = [\"pass\", \"x\"]\n"] {
@@ -264,7 +264,7 @@ fn a_foreign_file_in_place_of_the_spool_is_neither_read_nor_written() {
         std::fs::set_permissions(spool(&place), mode).unwrap();
     };
     let refused = || {
-        // Files there are never delivered, and new failures wait elsewhere.
+        // Files there are never delivered, and new failures are spooled elsewhere.
         quiet(&place, &call(1));
         assert_eq!(numbers(&place.events(SESSION)), [1]);
         let owner = eventually("an owner", || place.owner_pid());
@@ -272,11 +272,12 @@ fn a_foreign_file_in_place_of_the_spool_is_neither_read_nor_written() {
         let ran = waiting_for(&place, &call(1), "100ms");
         signal(owner, Signal::CONT);
         assert!(ran.err.contains(".local/state"), "{}", ran.err);
-        assert_eq!(waiting(&spool(&place)), 1);
+        assert_eq!(count_json_files(&spool(&place)), 1);
         eventually("the event that waits elsewhere", || {
             place.run(&["sessions"]).ok();
             let left = std::fs::read_dir(place.path(".local/state/sessionlog/spool")).unwrap();
-            (left.flatten().map(|place| waiting(&place.path())).sum::<usize>() == 0).then_some(())
+            (left.flatten().map(|place| count_json_files(&place.path())).sum::<usize>() == 0)
+                .then_some(())
         });
     };
     symlink(place.path("theirs"), spool(&place)).unwrap();
@@ -297,7 +298,7 @@ fn a_foreign_file_in_place_of_the_spool_is_neither_read_nor_written() {
 }
 
 #[test]
-fn unreadable_spooled_events_are_put_aside_and_encrypted_ones_wait_for_their_key() {
+fn unreadable_spooled_events_are_set_aside_and_encrypted_ones_kept() {
     let place = Place::new();
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     std::fs::create_dir(spool(&place)).unwrap();
@@ -311,21 +312,24 @@ fn unreadable_spooled_events_are_put_aside_and_encrypted_ones_wait_for_their_key
     let ran = hook(&place, &call(0));
     assert!(ran.err.contains("data.spool/refused"), "{}", ran.err);
     assert_eq!(numbers(&place.events(SESSION)), [0]);
-    assert_eq!(waiting(&spool(&place)), 1, "the one under a key");
-    assert_eq!(waiting(&spool(&place).join("refused")), 4);
+    assert_eq!(count_json_files(&spool(&place)), 1, "the one under a key");
+    assert_eq!(count_json_files(&spool(&place).join("refused")), 4);
     quiet(&place, &call(1));
-    // With a key it is known that it is under another.
+    // With a key, the file is recognized as encrypted with another one.
     let other = Place::new();
     std::fs::rename(spool(&place), spool(&other)).unwrap();
     let variables = [("SESSIONLOG_KEY", key)];
     let arguments = ["hook", "--hook-wait", PATIENT];
     let ran = run_as(&other, &variables, &arguments, &call(0).to_string());
     assert!(ran.code == 0 && ran.err.contains("data.spool/refused"), "{}", ran.err);
-    assert_eq!((waiting(&spool(&other)), waiting(&spool(&other).join("refused"))), (0, 5));
+    assert_eq!(
+        (count_json_files(&spool(&other)), count_json_files(&spool(&other).join("refused"))),
+        (0, 5)
+    );
 }
 
 #[test]
-fn a_configuration_that_is_wrong_hurts_no_agent_and_loses_nothing() {
+fn an_invalid_configuration_disturbs_no_agent_and_keeps_every_event() {
     let place = Place::new();
     quiet(&place, &call(0));
     let wrong = || {
@@ -343,20 +347,24 @@ fn a_configuration_that_is_wrong_hurts_no_agent_and_loses_nothing() {
 }
 
 #[test]
-fn an_event_that_a_session_refuses_for_good_is_kept_aside_and_blocks_no_other() {
+fn a_permanently_rejected_event_is_set_aside_and_blocks_no_other() {
     let place = Place::new();
     quiet(&place, &of("gone", call(0)));
     quiet(&place, &of("put-away", call(0)));
     place.run(&["delete", "gone", "--yes"]).ok();
     let ran = hook(&place, &of("gone", call(1)));
     assert!(ran.err.contains("does not take this event"), "{}", ran.err);
-    assert_eq!(waiting(&spool(&place)), 0, "who deleted a session does not want more of it");
+    assert_eq!(
+        count_json_files(&spool(&place)),
+        0,
+        "who deleted a session does not want more of it"
+    );
     quiet(&place, &call(2));
     assert_eq!(numbers(&place.events(SESSION)), [2]);
 }
 
 #[test]
-fn a_thousand_hooks_at_once_are_a_thousand_events() {
+fn a_thousand_concurrent_hooks_record_a_thousand_events() {
     const ROUNDS: usize = 40;
     const AT_ONCE: usize = 25;
     let place = Place::new();
@@ -366,10 +374,10 @@ fn a_thousand_hooks_at_once_are_a_thousand_events() {
             assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
         }
     }
-    // Those that could not wait are delivered by the next front end, a part at a time.
+    // The next front end delivers those that timed out, in parts.
     eventually("the last of them", || {
         place.run(&["sessions"]).ok();
-        (waiting(&spool(&place)) == 0).then_some(())
+        (count_json_files(&spool(&place)) == 0).then_some(())
     });
     let events = numbers(&place.events(SESSION));
     assert_eq!(events.len(), ROUNDS * AT_ONCE);
@@ -423,7 +431,7 @@ fn events_spooled_for_an_encrypted_store_are_encrypted_with_its_key() {
 }
 
 #[test]
-fn spooled_events_are_delivered_to_their_own_store_alone() {
+fn spooled_events_are_delivered_only_to_their_store() {
     let (place, other) = (Place::new(), Place::new());
     let server = other.serve();
     let there = u64::from(server.child.id());
@@ -432,10 +440,10 @@ fn spooled_events_are_delivered_to_their_own_store_alone() {
     let owner = eventually("an owner", || place.owner_pid());
     signal(owner, Signal::STOP);
     waiting_for(&place, &call(1), "100ms");
-    assert_eq!(waiting(&spool(&place)), 1);
+    assert_eq!(count_json_files(&spool(&place)), 1);
     place.run(&["sessions", "--url", &server.url]).ok();
     assert!(!known(&other, SESSION), "what was for the data directory is no server's");
-    assert_eq!(waiting(&spool(&place)), 1);
+    assert_eq!(count_json_files(&spool(&place)), 1);
     signal(owner, Signal::CONT);
     assert_eq!(numbers(&place.events(SESSION)), [0, 1]);
 
@@ -444,17 +452,17 @@ fn spooled_events_are_delivered_to_their_own_store_alone() {
     let slow = [&["hook", "--hook-wait", "100ms"], &url[..]].concat();
     let ran = place.run_with(&slow, &of("far", call(2)).to_string());
     assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
-    // Whatever else is wrong.
+    // Also with any other invalid setting.
     let variables = [("SESSIONLOG_URL", &*server.url), ("SESSIONLOG_TTL", "soon")];
     let ran = run_as(&place, &variables, &["hook"], &of("far", call(3)).to_string());
     assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
-    // An invalid address names no spool, not even that of the data directory.
+    // An invalid address selects no spool, not even that of the data directory.
     let variables = [("SESSIONLOG_URL", "nowhere")];
     let ran = run_as(&place, &variables, &["hook"], &of("none", call(4)).to_string());
     assert!(ran.code == 0 && ran.err.contains("waits in"), "{}", ran.err);
     assert!(!known(&place, "far") && !known(&place, "none"), "what was for a server is its own");
     signal(there, Signal::CONT);
-    // The same address, written in another way.
+    // The same address in another spelling.
     let url = format!("{}/", server.url.replace("http", "HTTP"));
     eventually("what waited for the server", || {
         place.run(&["sessions", "--url", &url]).ok();
@@ -465,7 +473,7 @@ fn spooled_events_are_delivered_to_their_own_store_alone() {
 }
 
 #[test]
-fn rules_of_ones_own_hold_where_one_line_or_another_setting_is_wrong() {
+fn custom_secret_rules_apply_despite_an_invalid_line_or_setting() {
     let event = claude("UserPromptSubmit", &json!({ "prompt": "qwerty123 stays here" }));
     let rules = "mine qwerty[0-9]+\nbroken (\nalone\n";
     for (variables, told) in

@@ -1,5 +1,5 @@
-//! Events that the server adds after a batch: sources that results of tools name. Their cost for
-//! the answer, and their meaning for clients that count positions.
+//! Events that the server adds after a batch: sources named in results of tools. Their cost for the
+//! response, and their effect on clients that count positions.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ fn event(origin: Origin, kind: &str, body: &Value) -> NewEvent {
     NewEvent { kind, origin, ..engines::event(&body.to_string()) }
 }
 
-fn search(origin: Origin, id: &str) -> NewEvent {
+fn search_event(origin: Origin, id: &str) -> NewEvent {
     event(origin, "agent.tool_use", &json!({"name": "web_search", "call_id": id, "input": {}}))
 }
 
-fn result(origin: Origin, id: &str, page: &str) -> NewEvent {
+fn result_event(origin: Origin, id: &str, page: &str) -> NewEvent {
     event(origin, "agent.tool_result", &json!({"call_id": id, "content": page}))
 }
 
-/// The verbs over a store whose reads are counted, and a session in it.
+/// The service over a store that counts reads, and a session in it.
 struct Desk {
     gate: Arc<Gate>,
     service: Service,
@@ -56,7 +56,7 @@ impl Desk {
         emitted.appended.next_position.0
     }
 
-    /// Addresses of the sources that the log says.
+    /// Returns the addresses of the recorded sources.
     async fn told(&self) -> Vec<String> {
         let types = vec![EventType::new("source.found").unwrap()];
         let query = EventQuery { types, ..EventQuery::default() };
@@ -68,10 +68,10 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn the_first_result_after_a_restart_is_answered_before_a_long_session_is_read() {
+async fn the_first_result_after_a_restart_does_not_wait_for_reading_the_session() {
     const EVENTS: usize = 100_000;
     let desk = Desk::new().await;
-    desk.emit(vec![search(Origin::Harness, "early")]).await;
+    desk.emit(vec![search_event(Origin::Harness, "early")]).await;
     for _ in 0..EVENTS / 1_000 {
         desk.emit(vec![event(Origin::User, "user.message", &json!({"content": "x"})); 1_000]).await;
     }
@@ -79,9 +79,9 @@ async fn the_first_result_after_a_restart_is_answered_before_a_long_session_is_r
     desk.gate.read_since();
     let results = ["a", "b"].map(|page| {
         let text = format!("http://{page}.org");
-        vec![search(Origin::Harness, page), result(Origin::Harness, page, &text)]
+        vec![search_event(Origin::Harness, page), result_event(Origin::Harness, page, &text)]
     });
-    let early = vec![result(Origin::Harness, "early", "[Early](http://early.org)")];
+    let early = vec![result_event(Origin::Harness, "early", "[Early](http://early.org)")];
     for (batch, ends) in results.into_iter().chain([early]).zip([3, 5, 6]) {
         assert_eq!(desk.emit(batch).await, (EVENTS + ends) as u64);
         if ends == 3 {
@@ -97,33 +97,40 @@ async fn the_first_result_after_a_restart_is_answered_before_a_long_session_is_r
     assert!(read <= EVENTS + 5_000, "the session was read once, not {read} events");
     assert_eq!(desk.told().await, ["http://a.org", "http://b.org", "http://early.org"]);
     desk.gate.read_since();
-    // From now on the facts are at hand.
-    let batch = vec![search(Origin::Harness, "c"), result(Origin::Harness, "c", "http://c.org")];
+    // From now on the facts are cached.
+    let batch = vec![
+        search_event(Origin::Harness, "c"),
+        result_event(Origin::Harness, "c", "http://c.org"),
+    ];
     assert_eq!(desk.emit(batch).await, (tail + 3) as u64, "told before the answer");
     assert!(desk.gate.read_since() < 20);
 }
 
 #[tokio::test]
-async fn an_answer_waits_for_one_read_of_the_events_that_are_new() {
+async fn an_append_reads_only_the_new_events_of_its_session() {
     let desk = Desk::new().await;
     for (id, ends, new) in [("a", 3, 2), ("b", 6, 3), ("c", 9, 3)] {
         desk.gate.read_since();
         let page = format!("http://{id}.org");
-        let batch = vec![search(Origin::Harness, id), result(Origin::Harness, id, &page)];
+        let batch =
+            vec![search_event(Origin::Harness, id), result_event(Origin::Harness, id, &page)];
         assert_eq!(desk.emit(batch).await, ends);
         assert_eq!(desk.gate.read_since(), new, "the source before, and the batch");
     }
 }
 
 #[tokio::test]
-async fn results_that_come_side_by_side_read_a_session_once() {
+async fn concurrent_results_read_a_session_once() {
     let desk = Desk::new().await;
     desk.emit(vec![event(Origin::User, "user.message", &json!({"content": "x"})); 900]).await;
     desk.gate.read_since();
     let one = |n: usize| {
         let id = n.to_string();
         let page = format!("http://{n}.org");
-        desk.emit(vec![search(Origin::Harness, &id), result(Origin::Harness, &id, &page)])
+        desk.emit(vec![
+            search_event(Origin::Harness, &id),
+            result_event(Origin::Harness, &id, &page),
+        ])
     };
     futures_util::future::join_all((0..50).map(one)).await;
     assert_eq!(desk.told().await.len(), 50);
@@ -134,9 +141,11 @@ async fn results_that_come_side_by_side_read_a_session_once() {
 #[tokio::test]
 async fn a_url_from_a_transcript_is_not_found_by_the_next_result() {
     let desk = Desk::new().await;
-    let imported = [search(Origin::Import, "1"), result(Origin::Import, "1", "http://old.org")];
+    let imported =
+        [search_event(Origin::Import, "1"), result_event(Origin::Import, "1", "http://old.org")];
     assert_eq!(desk.emit(imported.to_vec()).await, 2);
-    let live = [search(Origin::Harness, "2"), result(Origin::Harness, "2", "http://new.org")];
+    let live =
+        [search_event(Origin::Harness, "2"), result_event(Origin::Harness, "2", "http://new.org")];
     assert_eq!(desk.emit(live.to_vec()).await, 5);
     assert_eq!(desk.told().await, ["http://new.org"]);
 }
@@ -156,7 +165,7 @@ async fn emit(house: &House, headers: &[(&str, &str)], events: &Value) -> super:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_answers_the_position_behind_what_was_added() {
+async fn a_retry_returns_the_position_after_the_added_events() {
     over_every_engine(async |house| {
         for (pages, next) in [(3, 5), (0, 7)] {
             let key = format!("k{pages}");
@@ -166,7 +175,7 @@ async fn a_retry_answers_the_position_behind_what_was_added() {
             let again = emit(house, &[("idempotency-key", &key)], &events).await.json();
             assert_eq!((&again["repeated"], &again["next_position"]), (&json!(true), &json!(next)));
         }
-        // What others wrote is not part of it.
+        // Events of other writers are not part of it.
         let events = found("k3", 3);
         let again = emit(house, &[("idempotency-key", "k3")], &events).await.json();
         assert_eq!(again["next_position"], 5, "{again}");
@@ -175,7 +184,7 @@ async fn a_retry_answers_the_position_behind_what_was_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_added_by_the_server_are_no_conflict_and_those_of_another_writer_are() {
+async fn events_added_by_the_server_cause_no_conflict_but_those_of_a_writer_do() {
     over_every_engine(async |house| {
         emit(house, &[], &found("a", 3)).await;
         // Counted without the three sources, in the middle of them, and with them.
@@ -201,7 +210,7 @@ async fn events_added_by_the_server_are_no_conflict_and_those_of_another_writer_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_counts_its_own_events_does_not_conflict_with_itself() {
+async fn a_stream_that_counts_only_its_events_has_no_conflict() {
     let line = |n: u64, at: Option<u64>| -> String {
         let events = found(&format!("n{n}"), 2);
         json!({"session": "s", "events": events, "if_position": at}).to_string() + "\n"
@@ -214,7 +223,7 @@ async fn a_stream_that_counts_its_own_events_does_not_conflict_with_itself() {
     };
     over_every_engine(async |house| {
         house.session("s", 0).await;
-        // A guard that was wrong from the start, and one that skips a line, are still reported.
+        // A wrong precondition at the start and one that skips a line are still reported.
         let mut lines = line(99, Some(7));
         lines.extend((0..20).map(|n| line(n, own(n))));
         lines += &line(98, Some(38));
@@ -231,7 +240,7 @@ async fn a_stream_that_counts_its_own_events_does_not_conflict_with_itself() {
         let expected: Vec<String> =
             (0..20).flat_map(|n| [format!("n{n}"), format!("n{n}")]).collect();
         assert_eq!(calls.collect::<Vec<_>>(), expected);
-        // A client that reads the answers continues from there.
+        // A client that reads the responses continues from there.
         let next = answers[20]["next_position"].as_u64();
         assert_eq!(stream(house, line(20, next)).await[0]["type"], "appended");
     })
@@ -239,7 +248,7 @@ async fn a_stream_that_counts_its_own_events_does_not_conflict_with_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_conflicts_with_what_another_wrote_behind_what_was_added() {
+async fn a_stream_conflicts_with_another_writer_after_added_events() {
     over_every_engine(async |house| {
         emit(house, &[], &found("a", 2)).await;
         emit(house, &[], &json!([{"type": "user.message", "content": "another"}])).await;
@@ -253,7 +262,7 @@ async fn a_stream_conflicts_with_what_another_wrote_behind_what_was_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_with_the_token_of_the_lease_gets_the_sources_of_its_results() {
+async fn a_line_with_a_lease_token_receives_the_sources_of_its_results() {
     over_every_engine(async |house| {
         house.session("s", 0).await;
         let woken = house.post("/v1/sessions/s/wake", &json!({})).await.json();

@@ -1,5 +1,5 @@
-//! The append stream: order, refusals between good lines, retries, and clients that send too much,
-//! read too little, or vanish.
+//! The append stream: order, invalid lines between valid ones, retries, and clients that send too
+//! much, read too little, or disconnect.
 
 use std::{
     collections::BTreeMap,
@@ -28,11 +28,11 @@ use crate::engines;
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
 
-/// Head of a stream.
+/// Request head of a stream.
 const HEAD: &str = "POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
                     content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// A whole stream at once.
+/// Sends a whole stream in one request.
 async fn append(house: &House, query: &str, lines: &str) -> Reply {
     let path = format!("/v1/append{query}");
     house.call("POST", &path, &[LINES], Some(lines.as_bytes().to_vec())).await
@@ -52,16 +52,16 @@ async fn numbers_of(house: &House, session: &str) -> Vec<u64> {
     numbers(&house.get(&format!("/v1/sessions/{session}/events?limit=10000")).await.json())
 }
 
-/// A piece of a stream.
+/// Returns one chunk of a stream.
 fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// A stream whose client sends and reads when it likes.
+/// A stream whose client sends and reads independently.
 struct Wire {
     stream: TcpStream,
     read: Vec<u8>,
-    /// Text of the answer without its head and chunks.
+    /// Text of the response without its head and chunk framing.
     text: String,
     ended: bool,
 }
@@ -71,7 +71,7 @@ impl Wire {
         Self::open_with(house, HEAD).await
     }
 
-    /// A stream whose first bytes come with its head, so that it is idle at no moment before.
+    /// Opens a stream whose first bytes are sent with its head, so that it is never idle.
     async fn open_with(house: &House, bytes: &str) -> Self {
         let mut stream = TcpStream::connect(&house.address).await.unwrap();
         stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -86,7 +86,7 @@ impl Wire {
         self.stream.write_all(b"0\r\n\r\n").await.unwrap();
     }
 
-    /// The next answer; `None` at the end of a whole answer.
+    /// Reads the next response line; `None` at the end of a complete response.
     async fn answer(&mut self) -> Option<Value> {
         loop {
             if let Some((line, rest)) = self.text.split_once('\n') {
@@ -105,7 +105,7 @@ impl Wire {
         }
     }
 
-    /// Takes the head or a chunk off what was read, if it is whole.
+    /// Removes the head or a chunk from the received bytes, if it is complete.
     fn chunk(&mut self) -> bool {
         let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|w| w == what);
         if self.read.starts_with(b"HTTP/1.1 200 ") {
@@ -127,7 +127,7 @@ impl Wire {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_of_many_sessions_are_answered_in_order_for_each() {
+async fn lines_of_many_sessions_are_acknowledged_in_order_for_each_session() {
     over_every_engine(async |house| {
         let sessions = ["a", "b", "c", "d", "e"];
         let lines: String = (0..500).map(|n| line(sessions[n * 7 % 5], n)).collect();
@@ -156,7 +156,7 @@ async fn lines_of_many_sessions_are_answered_in_order_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_line_between_good_ones_is_refused_alone() {
+async fn an_invalid_line_is_rejected_and_the_others_are_appended() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
         let event = r#"{"type":"a.b","n":9}"#;
@@ -213,14 +213,14 @@ async fn a_bad_line_between_good_ones_is_refused_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_comes_while_the_client_still_sends() {
+async fn the_server_responds_while_the_client_is_still_sending() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let mut wire = Wire::open(&house).await;
     for n in 0..20_u64 {
         let event = json!({"type": "a.b", "n": n});
         let line = json!({"session": "s", "events": [event], "if_position": n}).to_string();
-        // Where a chunk ends says nothing about where a line ends.
+        // Chunk boundaries are independent of line boundaries.
         let (front, back) = line.split_at(7);
         wire.send(front).await;
         wire.send(&format!("{back}\n")).await;
@@ -235,7 +235,7 @@ async fn an_answer_comes_while_the_client_still_sends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_vanishes_sends_again_and_doubles_nothing() {
+async fn a_disconnected_client_can_retry_without_duplicates() {
     over_every_engine(async |house| {
         house.session("s", 0).await;
         let text: String = (0..200).map(|n| line("s", n)).collect();
@@ -256,7 +256,7 @@ async fn a_client_that_vanishes_sends_again_and_doubles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_closes_its_half_leaves_nothing_half_done() {
+async fn a_half_closed_connection_keeps_complete_lines_and_drops_a_partial_one() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let mut wire = Wire::open(&house).await;
@@ -271,7 +271,7 @@ async fn a_client_that_closes_its_half_leaves_nothing_half_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_too_long_is_refused_and_passed_over() {
+async fn an_oversized_line_is_rejected_and_skipped() {
     let options = HttpOptions { body_bytes_max: 4 << 10, ..HttpOptions::default() };
     let house = House::build(Plan { options, ..Plan::default() }).await;
     house.session("s", 0).await;
@@ -286,8 +286,8 @@ async fn a_line_too_long_is_refused_and_passed_over() {
     assert_eq!(numbers_of(&house, "s").await, [0, 1, 2]);
 }
 
-/// A house whose appends wait at a gate.
-async fn gated(plan: Plan) -> (House, Arc<Gate>) {
+/// Returns a house whose appends wait at a gate.
+async fn gated_house(plan: Plan) -> (House, Arc<Gate>) {
     let engine = engines::all().into_iter().next().unwrap();
     let gate = Arc::new(Gate::new(engine.store));
     let store: Arc<dyn Store> = gate.clone();
@@ -297,10 +297,10 @@ async fn gated(plan: Plan) -> (House, Arc<Gate>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn appends_that_wait_for_a_session_are_written_together_and_bounded() {
-    // More than sockets take by themselves.
+async fn pending_appends_of_a_session_are_written_together_and_bounded() {
+    // More than the socket buffers hold.
     const LINES_SENT: usize = 5_000;
-    let (house, gate) = gated(Plan::default()).await;
+    let (house, gate) = gated_house(Plan::default()).await;
     gate.close();
     let wire = Wire::open(&house).await;
     let padding = format!("{{\"p\":\"{}\",", "x".repeat(4 << 10));
@@ -316,7 +316,7 @@ async fn appends_that_wait_for_a_session_are_written_together_and_bounded() {
         write.write_all(b"0\r\n\r\n").await.unwrap();
         write
     });
-    // Only a client that is stuck stays where it is for so long.
+    // Only a blocked client makes no progress for so long.
     let (mut before, mut still) = (0, 0);
     while still < 5 {
         let pause = Duration::from_millis(200);
@@ -342,12 +342,12 @@ async fn appends_that_wait_for_a_session_are_written_together_and_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_reads_no_answers_is_left_and_has_lost_nothing() {
+async fn a_client_that_reads_no_responses_is_disconnected_without_lost_events() {
     let write_timeout = Duration::from_millis(100);
     let serving = ServeOptions { write_timeout, ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
     house.session("s", 0).await;
-    // A small window, so that answers soon have nowhere to go.
+    // A small window, so that responses soon block.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4 << 10).unwrap();
     let mut stream = socket.connect(house.address.parse().unwrap()).await.unwrap();
@@ -368,8 +368,8 @@ async fn a_client_that_reads_no_answers_is_left_and_has_lost_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_answers_what_was_taken_and_ends_the_stream() {
-    let (house, gate) = gated(Plan::default()).await;
+async fn a_stop_acknowledges_received_lines_and_ends_the_stream() {
+    let (house, gate) = gated_house(Plan::default()).await;
     let mut wire = Wire::open(&house).await;
     wire.send(&line("s", 0)).await;
     assert!(wire.answer().await.is_some());
@@ -387,9 +387,9 @@ async fn a_stop_answers_what_was_taken_and_ends_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_brings_nothing_for_long_is_ended() {
+async fn an_idle_append_stream_is_ended() {
     let options = HttpOptions { append_idle: Duration::from_millis(50), ..HttpOptions::default() };
-    let (house, gate) = gated(Plan { options, ..Plan::default() }).await;
+    let (house, gate) = gated_house(Plan { options, ..Plan::default() }).await;
     gate.close();
     let mut wire = Wire::open_with(&house, &(HEAD.to_owned() + &chunk(&line("s", 0)))).await;
     gate.reached().await;
@@ -401,7 +401,7 @@ async fn a_stream_that_brings_nothing_for_long_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_is_refused_as_a_whole_before_it_begins() {
+async fn an_invalid_stream_request_is_rejected_before_any_line() {
     let house = House::plain().await;
     let text = line("s", 0);
     let json = [("content-type", "application/json")];

@@ -1,4 +1,4 @@
-//! A disk that breaks, as a client sees it: by name, with what is whole, other sessions untouched.
+//! A failing disk, as a client sees it: typed errors, intact ranges, other sessions unaffected.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn house(sim: &Sim, options: Options) -> House {
     House::over(store, Arc::new(ManualClock::default()), Plan::default()).await
 }
 
-/// A machine whose session `s` has a sealed segment with a flipped bit, and `t` none.
+/// Returns a machine whose session `s` has a sealed segment with a flipped bit, and `t` none.
 async fn damaged() -> Sim {
     let sim = Sim::new(5);
     let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -51,7 +51,7 @@ async fn damaged() -> Sim {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_session_says_what_is_whole_and_serves_it_when_asked() {
+async fn a_damaged_session_reports_its_intact_ranges_and_serves_them_on_request() {
     let sim = damaged().await;
     let house = house(&sim, small()).await;
     let refused = house.get(EVENTS).await;
@@ -89,14 +89,14 @@ async fn a_damaged_session_says_what_is_whole_and_serves_it_when_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_by_name_and_keeps_what_it_acknowledged() {
+async fn a_full_disk_returns_a_typed_error_and_keeps_acknowledged_events() {
     let sim = Sim::new(6);
     let house = house(&sim, small()).await;
     house.session("s", 3).await;
     sim.set_capacity(Some(sim.used()));
     let event = json!({"events": [{"type": "a.b", "n": 9, "text": "x".repeat(8 << 10)}]});
     let mut refused = None;
-    // What was allocated before takes some more.
+    // Space allocated before accepts some more.
     for _ in 0..200 {
         let reply = house.post(EVENTS, &event).await;
         if reply.status != 200 {
@@ -112,7 +112,7 @@ async fn a_full_disk_refuses_by_name_and_keeps_what_it_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_not_ready_until_an_append_has_room() {
+async fn a_full_disk_is_not_ready_until_an_append_succeeds() {
     let sim = Sim::new(19);
     let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
     let clock = Arc::new(ManualClock::default());
@@ -123,7 +123,7 @@ async fn a_full_disk_is_not_ready_until_an_append_has_room() {
     while house.post(EVENTS, &event).await.status == 200 {}
     let later = |seconds| {
         sim.clock().advance(std::time::Duration::from_secs(seconds));
-        // As the store does by itself in the background.
+        // As the store does in the background.
         let _ = store.flush();
     };
     // Nothing is written meanwhile, and the disk stays full.
@@ -141,7 +141,7 @@ async fn a_full_disk_is_not_ready_until_an_append_has_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_left_open_is_settled_by_a_retry_with_the_same_id() {
+async fn an_unknown_outcome_is_resolved_by_a_retry_with_the_same_id() {
     let sim = Sim::new(7);
     let house = house(&sim, small()).await;
     house.session("s", 3).await;
@@ -175,7 +175,7 @@ async fn after_a_failed_sync_reads_still_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retried_creation_answers_the_same_session() {
+async fn a_retried_creation_returns_the_same_session() {
     let sim = Sim::new(8);
     let house = house(&sim, small()).await;
     let headers = [("content-type", "application/json"), ("idempotency-key", "k")];
@@ -193,8 +193,8 @@ async fn a_retried_creation_answers_the_same_session() {
     assert_eq!(house.get("/v1/sessions").await.json()["data"].as_array().unwrap().len(), 2);
 }
 
-/// Gaps are reported at their positions, in each format.
-async fn gaps_are_named_everywhere(house: &House, slice: &Value) {
+/// Checks that gaps are reported at their positions, in each format.
+async fn check_gaps_everywhere(house: &House, slice: &Value) {
     let mut gap = slice["gaps"][0].clone();
     let from = gap["from"].as_u64().unwrap();
     gap["type"] = json!("gap");
@@ -225,7 +225,7 @@ async fn gaps_are_named_everywhere(house: &House, slice: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
+async fn a_damaged_session_is_writable_once_an_operator_accepts_the_loss() {
     let sim = damaged().await;
     let house = house(&sim, small()).await;
     let more = json!({"events": [{"type": "a.b", "n": 1}]});
@@ -251,7 +251,7 @@ async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     assert!(slice["gaps"][0]["accepted_at"].is_string(), "{}", slice["gaps"]);
     let tail = slice["tail"].as_u64().unwrap();
     assert_eq!(numbers(&slice).len() as u64, tail - lost);
-    gaps_are_named_everywhere(&house, &slice).await;
+    check_gaps_everywhere(&house, &slice).await;
     let verified = house.post("/v1/admin/verify", &json!({"session": "s"})).await.json();
     assert_eq!(verified["damage"], json!([]));
     assert_eq!(verified["accepted"][0]["session"], "s");
@@ -261,9 +261,9 @@ async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     assert_eq!((&store["accepted"], &store["unnamed"]), (&json!(false), &json!([])));
 }
 
-/// A machine whose session `s` has a cursor at 1 and then at 3 and two checkpoints, and whose last
-/// notes are damaged, or its segment gone.
-async fn damaged_notes(gone: bool) -> Sim {
+/// Returns a machine whose session `s` has a cursor at 1 and then at 3 and two checkpoints, and
+/// whose last notes are damaged, or its segment deleted.
+async fn machine_with_damaged_notes(gone: bool) -> Sim {
     let sim = Sim::new(15);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
@@ -291,9 +291,9 @@ async fn damaged_notes(gone: bool) -> Sim {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notes_behind_damage_are_no_answer_and_once_the_loss_is_accepted_older_ones_say_so() {
+async fn notes_after_damage_are_an_error_and_uncertain_once_the_loss_is_accepted() {
     for gone in [false, true] {
-        let sim = damaged_notes(gone).await;
+        let sim = machine_with_damaged_notes(gone).await;
         let house = house(&sim, small()).await;
         let paths = ["cursors/me", "cursors", "checkpoints", "checkpoints/none"];
         let paths = paths.map(|path| format!("/v1/sessions/s/{path}"));
@@ -344,7 +344,7 @@ async fn notes_behind_damage_are_no_answer_and_once_the_loss_is_accepted_older_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redaction_or_erasure_left_unfinished_by_a_full_disk_is_reported_and_finished_later() {
+async fn a_removal_interrupted_by_a_full_disk_is_reported_and_finished_later() {
     let body = |sim: &Sim, text: &str| {
         let holds = |path: &String| {
             let bytes = sim.read_durable(path).unwrap_or_default();
@@ -393,7 +393,7 @@ async fn a_redaction_or_erasure_left_unfinished_by_a_full_disk_is_reported_and_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn storage_that_cannot_be_reached_refuses_by_name_and_serves_again_when_it_answers() {
+async fn unreachable_storage_returns_a_typed_error_until_it_recovers() {
     let engine = engines::all().into_iter().next().unwrap();
     let gate = Arc::new(Gate::new(engine.store));
     create(&*gate, "s").await;
@@ -429,7 +429,7 @@ async fn storage_that_cannot_be_reached_refuses_by_name_and_serves_again_when_it
 }
 
 #[tokio::test]
-async fn a_tenant_that_could_not_be_counted_is_counted_before_its_next_write() {
+async fn a_tenant_of_unknown_usage_is_counted_before_its_next_write() {
     let engine = engines::all().into_iter().next().unwrap();
     let gate = Arc::new(Gate::new(engine.store));
     create(&*gate, "s").await;

@@ -1,4 +1,4 @@
-//! Connections that are accepted, the cost of one, and the end of the server.
+//! Accepted connections, their cost, and the stop of the server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::house::{House, PATIENCE, Plan};
 
-/// Every route, and one that another room adds.
+/// Every route, and one that another module adds.
 const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/sessions"),
     ("POST", "/v1/sessions"),
@@ -49,7 +49,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("PATCH", "/healthz"),
 ];
 
-async fn guarded() -> House {
+async fn guarded_house() -> House {
     let more = axum::Router::new().route("/more", axum::routing::get(|| async { "more" }));
     let options = HttpOptions {
         allowed_hosts: vec!["logs.example".to_owned()],
@@ -60,8 +60,8 @@ async fn guarded() -> House {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_hosts_and_other_pages_are_refused_on_every_route() {
-    let house = guarded().await;
+async fn every_route_rejects_other_hosts_and_origins() {
+    let house = guarded_house().await;
     house.session("s", 1).await;
     for (method, path) in ROUTES {
         for (name, value) in
@@ -91,8 +91,8 @@ async fn other_hosts_and_other_pages_are_refused_on_every_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_keeps_its_id_or_gets_one() {
-    let house = guarded().await;
+async fn a_request_keeps_its_request_id_or_receives_a_new_one() {
+    let house = guarded_house().await;
     let given = house.call("GET", "/more", &[("x-request-id", "my-1")], None).await;
     assert_eq!((given.header("x-request-id"), given.header("cache-control")), ("my-1", "no-store"));
     let first = house.get("/healthz").await.header("x-request-id").to_owned();
@@ -106,8 +106,8 @@ async fn a_request_keeps_its_id_or_gets_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_too_slow_with_its_headers_is_cut_off() {
-    // Longer than a whole request takes on a machine with other work.
+async fn a_client_that_sends_its_headers_too_slowly_is_disconnected() {
+    // Longer than a complete request takes on a busy machine.
     let serving =
         ServeOptions { header_timeout: Duration::from_secs(2), ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
@@ -117,10 +117,10 @@ async fn a_client_too_slow_with_its_headers_is_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_beyond_the_cap_wait_for_their_turn() {
+async fn connections_beyond_the_limit_wait_for_a_free_slot() {
     let serving = ServeOptions { connections_max: 1, ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
-    // A request that is on its way gives way to no other.
+    // A running request is not closed for another one.
     let mut first = TcpStream::connect(&house.address).await.unwrap();
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: local").await.unwrap();
     let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -133,21 +133,22 @@ async fn connections_beyond_the_cap_wait_for_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_give_way_to_one_that_waits() {
+async fn idle_connections_are_closed_for_a_pending_one() {
     let header_timeout = Duration::from_secs(100_000);
     let serving = ServeOptions { connections_max: 2, header_timeout, ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
-    // One that was used once, and one that never was.
+    // One that was used once, and one that was never used.
     let used = TcpStream::connect(&house.address).await.unwrap();
-    let used = answered(used, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let used =
+        receive_one_response(used, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let unused = TcpStream::connect(&house.address).await.unwrap();
     let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert!(house.raw(ask).await.starts_with("HTTP/1.1 200 OK"));
     drop((used, unused));
 }
 
-/// The stream after one answer was seen on it.
-async fn answered(mut stream: TcpStream, ask: &[u8]) -> TcpStream {
+/// Returns the stream after it received one response.
+async fn receive_one_response(mut stream: TcpStream, ask: &[u8]) -> TcpStream {
     stream.write_all(ask).await.unwrap();
     let mut seen = [0; 64];
     assert!(stream.read(&mut seen).await.unwrap() > 0);
@@ -159,7 +160,8 @@ async fn an_on_demand_server_exits_when_no_client_is_connected() {
     let serving = ServeOptions { idle: Some(Duration::from_millis(50)), ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
     let open = TcpStream::connect(&house.address).await.unwrap();
-    let open = answered(open, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let open =
+        receive_one_response(open, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let mut served = house.served;
     let early = tokio::time::timeout(Duration::from_millis(200), &mut served).await;
     assert!(early.is_err(), "somebody is connected");
@@ -168,7 +170,7 @@ async fn an_on_demand_server_exits_when_no_client_is_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_under_way_is_answered_before_the_server_ends() {
+async fn a_running_request_is_answered_before_the_server_stops() {
     let (entered, mut inside) = tokio::sync::mpsc::channel::<()>(1);
     let (release, gate) = tokio::sync::watch::channel(false);
     let slow = axum::routing::get(move || async move {
@@ -190,21 +192,21 @@ async fn a_request_under_way_is_answered_before_the_server_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_does_not_end_is_cut_off_after_the_drain() {
+async fn a_request_that_exceeds_the_drain_time_is_aborted() {
     let stuck = axum::routing::get(std::future::pending::<()>);
     let more = axum::Router::new().route("/stuck", stuck);
     let serving = ServeOptions { drain: Duration::from_millis(50), ..ServeOptions::default() };
     let house = House::build(Plan { more, serving, ..Plan::default() }).await;
     let mut stream = TcpStream::connect(&house.address).await.unwrap();
     stream.write_all(b"GET /stuck HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    // Another request's answer shows that the server has taken connections by now.
+    // Another request's response shows that the server has accepted connections by now.
     assert_eq!(house.get("/healthz").await.status, 200);
     house.stop.cancel();
     tokio::time::timeout(PATIENCE, house.served).await.expect("it ends").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http_is_served_the_same_on_a_socket_file() {
+async fn http_on_a_unix_socket_is_served_as_on_tcp() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("owner.sock");
     let listener = Listener::Unix(UnixListener::bind(&path).unwrap());
@@ -223,9 +225,9 @@ async fn http_is_served_the_same_on_a_socket_file() {
     served.await.unwrap();
 }
 
-/// A house whose session's events are more than the sockets' buffers take, with room for one such
-/// answer at a time.
-async fn with_little_room(answers_bytes_max: usize, serving: ServeOptions) -> House {
+/// Returns a house with a session whose events exceed the socket buffers, and memory for one such
+/// response at a time.
+async fn house_with_little_memory(answers_bytes_max: usize, serving: ServeOptions) -> House {
     let options = HttpOptions {
         answers_bytes_max,
         answers_patience: Duration::from_millis(10),
@@ -241,8 +243,8 @@ async fn with_little_room(answers_bytes_max: usize, serving: ServeOptions) -> Ho
     house
 }
 
-/// A client that asks for so many events and reads no more than the beginning.
-async fn unread(house: &House, limit: usize) -> TcpStream {
+/// Requests this many events and reads only the beginning of the response.
+async fn request_unread(house: &House, limit: usize) -> TcpStream {
     let mut stream = TcpStream::connect(&house.address).await.unwrap();
     let ask =
         format!("GET /v1/sessions/s/events?limit={limit} HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -253,7 +255,7 @@ async fn unread(house: &House, limit: usize) -> TcpStream {
     stream
 }
 
-/// Returns when there is room for an answer again.
+/// Waits until memory for a response is free again.
 async fn room(house: &House) {
     let freed = async {
         while house.get("/v1/sessions/s/events?limit=1").await.status != 200 {
@@ -264,9 +266,9 @@ async fn room(house: &House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_not_read_keep_to_their_memory() {
-    let house = with_little_room(8 << 20, ServeOptions::default()).await;
-    let stream = unread(&house, 1_000).await;
+async fn unread_responses_use_bounded_memory() {
+    let house = house_with_little_memory(8 << 20, ServeOptions::default()).await;
+    let stream = request_unread(&house, 1_000).await;
     for path in ["/v1/sessions/s/events", "/v1/sessions/s/events?wait_ms=1"] {
         let refused = house.get(path).await;
         assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()), "{path}");
@@ -278,9 +280,9 @@ async fn answers_that_are_not_read_keep_to_their_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_turns_out_larger_than_the_room_left_waits_like_any_other() {
-    let house = with_little_room(26 << 20, ServeOptions::default()).await;
-    let stream = unread(&house, 3).await;
+async fn a_page_larger_than_the_free_response_memory_waits() {
+    let house = house_with_little_memory(26 << 20, ServeOptions::default()).await;
+    let stream = request_unread(&house, 3).await;
     let refused = house.get("/v1/sessions/s/events").await;
     assert_eq!((refused.status, refused.code()), (429, "limit_reached".to_owned()));
     assert_eq!(house.get("/v1/sessions/s/events?limit=1").await.status, 200, "a small one fits");
@@ -294,17 +296,20 @@ async fn a_page_that_turns_out_larger_than_the_room_left_waits_like_any_other() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_takes_nothing_is_left() {
+async fn a_client_that_reads_nothing_is_disconnected() {
     let write_timeout = Duration::from_millis(50);
-    let house =
-        with_little_room(8 << 20, ServeOptions { write_timeout, ..ServeOptions::default() }).await;
-    let stream = unread(&house, 1_000).await;
+    let house = house_with_little_memory(
+        8 << 20,
+        ServeOptions { write_timeout, ..ServeOptions::default() },
+    )
+    .await;
+    let stream = request_unread(&house, 1_000).await;
     room(&house).await;
     drop(stream);
 }
 
-/// The head of a batch of so many bytes, and a part of it.
-async fn sending(house: &House, bytes: usize, framing: &str) -> TcpStream {
+/// Returns the head of a batch of this many bytes, and a part of its body.
+async fn send_partial_batch(house: &House, bytes: usize, framing: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&house.address).await.unwrap();
     let head = format!(
         "POST /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\n\
@@ -322,7 +327,7 @@ fn a_batch(bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_are_never_sent_whole_keep_to_their_room() {
+async fn incomplete_requests_use_bounded_memory() {
     const BYTES: usize = 256 << 10;
     for framing in ["content-length: BYTES", "transfer-encoding: chunked"] {
         let options = HttpOptions {
@@ -333,12 +338,12 @@ async fn requests_that_are_never_sent_whole_keep_to_their_room() {
         };
         let house = House::build(Plan { options, ..Plan::default() }).await;
         house.session("s", 0).await;
-        let stream = sending(&house, BYTES, framing).await;
+        let stream = send_partial_batch(&house, BYTES, framing).await;
         let json = [("content-type", "application/json")];
         let send = async |bytes: usize| {
             house.call("POST", "/v1/sessions/s/events", &json, Some(a_batch(bytes))).await
         };
-        // The one that is under way may be taken only after the first of these.
+        // The running request may be read only after the first of these.
         let refused = async {
             loop {
                 let reply = send(BYTES).await;

@@ -1,11 +1,11 @@
-//! Forks over HTTP: made, read across the boundary in every way, related, compared, and what
-//! erasing a parent takes from them.
+//! Forks over HTTP: created, read across the boundary in every way, listed, compared, and the
+//! effect of erasing a parent on them.
 
 use serde_json::{Value, json};
 
 use super::house::{House, kind, numbers, over_every_engine};
 
-/// A session of ten events, and a fork of it at six with three of its own.
+/// Creates a session of ten events, and a fork of it at six with three events after it.
 async fn forked(house: &House) {
     house.session("s", 10).await;
     let asked = json!({"at": "6", "id": "f", "title": "another way"});
@@ -59,7 +59,7 @@ async fn a_fork_is_read_across_the_boundary_by_every_point_page_and_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_and_a_long_poll_go_over_from_the_parents_events_to_its_own() {
+async fn a_stream_and_a_long_poll_continue_from_inherited_to_own_events_of_a_fork() {
     over_every_engine(async |house| {
         forked(house).await;
         let path = "/v1/sessions/f/events/stream?from=4";
@@ -82,7 +82,7 @@ async fn a_stream_and_a_long_poll_go_over_from_the_parents_events_to_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_at_a_point_that_names_nothing_is_refused_and_leaves_nothing() {
+async fn a_fork_at_an_unknown_point_is_rejected_and_creates_nothing() {
     over_every_engine(async |house| {
         house.session("s", 3).await;
         for (asked, status, code) in [
@@ -116,7 +116,7 @@ async fn a_fork_at_a_point_that_names_nothing_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_family_is_listed_and_an_erased_parent_takes_its_part_of_the_prefix() {
+async fn a_family_is_listed_and_an_erased_parent_removes_its_part_of_the_prefix() {
     over_every_engine(async |house| {
         forked(house).await;
         house.post("/v1/sessions/f/fork", &json!({"at": "8", "id": "g"})).await;
@@ -127,7 +127,7 @@ async fn a_family_is_listed_and_an_erased_parent_takes_its_part_of_the_prefix() 
         assert_eq!(family["children"][0]["id"], "g");
         assert_eq!(family["children"][0]["position"], 8);
         assert_eq!(family["children"][0]["stage"], "alive");
-        // The facts of the fork are folded before its parent goes, and must go with it.
+        // The cached facts of the fork must be removed when its parent is erased.
         let ask = json!({"sessionId": "g"});
         assert_eq!(house.post("/v1/tools/get_research_session", &ask).await.status, 200);
         let erased = house.call("POST", "/v1/sessions/f/erase", &[], None).await;
@@ -161,7 +161,7 @@ async fn step(house: &House, number: u64, more: Value) {
     assert_eq!(made.status, 200, "{}", made.text);
 }
 
-/// The positions that a window at a point shows: all below it but those it says it leaves out.
+/// Returns the positions that a window at a point shows: all below it except omitted ones.
 async fn seen(house: &House, at: u64, plan: &str) -> Vec<u64> {
     let window = house.get(&format!("/v1/sessions/w/views/window?at={at}&{plan}")).await.json();
     let dropped: Vec<(u64, u64)> = window["dropped"]
@@ -174,7 +174,7 @@ async fn seen(house: &House, at: u64, plan: &str) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_difference_shows_the_window_at_one_point_and_not_at_the_other() {
+async fn a_difference_shows_window_content_of_only_one_point() {
     over_every_engine(async |house| {
         assert_eq!(house.post("/v1/sessions", &json!({"id": "w"})).await.status, 201);
         let words = "the quick brown fox jumps over the lazy dog ".repeat(4);
@@ -227,9 +227,9 @@ async fn a_difference_shows_the_window_at_one_point_and_not_at_the_other() {
     .await;
 }
 
-/// A harness that holds a session forks it; what it is given to show holds for the fork, too.
+/// Forks a leased session; the fencing token of the request is checked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_of_the_lease_forks_and_one_that_lost_it_is_refused() {
+async fn a_fork_needs_the_current_fencing_token_if_one_is_given() {
     over_every_engine(async |house| {
         house.session("h", 3).await;
         let state = json!({"label": "here", "state": {"task": "t"}});
@@ -293,7 +293,7 @@ async fn a_difference_shows_the_events_and_the_facts_between_two_points() {
             let refused = diff(query).await;
             assert_eq!((refused.status, &*refused.code()), (status, code), "{query}");
         }
-        // A fork's facts continue over the boundary.
+        // Facts of a fork continue across the boundary.
         house.post("/v1/sessions/r/fork", &json!({"at": "step:1", "id": "rf"})).await;
         let ask = json!({"sessionId": "rf"});
         let overview = house.post("/v1/tools/get_research_session", &ask).await.json();
@@ -306,7 +306,7 @@ async fn a_difference_shows_the_events_and_the_facts_between_two_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_forks_its_session_and_stays_where_it_is() {
+async fn a_model_that_forks_its_session_stays_in_it() {
     over_every_engine(async |house| {
         assert_eq!(house.post("/v1/sessions", &json!({"id": "r"})).await.status, 201);
         step(house, 1, json!({"researchGoal": "find it"})).await;
@@ -326,7 +326,7 @@ async fn a_model_forks_its_session_and_stays_where_it_is() {
         let fork = forked["sessionId"].as_str().unwrap();
         let bound = call("get_research_session", json!({})).await.json();
         assert_eq!((&bound["sessionId"], &bound["stepCount"]), (&json!("r"), &json!(2)));
-        // The number of a step that the fork has not is free there.
+        // A step number that the fork did not inherit is free there.
         let again = json!({"sessionId": fork, "searchStep": "another second step",
             "stepNumber": 2, "nextStepNeeded": true});
         let step = call("sequential_search", again).await;
@@ -338,7 +338,7 @@ async fn a_model_forks_its_session_and_stays_where_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_protects_what_a_fork_reads_and_a_redaction_reaches_through_it() {
+async fn a_hold_protects_the_prefix_of_a_fork_and_a_fork_can_redact_it() {
     over_every_engine(async |house| {
         forked(house).await;
         let call = async |method, path: &str| house.call(method, path, &[], None).await;

@@ -1,5 +1,5 @@
-//! A store whose appends, removals and reads wait until they are let through, whose reads are
-//! counted, and which can be cut off. It must not change what they do otherwise.
+//! A store that blocks appends, removals and reads until they are released, counts reads, and can
+//! be disconnected. It must not change their effect otherwise.
 
 use std::sync::{
     Arc, Mutex,
@@ -50,18 +50,18 @@ impl Gate {
         self.open.send_replace(true);
     }
 
-    /// Lets reads go through at once while true; else they wait.
+    /// Passes reads through while true; else they wait.
     pub fn open_reads(&self, open: bool) {
         self.reads_open.send_replace(open);
     }
 
-    /// Makes everything fail that can fail while true: the storage cannot be reached.
+    /// Makes every call that can fail return an error while true: the storage is unreachable.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
-    /// Gives appends up at once while true: their outcome is unknown, and they are made once the
-    /// gate is open.
+    /// Abandons appends while true: their outcome is unknown, and they are made once the gate is
+    /// open.
     pub fn is_unsure(&self, is_unsure: bool) {
         self.is_unsure.store(is_unsure, Ordering::Relaxed);
     }
@@ -90,28 +90,28 @@ impl Gate {
         if self.is_cut.load(Ordering::Relaxed) { Err(cut()) } else { Ok(()) }
     }
 
-    /// Returns when an append, a removal or a read waits at the closed gate.
+    /// Waits until an append, a removal or a read waits at the closed gate.
     pub async fn reached(&self) {
         self.arrived.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }
 
-    /// Appends and removals that were let through.
+    /// Returns the number of released appends and removals.
     pub fn passed(&self) -> usize {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// The sessions that were read, in order.
+    /// Returns the sessions that were read, in order.
     pub fn reads(&self) -> Vec<SessionKey> {
         self.reads.lock().unwrap().clone()
     }
 
-    /// Events that were read since this was asked last.
+    /// Returns the number of events read since the last call.
     pub fn read_since(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Methods that go through to the store behind, as they came, unless it is cut off.
+/// Methods that forward to the store unchanged, unless it is disconnected.
 macro_rules! passed_on {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(fn $name<'a>(&'a self $(, $argument: $kind)*) -> BoxFuture<'a, $answer> {
@@ -208,7 +208,7 @@ impl Store for Gate {
         Box::pin(async move {
             self.reach()?;
             let info = self.store.info(key).await;
-            // Other tasks run before it is heard.
+            // Other tasks run before the result is returned.
             tokio::task::yield_now().await;
             info
         })

@@ -1,5 +1,5 @@
-//! Room in memory for what computations hold: each verb that computes asks for some of its tenant's
-//! before it reads, and says so where there is none.
+//! Memory limits of computations: each computing verb reserves some of its tenant's budget before
+//! it reads, and returns an error if none is free.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,14 +33,14 @@ fn window() -> WindowCall {
     }
 }
 
-/// Outcome of each verb that computes.
+/// Returns the outcome of each computing verb.
 async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, ServiceResult<()>)> {
     let session = SessionId::new("s").unwrap();
     let (begin, end) = (Point::At(Position(1)), Point::At(Position(3)));
     let ranges = vec![(Some(session.clone()), Range::new(Position(0), Position(2)))];
     let page = PageInCall { ranges, ..PageInCall::default() };
     let words = SearchBody { q: "soundings".to_owned(), ..SearchBody::default() };
-    // One after the other: all that a tenant may have, each of them takes.
+    // One after the other: each of them reserves the whole budget of the tenant.
     let search = service.search(caller, words).await;
     let windowed = service.window(caller, &session, window()).await;
     let diff = service.diff(caller, &session, (&begin, &end), window()).await;
@@ -58,7 +58,7 @@ async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, Serv
 }
 
 #[tokio::test]
-async fn a_verb_that_finds_no_room_for_its_tenant_says_so_and_another_tenant_is_served() {
+async fn a_verb_over_its_tenants_memory_limit_is_rejected_and_others_are_served() {
     let session = SessionId::new("s").unwrap();
     let engine = engines::all().into_iter().next().unwrap();
     let gate = Arc::new(Gate::new(engine.store));

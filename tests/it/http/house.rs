@@ -1,5 +1,5 @@
-//! A server over an engine, and a client that sends exactly what it is given. It must not assert
-//! more than that an answer is HTTP.
+//! A server over an engine, and a client that sends exactly the given bytes. It must not assert
+//! more than that a response is HTTP.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{engines, say};
 
-/// Longer than anything here takes; a test that hangs fails instead.
+/// Longer than any operation here; a test that hangs fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server on a loopback port of its own.
+/// A server on a separate loopback port.
 pub struct House {
     pub address: String,
     pub stop: CancellationToken,
@@ -36,7 +36,7 @@ pub struct House {
     client: reqwest::Client,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -50,7 +50,7 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
     }
 
-    /// The code of an error, or nothing.
+    /// Returns the code of an error, or an empty text.
     pub fn code(&self) -> String {
         self.json()["error"]["type"].as_str().unwrap_or_default().to_owned()
     }
@@ -66,7 +66,7 @@ pub struct Plan {
     pub serving: ServeOptions,
     pub on_demand: bool,
     pub more: Router,
-    /// The verbs, when they are not the plain ones over the store.
+    /// The service, if it is not the default one over the store.
     pub service: Option<Service>,
 }
 
@@ -83,7 +83,7 @@ impl Default for Plan {
 }
 
 impl House {
-    /// A house over the model.
+    /// Starts a house over the model.
     pub async fn plain() -> Self {
         Self::build(Plan::default()).await
     }
@@ -143,7 +143,7 @@ impl House {
         request.send().await.unwrap()
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the response.
     pub async fn call(
         &self,
         method: &str,
@@ -170,8 +170,8 @@ impl House {
         self.call("POST", path, &json, Some(body.as_bytes().to_vec())).await
     }
 
-    /// A session with `count` events whose bodies are `{"n": 0}` and so on; every third is an
-    /// `agent.message`, the others are `user.message`s.
+    /// Creates a session with `count` events whose bodies are `{"n": 0}` and so on; every third is
+    /// an `agent.message`, the others are `user.message`s.
     pub async fn session(&self, id: &str, count: usize) {
         let created = self.post("/v1/sessions", &json!({"id": id})).await;
         assert_eq!(created.status, 201, "{}", created.text);
@@ -191,18 +191,18 @@ impl House {
         stream.write_all(bytes).await.unwrap();
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
-        // A server that closes with unread input resets; what it said before counts.
+        // A server that closes with unread input resets; its earlier response counts.
         let _ = tokio::time::timeout(PATIENCE, read).await.expect("the server closes");
         String::from_utf8_lossy(&answer).into_owned()
     }
 }
 
-/// The type of the n-th event of a test's session.
+/// Returns the type of the n-th event of a test's session.
 pub fn kind(n: usize) -> &'static str {
     if n.is_multiple_of(3) { "agent.message" } else { "user.message" }
 }
 
-/// The bodies' numbers of a slice.
+/// Returns the numbers in the bodies of a slice.
 pub fn numbers(slice: &Value) -> Vec<u64> {
     slice["data"].as_array().unwrap().iter().map(|event| event["n"].as_u64().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys through HTTP, over every engine: the same call again has the first answer,
+//! Idempotency keys through HTTP, over every engine: a repeated call has the first response,
 //! another call with the same key is a conflict. It must not list verbs: the published description
 //! does.
 
@@ -13,10 +13,10 @@ use crate::{
     say,
 };
 
-/// An operation, or a tool; a call, and others that must not be taken for it.
+/// An operation or a tool, a call, and other calls that must not be taken for it.
 type Row = (&'static str, (&'static str, Value), Vec<(&'static str, Value)>);
 
-/// Every operation and every tool that keeps what an idempotency key came with.
+/// Returns every operation and every tool that accepts an idempotency key.
 fn rows() -> Vec<Row> {
     let fork = "/v1/sessions/s/fork";
     let points = "/v1/sessions/s/checkpoints";
@@ -71,16 +71,16 @@ fn rows() -> Vec<Row> {
             vec![("/v1/sessions/s/events", json!({"events": [event(2)]}))],
         ),
     ];
-    rows.extend(remembered());
-    rows.extend(connected());
-    rows.extend(handed_on());
-    // Last, because `continue_session` answers with the tail: no row after it appends to `s`.
+    rows.extend(memory_rows());
+    rows.extend(graph_rows());
+    rows.extend(handoff_rows());
+    // Last, because `continue_session` returns the tail: no row after it appends to `s`.
     rows.extend(tools());
     rows
 }
 
-/// The operations of memory and marks.
-fn remembered() -> Vec<Row> {
+/// Returns the operations of memory and marks.
+fn memory_rows() -> Vec<Row> {
     let (memory, skills) = ("/v1/sessions/s/memory", "/v1/sessions/s/skills");
     vec![
         (
@@ -112,8 +112,8 @@ fn remembered() -> Vec<Row> {
     ]
 }
 
-/// The operations of the graph of a workspace, whose notebook the first of them creates.
-fn connected() -> Vec<Row> {
+/// Returns the operations of the graph of a workspace; the first of them creates the notebook.
+fn graph_rows() -> Vec<Row> {
     let (one, other) = ("/v1/workspaces/g/entities/task/a", "/v1/workspaces/g/entities/task/b");
     let relations = "/v1/workspaces/g/relationships";
     let relation = |to: &str| json!({"type": "USES", "from_id": "s", "to_id": to});
@@ -135,8 +135,8 @@ fn connected() -> Vec<Row> {
     ]
 }
 
-/// The operations that hand a session on.
-fn handed_on() -> Vec<Row> {
+/// Returns the operations that save, restore and continue a session.
+fn handoff_rows() -> Vec<Row> {
     let (save, restore) = ("/v1/workspaces/shop/save", "/v1/workspaces/shop/restore");
     let looks = "/v1/workspaces/shop/looks";
     let look = |status: &str| json!({"looks": [{"path": "a.rs", "status": status}]});
@@ -158,7 +158,7 @@ fn handed_on() -> Vec<Row> {
     ]
 }
 
-/// The tools that keep it.
+/// Returns the tools that accept a key.
 fn tools() -> Vec<Row> {
     let fork = "/v1/sessions/s/fork";
     let tool = "/v1/tools/checkpoint";
@@ -199,8 +199,8 @@ fn at(url: &str) -> At {
     At(say::http_client().timeout(PATIENCE).build().unwrap(), url.to_owned())
 }
 
-/// A call with a key: the status, the code, and what was made.
-async fn keyed(at: &At, key: &str, call: &(&str, Value)) -> (u16, String, Value) {
+/// Sends a call with a key; returns the status, the code, and the created object.
+async fn call_with_key(at: &At, key: &str, call: &(&str, Value)) -> (u16, String, Value) {
     let method = if call.0.contains("/entities/") { Method::PUT } else { Method::POST };
     let request = at.0.request(method, format!("{}{}", at.1, call.0));
     let request = request.header("idempotency-key", key).json(&call.1);
@@ -227,36 +227,36 @@ fn message(session: &str, n: usize) -> Value {
     json!({"id": format!("{session}-{n}"), "type": "user.message", "n": n})
 }
 
-/// The sessions and checkpoints that the rows name.
-async fn furnished(at: &At) {
+/// Creates the sessions and checkpoints that the rows name.
+async fn create_row_objects(at: &At) {
     for (session, events) in [("s", 9), ("w", 1)] {
         let events: Vec<Value> = (0..events).map(|n| message(session, n)).collect();
         let new = json!({"id": session, "initial_events": events});
-        assert_eq!(keyed(at, session, &("/v1/sessions", new)).await.0, 201);
+        assert_eq!(call_with_key(at, session, &("/v1/sessions", new)).await.0, 201);
     }
     for label in ["first", "second", "third"] {
         let point = ("/v1/sessions/s/checkpoints", json!({"label": label, "at": "1"}));
-        assert_eq!(keyed(at, label, &point).await.0, 201);
+        assert_eq!(call_with_key(at, label, &point).await.0, 201);
     }
 }
 
-/// Asks each row's call again and expects the first answer, and each of the others a conflict.
-async fn asked_again(at: &At, first: &[(u16, String, Value)]) {
+/// Repeats each row's call and expects the first response, and a conflict for each other call.
+async fn repeat_calls(at: &At, first: &[(u16, String, Value)]) {
     for (n, ((operation, call, others), first)) in rows().iter().zip(first).enumerate() {
         let key = format!("row {n}");
-        assert_eq!(keyed(at, &key, call).await, *first, "{operation}: a retry");
+        assert_eq!(call_with_key(at, &key, call).await, *first, "{operation}: a retry");
         for other in others {
-            let (status, code, _) = keyed(at, &key, other).await;
+            let (status, code, _) = call_with_key(at, &key, other).await;
             assert_eq!((status, code.as_str()), (409, "idempotency_conflict"), "{other:?}");
         }
-        assert_eq!(keyed(at, &key, call).await, *first, "{operation}: still");
+        assert_eq!(call_with_key(at, &key, call).await, *first, "{operation}: still");
     }
 }
 
-async fn asked_first(at: &At) -> Vec<(u16, String, Value)> {
+async fn send_first_calls(at: &At) -> Vec<(u16, String, Value)> {
     let mut all = Vec::new();
     for (n, (operation, call, _)) in rows().iter().enumerate() {
-        let first = keyed(at, &format!("row {n}"), call).await;
+        let first = call_with_key(at, &format!("row {n}"), call).await;
         assert!(first.0 < 300, "{operation}: {first:?}");
         all.push(first);
     }
@@ -264,7 +264,7 @@ async fn asked_first(at: &At) -> Vec<(u16, String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_comes_with_another_call_is_a_conflict_for_every_operation_that_takes_one() {
+async fn reusing_an_idempotency_key_for_another_call_is_a_conflict() {
     over_every_engine(async |house| {
         let document = house.get("/openapi.json").await.json();
         let paths = document["paths"].as_object().unwrap().values();
@@ -276,15 +276,15 @@ async fn a_key_that_comes_with_another_call_is_a_conflict_for_every_operation_th
         let taking: BTreeSet<_> = taking.map(|one| one["operationId"].as_str().unwrap()).collect();
         assert_eq!(taking, rows().iter().map(|row| row.0).collect(), "each has a row");
         let at = &at(&house.url(""));
-        furnished(at).await;
-        let first = asked_first(at).await;
-        asked_again(at, &first).await;
+        create_row_objects(at).await;
+        let first = send_first_calls(at).await;
+        repeat_calls(at, &first).await;
     })
     .await;
 }
 
 #[test]
-fn a_key_stands_for_its_call_over_a_restart_and_over_a_kill() {
+fn an_idempotency_key_is_remembered_over_a_restart_and_a_kill() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ends: [fn(Server); 2] = [|server| assert_eq!(server.stop(), Some(0)), Server::kill];
     for end in ends {
@@ -292,21 +292,21 @@ fn a_key_stands_for_its_call_over_a_restart_and_over_a_kill() {
         let server = place.serve();
         let first = runtime.block_on(async {
             let at = &at(&server.url);
-            furnished(at).await;
-            asked_first(at).await
+            create_row_objects(at).await;
+            send_first_calls(at).await
         });
         end(server);
         let server = place.serve();
-        runtime.block_on(asked_again(&at(&server.url), &first));
+        runtime.block_on(repeat_calls(&at(&server.url), &first));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_with_one_key_at_once_make_one_checkpoint() {
+async fn concurrent_calls_with_one_key_create_one_checkpoint() {
     const AT_ONCE: usize = 8;
     over_every_engine(async |house| {
         let at = &at(&house.url(""));
-        furnished(at).await;
+        create_row_objects(at).await;
         let point = |n| ("/v1/sessions/s/checkpoints", json!({"at": "2", "state": {"n": n}}));
         let tried = |n: usize| json!({"sessionId": "s", "tried": [n.to_string()]});
         for round in 0..4 {
@@ -319,7 +319,8 @@ async fn calls_with_one_key_at_once_make_one_checkpoint() {
                     _ => ("/v1/tools/continue_session", tried(n % 2)),
                 };
                 let key = &*format!("round {round} {others}");
-                let all = (0..AT_ONCE).map(|n| async move { keyed(at, key, &call(n)).await });
+                let all =
+                    (0..AT_ONCE).map(|n| async move { call_with_key(at, key, &call(n)).await });
                 let all = futures_util::future::join_all(all).await;
                 let done: Vec<_> = all.iter().filter(|one| one.0 < 300).collect();
                 assert_eq!(done.len(), AT_ONCE / 2, "one of both calls is refused: {all:?}");

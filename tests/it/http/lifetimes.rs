@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::house::over_every_engine;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_session_expires_and_is_brought_back_and_a_held_one_stays() {
+async fn an_idle_session_expires_and_is_restored_and_a_held_one_is_kept() {
     over_every_engine(async |house| {
         for id in ["held", "idle", "read"] {
             let asked = json!({"id": id, "ttl_seconds": 3600});

@@ -1,5 +1,5 @@
 //! The HTTP interface through a real loopback connection, over every engine: each route, each
-//! refusal, tails, protobuf, access, and how the server starts and ends. What a slice holds is
+//! error, tails, protobuf, access, and the start and stop of the server. The content of a slice is
 //! decided in service; here a client sees it.
 
 mod added;

@@ -1,4 +1,4 @@
-//! Bad input, one line each: the status, the code, the field it names, and nothing lost.
+//! Invalid input, one line each: the status, the code, the named field, and no lost event.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ async fn check(house: &House, cases: &[Case<'_>]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_request_is_refused_by_name_and_changes_nothing() {
+async fn an_invalid_request_is_rejected_with_a_typed_error_and_changes_nothing() {
     over_every_engine(async |house| {
         house.session("s", 3).await;
         let before = house.get(E).await.json();
@@ -270,7 +270,7 @@ async fn title_and_metadata_of_a_session_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_is_taken_to_its_depth_and_no_deeper() {
+async fn json_is_accepted_up_to_its_depth_limit() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let nested = |levels: usize| {
@@ -290,7 +290,7 @@ async fn json_is_taken_to_its_depth_and_no_deeper() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_much_at_once_is_refused_whole() {
+async fn a_batch_over_a_limit_is_rejected_as_a_whole() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let event = |bytes: usize| format!(r#"{{"type":"a.b","x":"{}"}}"#, "x".repeat(bytes));
@@ -315,7 +315,7 @@ async fn too_much_at_once_is_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_of_too_many_values_is_refused_where_it_is_parsed_and_kept_where_it_is_not() {
+async fn json_with_too_many_values_is_rejected_only_if_it_must_be_parsed() {
     let house = House::plain().await;
     house.session("s", 1).await;
     let many = format!("[{}]", vec!["[]"; 200_000].join(","));
@@ -336,7 +336,7 @@ async fn json_of_too_many_values_is_refused_where_it_is_parsed_and_kept_where_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_reaches_a_client_that_is_still_sending() {
+async fn an_error_reaches_a_client_that_is_still_sending() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let large = |bytes: usize| Some(vec![b' '; bytes]);
@@ -355,7 +355,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chunked_body_is_limited_like_any_other() {
+async fn a_chunked_body_has_the_same_size_limit() {
     let mut plan = Plan::default();
     plan.options.body_bytes_max = 1_000;
     let house = House::build(plan).await;
@@ -369,7 +369,7 @@ async fn a_chunked_body_is_limited_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_not_utf8_is_not_json() {
+async fn a_body_of_invalid_utf8_is_rejected_as_json() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let body = b"{\"events\":[{\"type\":\"a.b\",\"x\":\"\xff\"}]}".to_vec();

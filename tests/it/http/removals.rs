@@ -1,5 +1,5 @@
-//! Removing for good, as callers see it: nothing of others is forgotten, what was begun is finished
-//! though the client leaves, and no more is read than may name what goes.
+//! Permanent removal, as callers see it: caches of others are kept, a started removal is finished
+//! after its client disconnects, and only sessions that may name the removed event are read.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use crate::{
 
 const BANK: &str = "/v1/workspaces/%2Fwork%2Fbank";
 
-/// A gate before an engine, which counts reads and lets removals wait; and a house over it.
-async fn gated(engine: &Engine) -> (House, Arc<Gate>) {
+/// Returns a gate over an engine, which counts reads and blocks removals; and a house over it.
+async fn gated_house(engine: &Engine) -> (House, Arc<Gate>) {
     let gate = Arc::new(Gate::new(engine.store.clone()));
     let store: Arc<dyn Store> = gate.clone();
     (House::over(store, engine.clock.clone(), Plan::default()).await, gate)
 }
 
-/// The same where credentials are asked for.
+/// Returns the same with required credentials.
 async fn walled(engine: &Engine) -> (Walled, Arc<Gate>) {
     let gate = Arc::new(Gate::new(engine.store.clone()));
     let store: Arc<dyn Store> = gate.clone();
     (Walled::over(store, engine.clock.clone(), Wall::default()).await, gate)
 }
 
-fn first() -> Engine {
+fn first_engine() -> Engine {
     engines::all().into_iter().next().unwrap()
 }
 
-async fn say(house: &House, id: &str, words: &[&str]) -> Vec<String> {
+async fn append_messages(house: &House, id: &str, words: &[&str]) -> Vec<String> {
     let event = |text: &&str| json!({"type": "user.message", "content": text});
     let events: Vec<Value> = words.iter().map(event).collect();
     let path = format!("/v1/sessions/{id}/events");
@@ -51,16 +51,16 @@ async fn redact(house: &House, session: &str, event: &str) -> u16 {
     house.call("POST", &path, &[], None).await.status
 }
 
-/// The continuation of a session, which is read from its facts.
-async fn index(house: &House, session: &str) -> String {
+/// Reads the continuation of a session, which uses its facts.
+async fn read_continuation(house: &House, session: &str) -> String {
     let found = house.get(&format!("/v1/sessions/{session}/views/continuation")).await;
     assert_eq!(found.status, 200, "{}", found.text);
     found.text
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_forgets_the_facts_of_no_tenant_but_its_own() {
-    let engine = first();
+async fn a_removal_drops_cached_facts_of_its_tenant_only() {
+    let engine = first_engine();
     let (walled, gate) = walled(&engine).await;
     let [ours, theirs] = [("a", "ada"), ("b", "bob")].map(|who| walled.admin(who));
     let event = json!({"type": "user.message", "content": "Count the money in cents"});
@@ -93,7 +93,7 @@ async fn a_removal_forgets_the_facts_of_no_tenant_but_its_own() {
         assert_eq!(refused.status, expected, "{path}: {}", refused.text);
         assert_eq!([look(&ours).await, look(&theirs).await], [0, 0], "{path}");
     }
-    // What another session of the same user loses leaves this one's facts as well.
+    // A removal in another session of the same user leaves this one's facts cached as well.
     for path in
         [format!("/v1/sessions/s/events/{}/redact", ids[1]), "/v1/sessions/away/erase".into()]
     {
@@ -109,12 +109,13 @@ async fn a_removal_forgets_the_facts_of_no_tenant_but_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_forgets_the_facts_of_forks_and_of_sessions_that_continue_it() {
+async fn a_removal_drops_cached_facts_of_forks_and_successors() {
     for engine in engines::all() {
         let name = engine.name;
-        let (house, gate) = gated(&engine).await;
+        let (house, gate) = gated_house(&engine).await;
         session(&house, "one", "/work/bank").await;
-        let ids = say(&house, "one", &["Wolpertingers feed at six", "Count the hens"]).await;
+        let ids =
+            append_messages(&house, "one", &["Wolpertingers feed at six", "Count the hens"]).await;
         let fork = async |parent: &str, id: &str| {
             let asked = json!({"at": "end", "id": id});
             let made = house.post(&format!("/v1/sessions/{parent}/fork"), &asked).await;
@@ -123,7 +124,7 @@ async fn a_removal_forgets_the_facts_of_forks_and_of_sessions_that_continue_it()
         fork("one", "two").await;
         fork("two", "three").await;
         fork("two", "four").await;
-        let own = say(&house, "four", &["Herons nest in March"]).await;
+        let own = append_messages(&house, "four", &["Herons nest in March"]).await;
         // A session that continues a fork.
         let asked = json!({"session_id": "three", "tokens_max": 2_000});
         let next = house.post(&format!("{BANK}/restore"), &asked).await.json();
@@ -139,30 +140,33 @@ async fn a_removal_forgets_the_facts_of_forks_and_of_sessions_that_continue_it()
         }
         assert!(given("four").await.contains("Herons"), "{name}");
         for session in ["one", "two", "three"] {
-            index(&house, session).await;
+            read_continuation(&house, session).await;
         }
-        // An event of a fork's own is none of its parent's, nor of that one's other forks.
+        // An event of a fork itself is not in its parent, nor in the parent's other forks.
         assert_eq!(redact(&house, "four", &own[0]).await, 200, "{name}");
         gate.read_since();
         for session in ["one", "two", "three"] {
-            index(&house, session).await;
+            read_continuation(&house, session).await;
         }
         assert_eq!(gate.read_since(), 0, "{name}: their facts are kept");
         assert!(!given("four").await.contains("Herons"), "{name}");
-        // One that they all have goes from all, through whichever it is redacted.
+        // An event that all share is removed from all, through any session that redacts it.
         assert_eq!(redact(&house, "three", &ids[0]).await, 200, "{name}");
         for session in ["one", "two", "three", "four", &next] {
             let text = given(session).await;
             assert!(!text.contains("Wolpertingers"), "{name} {session}: {text}");
-            assert!(!index(&house, session).await.contains("Wolpertingers"), "{name} {session}");
+            assert!(
+                !read_continuation(&house, session).await.contains("Wolpertingers"),
+                "{name} {session}"
+            );
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_reads_the_notebook_of_its_workspace_and_no_other() {
-    let engine = first();
-    let (house, gate) = gated(&engine).await;
+async fn an_erasure_reads_only_the_notebook_of_its_workspace() {
+    let engine = first_engine();
+    let (house, gate) = gated_house(&engine).await;
     for n in 0..20 {
         let path = format!("/v1/workspaces/w{n}/memory");
         let kept =
@@ -174,7 +178,7 @@ async fn an_erasure_reads_the_notebook_of_its_workspace_and_no_other() {
         let item = json!({"kind": "semantic", "text": format!("Written from {id}")});
         house.post(&format!("/v1/sessions/{id}/memory"), &item).await;
     }
-    // One that is deleted has its workspace still.
+    // A deleted session still has its workspace.
     assert_eq!(house.call("DELETE", "/v1/sessions/gone", &[], None).await.status, 200);
     gate.read_since();
     for (id, named) in [("one", 1), ("gone", 1), ("none", 0)] {
@@ -183,14 +187,14 @@ async fn an_erasure_reads_the_notebook_of_its_workspace_and_no_other() {
         let items = erased.json()["memory"].as_array().map_or(0, Vec::len);
         assert_eq!(items, named, "{id}: {}", erased.text);
     }
-    // Its three items, once, and nothing of the nineteen other notebooks.
+    // Its three items, once, and no event of the nineteen other notebooks.
     assert!(gate.read_since() <= 3);
     let listed = house.get("/v1/workspaces/w0/memory").await.json();
     assert_eq!(listed["data"].as_array().unwrap().len(), 3, "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_that_was_begun_is_finished_though_its_client_leaves() {
+async fn a_started_removal_is_finished_after_its_client_disconnects() {
     for (begin, path, status) in [
         ("POST /v1/sessions/s/erase", "/v1/sessions/s", 410),
         ("POST /v1/sessions/s/erase?with_memory=true", "/v1/sessions/s", 410),
@@ -200,10 +204,10 @@ async fn a_removal_that_was_begun_is_finished_though_its_client_leaves() {
         ("POST /v1/sessions/s/events/{event}/redact", "", 200),
         ("POST /v1/sessions/away/restore", "/v1/sessions/away", 200),
     ] {
-        let engine = first();
-        let (house, gate) = gated(&engine).await;
+        let engine = first_engine();
+        let (house, gate) = gated_house(&engine).await;
         session(&house, "s", "w").await;
-        let ids = say(&house, "s", &["The wolpertinger is out"]).await;
+        let ids = append_messages(&house, "s", &["The wolpertinger is out"]).await;
         let item = json!({"kind": "semantic", "text": "A fact"});
         house.post("/v1/sessions/s/memory", &item).await;
         session(&house, "away", "w").await;
@@ -240,8 +244,8 @@ async fn a_removal_that_was_begun_is_finished_though_its_client_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_whose_client_leaves_is_in_the_audit_log() {
-    let engine = first();
+async fn a_removal_is_audited_after_its_client_disconnects() {
+    let engine = first_engine();
     let (walled, gate) = walled(&engine).await;
     let token = walled.admin(("a", "ada"));
     walled.post(&token, "/v1/sessions", &json!({"id": "s"})).await;

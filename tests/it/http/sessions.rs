@@ -70,7 +70,7 @@ async fn a_session_is_created_read_changed_archived_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_says_who_runs_it_and_is_found_by_that() {
+async fn a_session_records_its_agent_and_is_listed_by_it() {
     over_every_engine(async |house| {
         let pairs: serde_json::Map<String, Value> =
             (0..16).map(|n| (format!("k{n}"), json!("v"))).collect();
@@ -130,7 +130,7 @@ async fn a_session_says_who_runs_it_and_is_found_by_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_the_server_names_is_unguessable() {
+async fn a_session_id_generated_by_the_server_is_unguessable() {
     let house = House::plain().await;
     let first = house.post("/v1/sessions", &json!({})).await.json();
     let second = house.call("POST", "/v1/sessions", &[], None).await.json();
@@ -188,7 +188,7 @@ async fn listing_pages_through_every_session_once_in_either_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_find_health_counts_owner_and_description() {
+async fn operators_can_read_health_counts_owner_and_api_description() {
     over_every_engine(async |house| {
         house.session("s", 5).await;
         assert_eq!(house.get("/healthz").await.json(), json!({"status": "ok"}));
@@ -231,7 +231,7 @@ async fn only_an_on_demand_owner_steps_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_status_is_stored_with_its_event_for_no_more_calls_of_the_disk() {
+async fn storing_a_status_needs_no_additional_disk_calls() {
     let sim = Sim::new(23);
     let store = Local::open(&sim.env(), small()).unwrap();
     let house = House::over(store, Arc::new(ManualClock::default()), Plan::default()).await;
@@ -248,7 +248,7 @@ async fn a_status_is_stored_with_its_event_for_no_more_calls_of_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_stands_as_its_harness_said_last() {
+async fn a_session_has_the_last_status_that_its_harness_reported() {
     over_every_engine(async |house| {
         house.session("s", 0).await;
         let status = async |id: &str| house.get(&format!("/v1/sessions/{id}")).await.json();
@@ -260,7 +260,7 @@ async fn a_session_stands_as_its_harness_said_last() {
             (json!([{"type": "user.message"}]), "running"),
             (json!([of("idle"), of("rescheduled"), {"type": "user.message"}]), "rescheduling"),
             (json!([of("idle"), of("unheard_of")]), "idle"),
-            // Said again, it was said before.
+            // Repeated with the same id, it has no effect.
             (named, "idle"),
             (json!([of("running"), of("terminated")]), "terminated"),
             (json!([of("running")]), "running"),

@@ -1,4 +1,4 @@
-//! Events appended and read back: retries, preconditions, ranges, points, pages, waiting, protobuf.
+//! Events appended and read: retries, preconditions, ranges, points, pages, waiting, protobuf.
 
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn read(house: &House, query: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_comes_back_as_it_was_sent_byte_for_byte() {
+async fn an_event_is_returned_byte_for_byte() {
     over_every_engine(async |house| {
         house.session("s", 0).await;
         let body = r#" "z": 1.0, "a" : 123456789012345678901234567890.10e5 ,"é":"é\/😀","n":{"id":1,"type":[ ]}"#;
@@ -41,7 +41,7 @@ async fn an_event_comes_back_as_it_was_sent_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_emitted_into_an_empty_session_is_the_same_session() {
+async fn an_export_appended_to_an_empty_session_has_equal_events() {
     over_every_engine(async |house| {
         house.session("s", 25).await;
         house.session("t", 0).await;
@@ -53,7 +53,7 @@ async fn an_export_emitted_into_an_empty_session_is_the_same_session() {
         let copy = house.get("/v1/sessions/t/export").await.text;
         let bodies = |text: &str| -> Vec<Value> {
             text.lines()
-                .map(|line| without(serde_json::from_str(line).unwrap(), "processed_at"))
+                .map(|line| without_member(serde_json::from_str(line).unwrap(), "processed_at"))
                 .collect()
         };
         assert_eq!(bodies(&copy), bodies(&lines));
@@ -61,13 +61,13 @@ async fn an_export_emitted_into_an_empty_session_is_the_same_session() {
     .await;
 }
 
-fn without(mut value: Value, name: &str) -> Value {
+fn without_member(mut value: Value, name: &str) -> Value {
     value.as_object_mut().unwrap().remove(name);
     value
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_answers_the_same_positions_and_writes_nothing() {
+async fn a_retry_returns_the_same_positions_and_writes_nothing() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
         let named = r#"{"events":[{"type":"a.b","id":"x","v":1},{"type":"a.b","id":"y"}]}"#;
@@ -93,7 +93,7 @@ async fn a_retry_answers_the_same_positions_and_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_precondition_that_fails_names_the_tail() {
+async fn a_failed_precondition_reports_the_tail() {
     over_every_engine(async |house| {
         house.session("s", 3).await;
         for (headers, body) in [
@@ -115,7 +115,7 @@ async fn a_precondition_that_fails_names_the_tail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_session_comes_into_being_only_when_asked() {
+async fn an_unknown_session_is_created_only_on_request() {
     over_every_engine(async |house| {
         let body = r#"{"events":[{"type":"a.b"}]}"#;
         let refused = emit(house, &[], body).await;
@@ -184,7 +184,7 @@ async fn slices_are_half_open_ranges_between_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_matches_no_event_is_answered_with_the_types_there_are() {
+async fn a_filter_without_a_match_returns_the_existing_types() {
     over_every_engine(async |house| {
         house.session("s", 10).await;
         let seen = json!(["agent.message", "user.message"]);
@@ -200,7 +200,7 @@ async fn a_filter_that_matches_no_event_is_answered_with_the_types_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paging_yields_every_event_once_in_either_order_filtered_or_not() {
+async fn paging_returns_every_event_once_in_either_order_with_or_without_a_filter() {
     over_every_engine(async |house| {
         house.session("s", 2_500).await;
         let wanted = |types: bool| (0..2_500u64).filter(move |n| !types || n % 3 == 0);
@@ -234,7 +234,7 @@ async fn paging_yields_every_event_once_in_either_order_filtered_or_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_large_events_stops_at_its_bytes() {
+async fn a_page_of_large_events_stops_at_its_byte_limit() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let large = "x".repeat(3 << 20);
@@ -251,7 +251,7 @@ async fn a_page_of_large_events_stops_at_its_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_poll_answers_with_the_first_event_that_fits() {
+async fn a_long_poll_returns_the_first_matching_event() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
         let path = "from=2&types[]=is.wanted&wait_ms=20000";
@@ -273,7 +273,7 @@ async fn a_long_poll_answers_with_the_first_event_that_fits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bounds_of_time_hold_while_waiting_and_over_pages() {
+async fn time_bounds_apply_to_long_polls_and_across_pages() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
         let post = async |n: u64| {
@@ -286,7 +286,7 @@ async fn bounds_of_time_hold_while_waiting_and_over_pages() {
             let tail = read(house, "").await["tail"].as_u64().unwrap();
             let path = format!("{bound}{}&wait_ms=20000", in_seconds(10));
             let (slice, ()) = tokio::join!(read(house, &path), async {
-                waited_for(house).await;
+                wait_for_poll(house).await;
                 post(1).await;
                 pass(20);
                 post(2).await;
@@ -298,7 +298,7 @@ async fn bounds_of_time_hold_while_waiting_and_over_pages() {
             let path = format!("from=end&limit=1&{bound}{}", in_seconds(10));
             let waiting = format!("{path}&wait_ms=20000");
             let (slice, ()) = tokio::join!(read(house, &waiting), async {
-                waited_for(house).await;
+                wait_for_poll(house).await;
                 post(3).await;
             });
             assert_eq!(numbers(&slice), [3], "{bound}");
@@ -312,7 +312,7 @@ async fn bounds_of_time_hold_while_waiting_and_over_pages() {
         }
         let path = format!("from=end&created_at[lt]={}&wait_ms=20000", in_seconds(10));
         let (slice, ()) = tokio::join!(read(house, &path), async {
-            waited_for(house).await;
+            wait_for_poll(house).await;
             pass(20);
             post(6).await;
         });
@@ -321,15 +321,15 @@ async fn bounds_of_time_hold_while_waiting_and_over_pages() {
     .await;
 }
 
-/// Returns when a long poll is under way.
-async fn waited_for(house: &House) {
+/// Waits until a long poll is running.
+async fn wait_for_poll(house: &House) {
     while !house.get("/metrics").await.text.contains("sessionlog_readers 1") {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn protobuf_and_json_say_the_same() {
+async fn protobuf_and_json_responses_are_equal() {
     over_every_engine(async |house| {
         house.session("s", 0).await;
         let new = |id: &str, body: &'static str| pb::NewEvent {

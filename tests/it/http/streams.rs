@@ -1,4 +1,4 @@
-//! Tails: live, resumed, ended; and readers that are too many.
+//! Tails: live, resumed, ended; and the limit of readers.
 
 use std::{pin::Pin, time::Duration};
 
@@ -10,7 +10,7 @@ use super::house::{House, PATIENCE, Plan, over_every_engine};
 
 const STREAM: &str = "/v1/sessions/s/events/stream";
 
-/// One frame: name, id, data.
+/// One frame: event name, id, content.
 #[derive(Debug)]
 struct Frame {
     event: String,
@@ -34,7 +34,7 @@ impl Tail {
         Self { bytes: answer.bytes_stream().boxed(), text: String::new() }
     }
 
-    /// The next frame; `None` at the end of the stream.
+    /// Reads the next frame; `None` at the end of the stream.
     async fn frame(&mut self) -> Option<Frame> {
         loop {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
@@ -47,7 +47,7 @@ impl Tail {
         }
     }
 
-    /// The next event, heartbeats passed over.
+    /// Reads the next event, skipping heartbeats.
     async fn event(&mut self) -> Frame {
         loop {
             let frame = self.frame().await.expect("an event");
@@ -75,7 +75,7 @@ async fn emit(house: &House, n: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tail_is_live_and_says_from_where() {
+async fn a_tail_is_live_and_reports_its_start() {
     over_every_engine(async |house| {
         house.session("s", 3).await;
         let mut tail = Tail::open(house, "", &[]).await;
@@ -105,7 +105,7 @@ async fn a_tail_resumes_after_the_last_event_id_without_loss_or_repetition() {
                 let last = seen.len().checked_sub(1).map(|last| last.to_string());
                 let headers: Vec<(&str, &str)> =
                     last.iter().map(|last| ("last-event-id", last.as_str())).collect();
-                // The query stays on a reconnect; the header takes its place.
+                // The query stays on a reconnect; the header overrides it.
                 let mut tail = Tail::open(house, "?from=0", &headers).await;
                 for _ in 0..37.min(EVENTS - seen.len()) {
                     let event = tail.event().await;
@@ -122,7 +122,7 @@ async fn a_tail_resumes_after_the_last_event_id_without_loss_or_repetition() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tail_starts_at_a_point_and_keeps_to_its_types() {
+async fn a_tail_starts_at_a_point_and_filters_by_type() {
     let house = House::plain().await;
     house.session("s", 8).await;
     let query = "?from=event:e2&types[]=agent.message&event_deltas[]=x&beta=true";
@@ -132,7 +132,7 @@ async fn a_tail_starts_at_a_point_and_keeps_to_its_types() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tail_from_a_time_to_come_passes_over_what_comes_before() {
+async fn a_tail_from_a_future_time_skips_earlier_events() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
         let time = house.clock.now().plus_micros(10_000_000);
@@ -149,7 +149,7 @@ async fn a_tail_from_a_time_to_come_passes_over_what_comes_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_with_line_breaks_stays_one_frame() {
+async fn an_event_with_line_breaks_is_one_sse_frame() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let body = "{\"events\":[{\r\n\"type\":\"a.b\",\r\n \"x\" :\n [1,\n\n2]\r}]}";
@@ -160,7 +160,7 @@ async fn an_event_with_line_breaks_stays_one_frame() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_stream_sends_its_tail_without_an_id() {
+async fn an_idle_stream_sends_its_tail_without_an_id() {
     let mut plan = Plan::default();
     plan.options.heartbeat = Duration::from_millis(10);
     let house = House::build(plan).await;
@@ -173,7 +173,7 @@ async fn a_quiet_stream_sends_its_tail_without_an_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tail_of_a_deleted_session_says_so_and_ends() {
+async fn a_tail_of_a_deleted_session_reports_the_deletion_and_ends() {
     let mut plan = Plan::default();
     plan.options.heartbeat = Duration::from_millis(10);
     let house = House::build(plan).await;
@@ -191,7 +191,7 @@ async fn a_tail_of_a_deleted_session_says_so_and_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopping_server_says_done_and_answers_who_waits() {
+async fn a_stopping_server_ends_streams_with_done_and_answers_pending_requests() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
         let mut tail = Tail::open(house, "?from=0", &[]).await;
@@ -199,7 +199,7 @@ async fn a_stopping_server_says_done_and_answers_who_waits() {
         assert_eq!(tail.event().await.id, Some(1));
         let poll = house.get("/v1/sessions/s/events?from=end&wait_ms=60000");
         let stop = async {
-            // The poll is under way once it counts as a reader beside the stream.
+            // The poll is running once it counts as a reader in addition to the stream.
             while !house.get("/metrics").await.text.contains("sessionlog_readers 2") {
                 tokio::task::yield_now().await;
             }
@@ -216,7 +216,7 @@ async fn a_stopping_server_says_done_and_answers_who_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_readers_are_turned_away_until_one_leaves() {
+async fn readers_over_the_limit_are_rejected_until_one_leaves() {
     let mut plan = Plan::default();
     plan.options.readers_max = 1;
     plan.options.heartbeat = Duration::from_millis(10);

@@ -1,5 +1,5 @@
-//! Names that a route does not know: refused, with the name that was meant. The official client of
-//! the Managed Agents wire may send more than is kept.
+//! Names that a route does not accept: rejected, with the closest known name. The official client
+//! of the Managed Agents wire may send members that are not stored.
 
 use serde_json::{Value, json};
 use sessionlog::{mcp, service::Service};
@@ -9,8 +9,14 @@ use crate::engines;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Refused as `invalid_request` naming the field; the message.
-async fn refused(house: &House, method: &str, path: &str, body: &str, field: &str) -> String {
+/// Checks a rejection as `invalid_request` that names the field; returns the message.
+async fn check_rejection(
+    house: &House,
+    method: &str,
+    path: &str,
+    body: &str,
+    field: &str,
+) -> String {
     let sent = (!body.is_empty()).then(|| body.as_bytes().to_vec());
     let headers: &[(&str, &str)] = if body.is_empty() { &[] } else { &[JSON] };
     let reply = house.call(method, path, headers, sent).await;
@@ -22,7 +28,7 @@ async fn refused(house: &House, method: &str, path: &str, body: &str, field: &st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_no_body_has_is_refused_with_the_name_that_was_meant() {
+async fn an_unknown_body_member_is_rejected_with_the_closest_known_name() {
     let house = House::plain().await;
     house.session("s", 3).await;
     let session = "/v1/sessions/s";
@@ -38,26 +44,33 @@ async fn a_member_that_no_body_has_is_refused_with_the_name_that_was_meant() {
         ("POST", "/events", r#"{"events":[{"type":"a.b"}],"crate":true}"#, "crate", ""),
         ("POST", "/tool-cache/lookup", r#"{"name":"x","inptu":{},"input":{}}"#, "inptu", "input"),
     ] {
-        let text = refused(&house, method, &format!("{session}{path}"), body, field).await;
+        let text = check_rejection(&house, method, &format!("{session}{path}"), body, field).await;
         if !meant.is_empty() {
             assert!(text.contains(&format!("did you mean {meant}?")), "{body}: {text}");
         }
     }
-    let text = refused(&house, "POST", "/v1/sessions", r#"{"ID":"typo"}"#, "ID").await;
+    let text = check_rejection(&house, "POST", "/v1/sessions", r#"{"ID":"typo"}"#, "ID").await;
     assert!(text.contains("did you mean id?"), "{text}");
-    refused(&house, "POST", "/v1/admin/verify", r#"{"sesion":"s"}"#, "sesion").await;
-    refused(&house, "POST", "/v1/admin/repair", r#"{"session":"s","accept":true}"#, "accept").await;
+    check_rejection(&house, "POST", "/v1/admin/verify", r#"{"sesion":"s"}"#, "sesion").await;
+    check_rejection(
+        &house,
+        "POST",
+        "/v1/admin/repair",
+        r#"{"session":"s","accept":true}"#,
+        "accept",
+    )
+    .await;
     let listed = house.get("/v1/sessions").await.json();
     assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
     let events = house.get("/v1/sessions/s/events").await.json();
     assert_eq!(events["tail"], 3, "nothing was recorded: {events}");
-    // What an event says is its own.
+    // Members of an event are not restricted.
     let free = json!({"events": [{"type": "a.b", "lable": "x", "n": 1}]});
     assert_eq!(house.post("/v1/sessions/s/events", &free).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_parameter_that_no_route_has_is_refused_with_the_name_that_was_meant() {
+async fn an_unknown_query_parameter_is_rejected_with_the_closest_known_name() {
     let house = House::plain().await;
     house.session("s", 3).await;
     for (path, field, meant) in [
@@ -71,13 +84,13 @@ async fn a_query_parameter_that_no_route_has_is_refused_with_the_name_that_was_m
         ("/v1/sessions/s/events/stream?form=0", "form", "from"),
         ("/v1/history?workspce=x", "workspce", "workspace"),
     ] {
-        let text = refused(&house, "GET", path, "", field).await;
+        let text = check_rejection(&house, "GET", path, "", field).await;
         if !meant.is_empty() {
             assert!(text.contains(&format!("did you mean {meant}?")), "{path}: {text}");
         }
     }
     let body = r#"{"events":[{"type":"a.b"}]}"#;
-    refused(&house, "POST", "/v1/sessions/new/events?craete=true", body, "craete").await;
+    check_rejection(&house, "POST", "/v1/sessions/new/events?craete=true", body, "craete").await;
     for path in [
         "/v1/sessions/s/events?types[]=user.message&created_at%5Bgt%5D=2020-01-01T00:00:00Z",
         "/v1/sessions/s/events?types=user.message&created_at[lte]=2030-01-01T00:00:00Z",
@@ -90,7 +103,7 @@ async fn a_query_parameter_that_no_route_has_is_refused_with_the_name_that_was_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_client_may_send_what_is_not_kept() {
+async fn members_sent_by_the_official_client_are_accepted_although_not_stored() {
     let house = House::plain().await;
     let body = r#"{"agent":"a","environment_id":"e","vault_ids":[],"resources":[]}"#.as_bytes();
     let beta = [JSON, ("anthropic-beta", "managed-agents-2026-04-01")];
@@ -104,19 +117,19 @@ async fn the_official_client_may_send_what_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_takes_a_number_as_its_point_and_says_that_at_is_missing() {
+async fn a_fork_accepts_a_number_as_its_point_and_requires_at() {
     let house = House::plain().await;
     house.session("s", 3).await;
     let fork = house.post("/v1/sessions/s/fork", &json!({"at": 1})).await;
     assert_eq!(fork.status, 201, "{}", fork.text);
     assert_eq!(fork.json()["forked_from"]["position"], 1, "{}", fork.text);
-    refused(&house, "POST", "/v1/sessions/s/fork", r#"{"title":"x"}"#, "at").await;
-    refused(&house, "POST", "/v1/sessions/s/fork", r#"{"at":1.5}"#, "at").await;
-    refused(&house, "POST", "/v1/sessions/s/fork", r#"{"at":true}"#, "at").await;
+    check_rejection(&house, "POST", "/v1/sessions/s/fork", r#"{"title":"x"}"#, "at").await;
+    check_rejection(&house, "POST", "/v1/sessions/s/fork", r#"{"at":1.5}"#, "at").await;
+    check_rejection(&house, "POST", "/v1/sessions/s/fork", r#"{"at":true}"#, "at").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_names_the_argument_that_is_missing_or_that_another_tool_takes() {
+async fn a_tool_error_names_the_missing_or_misplaced_argument() {
     let house = House::plain().await;
     let tool = "/v1/tools/sequential_search";
     let step = |more: &str| {
@@ -125,20 +138,20 @@ async fn a_tool_names_the_argument_that_is_missing_or_that_another_tool_takes() 
             if more.is_empty() { "" } else { "," }
         )
     };
-    refused(&house, "POST", tool, &step(""), "stepNumber").await;
+    check_rejection(&house, "POST", tool, &step(""), "stepNumber").await;
     let first = house.post_text(tool, &step(r#""stepNumber":1"#)).await;
     assert_eq!(first.status, 200, "{}", first.text);
     let sources = step(r#""stepNumber":2,"sources":[{"url":"https://a.example"}]"#);
-    let text = refused(&house, "POST", tool, &sources, "sources").await;
+    let text = check_rejection(&house, "POST", tool, &sources, "sources").await;
     assert!(text.contains("add_sources"), "{text}");
     let revision = step(r#""stepNumber":2,"isRevision":true"#);
-    refused(&house, "POST", tool, &revision, "revisesStep").await;
+    check_rejection(&house, "POST", tool, &revision, "revisesStep").await;
     let look = "/v1/tools/get_research_session";
-    refused(&house, "POST", look, r#"{"branchId":"b"}"#, "stepId").await;
+    check_rejection(&house, "POST", look, r#"{"branchId":"b"}"#, "stepId").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_an_mcp_connection_is_answered_as_clients_expect() {
+async fn the_end_of_an_mcp_connection_has_the_expected_response() {
     let engine = engines::all().into_iter().next().unwrap();
     let service = Service::new(engine.store.clone(), engine.clock.clone());
     let more = mcp::http_router_with(service.clone(), mcp::McpHttpOptions::default());
@@ -158,7 +171,7 @@ async fn the_end_of_an_mcp_connection_is_answered_as_clients_expect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_site_is_refused_though_it_names_no_origin() {
+async fn a_cross_site_request_without_an_origin_is_rejected() {
     let house = House::plain().await;
     house.session("s", 3).await;
     for (site, mode, status) in [

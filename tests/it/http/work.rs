@@ -1,4 +1,4 @@
-//! The work on a session through HTTP, over every engine: cursors, points, checkpoints, leases, the
+//! Work on a session through HTTP, over every engine: cursors, points, checkpoints, leases, the
 //! history.
 
 use std::time::Duration;
@@ -12,12 +12,12 @@ use sessionlog::{
 use super::house::{House, Plan, Reply, numbers, over_every_engine};
 use crate::engines;
 
-async fn put(house: &House, path: &str, body: &Value) -> Reply {
+async fn put_json(house: &House, path: &str, body: &Value) -> Reply {
     let json = [("content-type", "application/json")];
     house.call("PUT", path, &json, Some(body.to_string().into_bytes())).await
 }
 
-/// A POST with the token of a lease.
+/// Sends a POST with the token of a lease.
 async fn post_held(house: &House, path: &str, token: u64, body: &Value) -> Reply {
     let token = token.to_string();
     let headers = [("content-type", "application/json"), ("fencing-token", token.as_str())];
@@ -29,23 +29,27 @@ pub fn one_event() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_continues_where_its_cursor_is() {
+async fn a_reader_continues_at_its_cursor() {
     over_every_engine(async |house| {
         house.session("s", 10).await;
         let path = "/v1/sessions/s/cursors/me";
         let missing = house.get(path).await;
         assert_eq!((missing.status, missing.code()), (404, "point_not_found".to_owned()));
         assert!(missing.text.contains("cursor:me"), "it names the point: {}", missing.text);
-        let cursor = put(house, path, &json!({"position": 4})).await.json();
+        let cursor = put_json(house, path, &json!({"position": 4})).await.json();
         assert_eq!((&cursor["position"], &cursor["behind"]), (&json!(4), &json!(6)));
         let read = house.get("/v1/sessions/s/events?from=cursor:me&limit=3").await.json();
         assert_eq!(numbers(&read), [4, 5, 6]);
         let next = read["next_position"].as_u64().unwrap();
-        let cursor = put(house, path, &json!({"at": next.to_string()})).await.json();
+        let cursor = put_json(house, path, &json!({"at": next.to_string()})).await.json();
         assert_eq!(house.get(path).await.json(), cursor);
         let before = house.get("/v1/sessions/s").await.json();
-        assert_eq!(put(house, path, &json!({"position": next})).await.json(), cursor, "no news");
-        let other = put(house, "/v1/sessions/s/cursors/other", &json!({})).await.json();
+        assert_eq!(
+            put_json(house, path, &json!({"position": next})).await.json(),
+            cursor,
+            "no news"
+        );
+        let other = put_json(house, "/v1/sessions/s/cursors/other", &json!({})).await.json();
         assert_eq!((&other["position"], &other["behind"]), (&json!(10), &json!(0)));
         let all = house.get("/v1/sessions/s/cursors").await.json();
         let names: Vec<_> =
@@ -65,24 +69,24 @@ async fn a_reader_continues_where_its_cursor_is() {
             (json!({"at": "nowhere"}), "at"),
             (json!({"position": "x"}), "position"),
         ] {
-            let refused = put(house, path, &body).await;
+            let refused = put_json(house, path, &body).await;
             assert_eq!(refused.status, 422, "{}", refused.text);
             assert_eq!(refused.json()["error"]["recovery_hint"]["field"], field);
         }
-        let named = put(house, "/v1/sessions/s/cursors/a%20b", &json!({})).await;
+        let named = put_json(house, "/v1/sessions/s/cursors/a%20b", &json!({})).await;
         assert_eq!((named.status, named.code()), (422, "invalid_request".to_owned()));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_form_of_a_point_names_a_place_or_is_not_found_by_its_name() {
+async fn every_form_of_a_point_resolves_or_returns_not_found_with_its_name() {
     over_every_engine(async |house| {
         house.session("s", 9).await;
         let made =
             house.post("/v1/sessions/s/checkpoints", &json!({"label": "l", "at": "4"})).await;
         let id = made.json()["id"].as_str().unwrap().to_owned();
-        put(house, "/v1/sessions/s/cursors/c", &json!({"position": 5})).await;
+        put_json(house, "/v1/sessions/s/cursors/c", &json!({"position": 5})).await;
         let third = house.get("/v1/sessions/s/events?from=3&limit=1").await.json();
         let time = third["data"][0]["processed_at"].as_str().unwrap().to_owned();
         for (point, wanted) in [
@@ -116,7 +120,7 @@ async fn every_form_of_a_point_names_a_place_or_is_not_found_by_its_name() {
                 assert!(message.contains(point), "{point}: {message}");
             }
         }
-        // The lead-up to an action.
+        // The events that lead to an action.
         let lead = "/v1/sessions/s/events?around=action:agent.message/1&before=2&after=0";
         assert_eq!(numbers(&house.get(lead).await.json()), [4, 5, 6]);
     })
@@ -124,7 +128,7 @@ async fn every_form_of_a_point_names_a_place_or_is_not_found_by_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_checkpoint_keeps_what_changed_and_gives_the_whole_back() {
+async fn a_checkpoint_stores_changed_state_and_returns_all_of_it() {
     over_every_engine(async |house| {
         house.session("s", 3).await;
         let path = "/v1/sessions/s/checkpoints";
@@ -162,7 +166,7 @@ async fn a_checkpoint_keeps_what_changed_and_gives_the_whole_back() {
         let rest = house.get(&format!("{path}?limit=2&page={page}")).await.json();
         assert_eq!((ids(&rest), &rest["next_page"]), (vec![first["id"].clone()], &Value::Null));
 
-        // Back to the second: what comes follows it, and the third stays.
+        // Back to the second checkpoint: the following ones continue it, and the third is kept.
         let resume = async |id: &Value| {
             let path = format!("{path}/{}/resume", id.as_str().unwrap());
             house.post(&path, &json!({})).await.json()
@@ -200,7 +204,7 @@ async fn a_checkpoint_keeps_what_changed_and_gives_the_whole_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_from_any_checkpoint_has_the_state_there_and_leaves_the_trunk_alone() {
+async fn a_fork_at_a_checkpoint_has_its_state_and_leaves_the_parent_unchanged() {
     over_every_engine(async |house| {
         house.session("s", 4).await;
         let path = "/v1/sessions/s/checkpoints";
@@ -232,7 +236,7 @@ async fn a_branch_from_any_checkpoint_has_the_state_there_and_leaves_the_trunk_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_of_a_checkpoint_makes_no_second_one() {
+async fn a_retried_checkpoint_is_created_once() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
         let path = "/v1/sessions/s/checkpoints";
@@ -250,7 +254,7 @@ async fn a_retry_of_a_checkpoint_makes_no_second_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tool_call_makes_a_checkpoint_unless_the_session_says_otherwise() {
+async fn every_tool_call_creates_a_checkpoint_unless_the_session_disables_it() {
     over_every_engine(async |house| {
         let asked = json!({"id": "timer", "metadata": {"checkpoints": "timer"}});
         assert_eq!(house.post("/v1/sessions", &asked).await.status, 201);
@@ -289,8 +293,8 @@ async fn every_tool_call_makes_a_checkpoint_unless_the_session_says_otherwise() 
     .await;
 }
 
-/// The tools of a research session write, too.
-async fn research_is_refused(house: &House) {
+/// Checks that the tools of a research session, which write, are rejected as well.
+async fn check_research_rejected(house: &House) {
     let step = json!({"sessionId": "s", "searchStep": "x", "stepNumber": 1,
         "totalStepsEstimate": 1, "nextStepNeeded": false});
     let sources = json!({"sessionId": "s", "sources": [{"url": "https://a.example/"}]});
@@ -301,7 +305,7 @@ async fn research_is_refused(house: &House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_harness_is_refused_on_every_path_that_writes() {
+async fn a_stale_fencing_token_is_rejected_on_every_writing_path() {
     over_every_engine(async |house| {
         house.session("s", 2).await;
         let woken = house.post("/v1/sessions/s/wake", &json!({"ttl_seconds": 60})).await;
@@ -352,7 +356,7 @@ async fn a_stale_harness_is_refused_on_every_path_that_writes() {
             };
             assert_eq!(made.code(), code, "checkpoints with {token:?}");
         }
-        research_is_refused(house).await;
+        check_research_rejected(house).await;
         let renew = "/v1/sessions/s/lease/renew";
         assert_eq!(post_held(house, renew, 1, &json!({})).await.code(), "lease_lost");
         assert_eq!(house.post(renew, &json!({})).await.code(), "invalid_request");
@@ -372,7 +376,7 @@ async fn a_stale_harness_is_refused_on_every_path_that_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_ends_when_its_time_is_over_and_a_retry_of_wake_has_the_same_one() {
+async fn a_lease_ends_with_its_time_and_a_retried_wake_returns_the_same_lease() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
         let wake = async |key: &str| {
@@ -400,7 +404,7 @@ async fn a_lease_ends_when_its_time_is_over_and_a_retry_of_wake_has_the_same_one
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_harness_receives_what_an_earlier_one_left() {
+async fn a_harness_receives_the_unfinished_work_of_an_earlier_one() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
         let token =
@@ -426,7 +430,7 @@ async fn a_harness_receives_what_an_earlier_one_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_call_of_a_client_that_is_gone_is_unfinished_work() {
+async fn an_open_call_of_a_disconnected_client_is_unfinished_work() {
     over_every_engine(async |house| {
         let call =
             |n: u32| json!({"type": "agent.tool_use", "name": "shell", "call_id": n.to_string()});
@@ -456,7 +460,7 @@ async fn an_open_call_of_a_client_that_is_gone_is_unfinished_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_changes_of_a_file_come_with_the_request_that_a_person_made_before() {
+async fn file_changes_are_listed_with_the_preceding_user_request() {
     over_every_engine(async |house| {
         let edit = |id: &str, path: &str| {
             json!([
@@ -512,7 +516,7 @@ async fn the_changes_of_a_file_come_with_the_request_that_a_person_made_before()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_session_starts_from_the_last_work_that_was_done() {
+async fn the_next_session_starts_from_the_latest_work() {
     over_every_engine(async |house| {
         let make = async |id: &str, workspace: &str, checkpoints: &[Value]| {
             house.clock.advance(Duration::from_secs(1));
@@ -557,7 +561,7 @@ async fn the_next_session_starts_from_the_last_work_that_was_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_sessions_get_a_checkpoint_when_due_and_others_get_none() {
+async fn only_changed_sessions_get_a_scheduled_checkpoint() {
     for engine in engines::all() {
         let service = Service::new(engine.store.clone(), engine.clock.clone());
         let plan = Plan { service: Some(service.clone()), ..Plan::default() };
@@ -589,7 +593,7 @@ async fn changed_sessions_get_a_checkpoint_when_due_and_others_get_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_view_as_of_a_point_is_that_of_a_session_that_stopped_there() {
+async fn a_view_at_a_point_equals_that_of_a_session_ending_there() {
     over_every_engine(async |house| {
         let step = |number: u64, session: &str| {
             json!({"sessionId": session, "stepNumber": number, "totalStepsEstimate": 9,
@@ -627,7 +631,7 @@ async fn a_view_as_of_a_point_is_that_of_a_session_that_stopped_there() {
                 assert!(members.contains_key("researchGoal"), "{members:?}");
                 members.remove("sessionId");
                 members.remove("boundBy");
-                // Over HTTP a program reads the members: there is no text beside them.
+                // Over HTTP a program reads the members: the response has no separate text.
                 assert!(!members.contains_key("text"), "{members:?}");
                 view
             };

@@ -1,4 +1,4 @@
-//! Large content: pictures beside words, and results that are kept in files beside the transcript.
+//! Large content: pictures next to text, and results stored in files next to the transcript.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -14,7 +14,7 @@ fn picture(bytes: usize) -> Value {
 }
 
 #[test]
-fn words_beside_a_large_picture_and_results_with_one_are_in_every_view() {
+fn text_next_to_a_large_picture_and_results_with_one_are_in_every_view() {
     for bytes in [1_600_000, 2_400_000, 5 << 20] {
         let talk = Transcript::default();
         talk.user("Compare the two maps");
@@ -38,7 +38,7 @@ fn words_beside_a_large_picture_and_results_with_one_are_in_every_view() {
 
 const PREVIEW: &str = "brick 1\n...";
 
-fn kept_apart(path: &str) -> Transcript {
+fn transcript_with_result_file(path: &str) -> Transcript {
     let talk = Transcript::default();
     talk.user("Count the bricks");
     talk.calls("m1", "t1");
@@ -54,7 +54,7 @@ fn kept_apart(path: &str) -> Transcript {
 }
 
 #[test]
-fn a_result_that_is_kept_beside_the_transcript_is_read_there_and_nowhere_else() {
+fn a_result_file_is_read_only_from_the_transcripts_own_folder() {
     let whole: String = (1..4_000).map(|n| format!("brick {n}\n")).collect();
     let whole = whole + "wall.txt:7: the last brick is missing";
     let named = format!("/elsewhere/.claude/projects/-home/{SESSION}/tool-results/toolu_1.txt");
@@ -62,14 +62,14 @@ fn a_result_that_is_kept_beside_the_transcript_is_read_there_and_nowhere_else() 
     let folder = place.path(SESSION).join("tool-results");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("toolu_1.txt"), &whole).unwrap();
-    let (code, report) = import(&place, &kept_apart(&named).text());
+    let (code, report) = import(&place, &transcript_with_result_file(&named).text());
     assert_eq!((code, &report["results_missing"]), (0, &json!(0)), "{report}");
     assert!(place.run(&["search", "missing"]).ok().contains("last brick is missing"));
     let window = view(&place, "window").to_string();
     assert!(window.contains("last brick is missing"), "{window}");
     let text = place.run(&["export", SESSION, "--format", "claude-code"]).ok();
-    assert_eq!(text, kept_apart(&named).text());
-    // By a path of another session, out of the folder, through links, or not there.
+    assert_eq!(text, transcript_with_result_file(&named).text());
+    // A path of another session, outside of the folder, through links, or missing.
     let secret = "the key is under the mat";
     for (case, path) in [
         ("absent", named.replace("toolu_1", "toolu_2")),
@@ -95,7 +95,8 @@ fn a_result_that_is_kept_beside_the_transcript_is_read_there_and_nowhere_else() 
             }
             _ => fs::create_dir_all(&folder).unwrap(),
         }
-        let file = place.write(&format!("{SESSION}.jsonl"), &kept_apart(&path).text());
+        let file =
+            place.write(&format!("{SESSION}.jsonl"), &transcript_with_result_file(&path).text());
         let ran = place.run(&["import", file.to_str().unwrap()]);
         assert!(ran.code == 0 && ran.err.contains("1 result kept in tool-results"), "{ran:?}");
         let events = place.events(SESSION);
@@ -105,7 +106,7 @@ fn a_result_that_is_kept_beside_the_transcript_is_read_there_and_nowhere_else() 
 }
 
 #[test]
-fn a_conversation_with_a_large_picture_keeps_its_words_and_comes_back_as_it_was() {
+fn a_conversation_with_a_large_picture_keeps_its_text_and_round_trips() {
     let bytes = 2_400_000;
     let url = format!("data:image/png;base64,{}", "iVBORw0K".repeat(bytes / 8));
     let openai = json!([

@@ -1,5 +1,5 @@
-//! Files that writers damaged: what can be read is taken in its place, what cannot is named with
-//! its line, and what was taken comes back byte for byte.
+//! Damaged transcript files: readable records are imported in order, unreadable ones are reported
+//! with their line, and imported ones are exported byte for byte.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{SESSION, Transcript, import, messages, taken, typed};
 use crate::program::{Place, lines as json_lines};
 
-fn said() -> (String, String, String) {
+fn three_lines() -> (String, String, String) {
     let talk = Transcript::default();
     talk.user("Which bell is the oldest");
     talk.says("m1", "The one in the north tower.");
@@ -24,8 +24,8 @@ fn exported(place: &Place) -> String {
 }
 
 #[test]
-fn records_that_stand_in_one_line_are_all_taken_and_come_back_in_one() {
-    let (one, two, three) = said();
+fn several_records_in_one_line_are_all_imported_and_exported_in_one_line() {
+    let (one, two, three) = three_lines();
     for text in [
         format!("{one}\n{two}{three}\n"),
         format!("{one}{two}{three}"),
@@ -62,8 +62,8 @@ fn records_that_stand_in_one_line_are_all_taken_and_come_back_in_one() {
 }
 
 #[test]
-fn a_record_that_was_cut_is_named_and_the_whole_one_behind_it_is_taken() {
-    let (one, two, three) = said();
+fn a_truncated_record_is_reported_and_the_complete_one_after_it_is_imported() {
+    let (one, two, three) = three_lines();
     for cut in [20, 150, one.len() - 2] {
         let place = Place::new();
         let (code, report) = import(&place, &format!("{}{two}\n{three}\n", &one[..cut]));
@@ -81,8 +81,8 @@ fn a_record_that_was_cut_is_named_and_the_whole_one_behind_it_is_taken() {
 }
 
 #[test]
-fn foreign_bytes_marks_zeros_large_numbers_and_long_lines_lose_no_record() {
-    let (one, two, three) = said();
+fn invalid_bytes_zeros_large_numbers_and_long_lines_lose_no_record() {
+    let (one, two, three) = three_lines();
     let kept = |text: &str| {
         let place = Place::new();
         let (code, report) = import(&place, text);
@@ -115,7 +115,7 @@ fn foreign_bytes_marks_zeros_large_numbers_and_long_lines_lose_no_record() {
 }
 
 #[test]
-fn half_of_a_surrogate_pair_is_a_replacement_for_readers_and_stays_in_the_transcript() {
+fn an_unpaired_surrogate_is_shown_as_a_replacement_and_stays_in_the_transcript() {
     let talk = Transcript::default();
     talk.user("Translate HALF the sign");
     talk.user(json!([{ "type": "text", "text": "and HALF the menu" }]));
@@ -140,8 +140,8 @@ fn half_of_a_surrogate_pair_is_a_replacement_for_readers_and_stays_in_the_transc
 }
 
 #[test]
-fn a_usual_transcript_has_no_marks_of_where_its_lines_stood() {
-    let (one, two, three) = said();
+fn a_regular_transcript_is_stored_without_line_layout_records() {
+    let (one, two, three) = three_lines();
     let talk = Transcript::default();
     for line in [one, two, three] {
         talk.raw(&serde_json::from_str(&line).unwrap());

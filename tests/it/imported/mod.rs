@@ -1,5 +1,5 @@
-//! Import of a transcript of Claude Code: each word of a person and of the agent is in the views
-//! once, and the file comes back byte for byte.
+//! Import of a transcript of Claude Code: each text of a user and of the agent is in the views
+//! once, and the file is exported byte for byte.
 
 mod large;
 mod lines;
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::program::{Place, lines as json_lines};
 
-/// The session of a transcript, as its file is named.
+/// Session id of a transcript, which names its file.
 pub const SESSION: &str = "5b1d7c0e-93aa-4f21-8d64-0c2e7f9a6b13";
 
-/// A transcript being written: each line follows the one before it.
+/// A transcript under construction: each line follows the previous one.
 #[derive(Default)]
 pub struct Transcript {
     lines: RefCell<Vec<String>>,
@@ -32,12 +32,12 @@ impl Transcript {
         format!("2026-09-14T08:{:02}:{:02}.000Z", count / 60, count % 60)
     }
 
-    /// Adds a line as it is.
+    /// Adds a line unchanged.
     pub fn raw(&self, line: &Value) {
         self.lines.borrow_mut().push(line.to_string());
     }
 
-    /// Adds a line that follows the last one; its name.
+    /// Adds a line that follows the last one; returns its id.
     pub fn add(&self, mut line: Value) -> String {
         let time = self.time();
         let uuid = format!("n{}", self.count.borrow());
@@ -82,7 +82,7 @@ impl Transcript {
         self.user(json!([block]))
     }
 
-    /// The next line follows that one.
+    /// Makes the next line follow the given one.
     pub fn back_to(&self, uuid: Option<&str>) {
         self.last.replace(uuid.map(str::to_owned));
     }
@@ -101,14 +101,14 @@ impl Transcript {
     }
 }
 
-/// Imports a transcript; what the program reports, and its exit code.
+/// Imports a transcript; returns the exit code and the report.
 pub fn import(place: &Place, text: &str) -> (i32, Value) {
     let file = place.write(&format!("{SESSION}.jsonl"), text);
     let ran = place.run(&["import", "--json", file.to_str().unwrap()]);
     (ran.code, json_lines(&ran.out).pop().unwrap_or_else(|| panic!("{ran:?}")))
 }
 
-/// Imports a transcript that has to be taken whole, and comes back as it was.
+/// Imports a transcript; checks that it is accepted whole and exported unchanged.
 pub fn taken(transcript: &Transcript) -> Place {
     let (place, text) = (Place::new(), transcript.text());
     let (code, report) = import(&place, &text);
@@ -122,7 +122,7 @@ pub fn view(place: &Place, name: &str) -> Value {
     place.run(&["view", SESSION, name, "--json"]).json()
 }
 
-/// The window as messages, and the exports as messages of either API.
+/// Returns the window as messages, and the exports as messages of either API.
 pub fn messages(place: &Place) -> Vec<String> {
     let window = |format: &str| {
         let asked = ["view", SESSION, "window", "--tokens-max", "20000", "--format", format];
@@ -132,7 +132,7 @@ pub fn messages(place: &Place) -> Vec<String> {
     vec![window("anthropic"), window("openai"), export("anthropic"), export("openai")]
 }
 
-/// Text that a person typed, as the continuation has it.
+/// Returns the texts that a user typed, as the continuation shows them.
 pub fn typed(place: &Place) -> Vec<String> {
     let view = view(place, "continuation");
     let words =

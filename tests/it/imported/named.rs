@@ -10,7 +10,7 @@ fn title(place: &Place) -> Value {
 }
 
 #[test]
-fn a_transcript_has_the_name_that_its_user_gave_it_or_else_its_program() {
+fn a_transcript_has_the_title_from_its_user_or_else_from_its_program() {
     let talk = Transcript::default();
     let line = |line: Value| talk.raw(&line);
     line(json!({ "type": "summary", "summary": "Of another file", "leafUuid": "elsewhere" }));
@@ -24,11 +24,11 @@ fn a_transcript_has_the_name_that_its_user_gave_it_or_else_its_program() {
     line(json!({ "type": "ai-title", "aiTitle": "Wells again", "sessionId": SESSION }));
     let place = taken(&talk);
     assert_eq!(title(&place), "Wells of Ghent");
-    // A later name, in the file that grew.
+    // A later name, in the grown file.
     line(json!({ "type": "custom-title", "customTitle": "Wells, dug", "sessionId": SESSION }));
     import(&place, &talk.text());
     assert_eq!(title(&place), "Wells, dug");
-    // The title goes with the line.
+    // The title is stored with its line.
     let events = place.events(SESSION);
     let named = events.iter().rfind(|event| event.to_string().contains("Wells, dug")).unwrap();
     place.run(&["redact", SESSION, named["id"].as_str().unwrap(), "--yes"]).ok();
@@ -39,7 +39,7 @@ fn a_transcript_has_the_name_that_its_user_gave_it_or_else_its_program() {
 }
 
 #[test]
-fn an_imported_session_has_the_dates_of_its_events() {
+fn an_imported_session_has_the_times_of_its_events() {
     let place = Place::new();
     let talk = Transcript::default();
     talk.user("Draw the weir");
@@ -53,7 +53,7 @@ fn an_imported_session_has_the_dates_of_its_events() {
     assert!(!listed(&["--since", "2026-09-15T00:00:00Z"]).contains(SESSION));
     assert!(listed(&["--since", "2026-09-14T00:00:00Z"]).contains(SESSION));
     assert!(listed(&["--until", "2026-09-15T00:00:00Z"]).contains(SESSION));
-    // What is written to it afterwards is as new as it is.
+    // An event appended afterwards has the current time.
     let note = json!({ "type": "user.message", "content": "And the lock" }).to_string();
     place.run_with(&["append", SESSION], &note).ok();
     let updated = place.run(&["show", SESSION, "--json"]).json()["updated_at"].clone();
@@ -61,7 +61,7 @@ fn an_imported_session_has_the_dates_of_its_events() {
 }
 
 #[test]
-fn each_request_of_a_model_counts_once_with_its_last_line() {
+fn usage_of_a_model_request_is_counted_once_from_its_last_line() {
     let talk = Transcript::default();
     let answer = |message: &str, out: u32, more: Value| {
         let usage = json!({ "input_tokens": 5, "cache_creation_input_tokens": 20,

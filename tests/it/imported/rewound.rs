@@ -1,4 +1,4 @@
-//! A person took the agent back to an earlier prompt: what stood behind it is in the log and in the
+//! A user rewinds the agent to an earlier prompt: the text after it is in the log and in the
 //! export, and in no view of the conversation.
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::program::Place;
 
 const GONE: &str = "Paint the sails in scarlet";
 
-/// A prompt, its answer, one that is taken back with a call, and the prompt in its place.
+/// Returns a prompt, its answer, a prompt with a call that is rewound, and the prompt replacing it.
 fn rewound() -> Transcript {
     let talk = Transcript::default();
     talk.user("Draw the mill of the village");
@@ -37,14 +37,14 @@ fn shows_no_scarlet(place: &Place) {
 }
 
 #[test]
-fn a_prompt_that_was_taken_back_is_in_no_view_and_is_found_still() {
+fn a_rewound_prompt_is_in_no_view_but_still_found_by_search() {
     let place = taken(&rewound());
     shows_no_scarlet(&place);
     assert_eq!(typed(&place), ["Draw the mill of the village", "Leave the sails white"]);
     // The same file again changes nothing.
     let (_, again) = import(&place, &rewound().text());
     assert_eq!(again["added"], 0, "{again}");
-    // As of a point before the prompt was taken back, the view has it.
+    // As of a point before the rewind the view has the prompt.
     let events = place.events(SESSION);
     let at = events.iter().position(|event| event.to_string().contains("scarlet.svg")).unwrap();
     let then = place.run(&["view", SESSION, "window", "--at", &(at + 1).to_string()]).ok();
@@ -52,7 +52,7 @@ fn a_prompt_that_was_taken_back_is_in_no_view_and_is_found_still() {
 }
 
 #[test]
-fn a_transcript_that_grew_by_a_rewind_withdraws_what_was_imported_before() {
+fn a_transcript_that_grew_by_a_rewind_withdraws_events_imported_earlier() {
     let (place, text) = (Place::new(), rewound().text());
     let before: String = text.lines().take(6).map(|line| line.to_owned() + "\n").collect();
     import(&place, &before);
@@ -60,7 +60,7 @@ fn a_transcript_that_grew_by_a_rewind_withdraws_what_was_imported_before() {
     let (code, grown) = import(&place, &text);
     assert_eq!((code, &grown["known"]), (0, &json!(6)), "{grown}");
     shows_no_scarlet(&place);
-    // What continues it over HTTP and a fork see the same.
+    // A fork and a session that continues it over HTTP see the same.
     place.run(&["fork", SESSION, "--at", "end", "--id", "branch"]).ok();
     let window = place.run(&["view", "branch", "window"]).ok();
     assert!(!window.contains("carlet") && window.contains("white"), "{window}");
@@ -87,7 +87,7 @@ fn a_rewind_to_the_first_prompt_leaves_the_second_one_as_the_task() {
 }
 
 #[test]
-fn parallel_calls_subagents_and_compactions_withdraw_nothing() {
+fn parallel_calls_subagents_and_compactions_withdraw_no_event() {
     let talk = Transcript::default();
     talk.user("Measure the wheel");
     let one = talk.calls("m1", "t1");
@@ -122,13 +122,13 @@ fn parallel_calls_subagents_and_compactions_withdraw_nothing() {
 }
 
 #[test]
-fn a_session_that_continues_one_with_a_rewind_sees_the_conversation_as_it_was_left() {
+fn a_session_that_continues_a_rewound_one_sees_only_the_kept_conversation() {
     let place = taken(&rewound());
     let mill = ["/home/ada/mill", "--json"];
     place.run(&[&["handoff", "save", "--session", SESSION][..], &mill].concat()).ok();
     let given = place.run(&[&["handoff", "restore"][..], &mill].concat()).ok();
     assert!(!given.contains("carlet") && given.contains("Leave the sails white"), "{given}");
-    // And once more, from the session that continues it.
+    // The same from the session that continues it.
     let next: Value = serde_json::from_str(&given).unwrap();
     let next = next["new_session_id"].as_str().or(next["session_id"].as_str()).map(str::to_owned);
     let next = next.unwrap_or_else(|| panic!("{given}"));
@@ -139,7 +139,7 @@ fn a_session_that_continues_one_with_a_rewind_sees_the_conversation_as_it_was_le
 }
 
 #[test]
-fn an_event_of_any_client_withdraws_what_it_names() {
+fn any_client_can_withdraw_named_events() {
     let place = Place::new();
     let lines = [
         json!({ "type": "user.message", "content": "Plan the garden" }),
@@ -150,7 +150,7 @@ fn an_event_of_any_client_withdraws_what_it_names() {
     let text = lines.map(|line| line.to_string() + "\n").concat();
     place.run_with(&["append", "--create", SESSION], &text).ok();
     assert_eq!(typed(&place), ["Plan the garden", "Plant beans there instead"]);
-    // A later one takes its place.
+    // A later event replaces the withdrawn ranges.
     let none = json!({ "type": "context.rewound", "withdrawn": [] }).to_string();
     place.run_with(&["append", SESSION], &none).ok();
     assert_eq!(typed(&place).len(), 3);

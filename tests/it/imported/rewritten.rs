@@ -1,4 +1,4 @@
-//! A file that has other lines than those that were imported: no version is mixed with another one.
+//! A file whose lines differ from the imported ones: the import does not mix two versions.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn transcript(words: &[&str]) -> String {
 }
 
 #[test]
-fn a_rewritten_file_is_refused_whole_and_the_session_stays_as_it_was() {
+fn a_rewritten_file_is_rejected_whole_and_the_session_is_unchanged() {
     let before = transcript(&["Sow", "Water", "Weed", "Reap"]);
     let summary = json!({ "type": "summary", "summary": "A year", "leafUuid": "n4" });
     let swapped: Vec<&str> = before.lines().collect();
@@ -37,11 +37,11 @@ fn a_rewritten_file_is_refused_whole_and_the_session_stays_as_it_was() {
         let export =
             |session: &str| place.run(&["export", session, "--format", "claude-code"]).ok();
         assert_eq!(export(SESSION), before);
-        // The way out that it names.
+        // The remedy that the error names.
         place.run(&["import", "--session", "again", file.to_str().unwrap()]).ok();
         assert_eq!(export("again"), now);
     }
-    // Less of the same file, or more of it, is no other file.
+    // A shorter or longer version of the same file counts as the same file.
     let place = Place::new();
     import(&place, &before);
     let part: String = before.lines().take(2).map(|line| line.to_owned() + "\n").collect();
@@ -52,7 +52,7 @@ fn a_rewritten_file_is_refused_whole_and_the_session_stays_as_it_was() {
 }
 
 #[test]
-fn a_rollout_of_codex_that_was_rewritten_is_refused_too() {
+fn a_rewritten_codex_rollout_is_rejected() {
     let line = |n: u32, words: &str| {
         let content = json!([{ "type": "input_text", "text": words }]);
         let payload = json!({ "type": "message", "role": "user", "content": content });

@@ -1,5 +1,5 @@
-//! An agent's whole chain without the agent: its hooks are delivered and its front ends started
-//! here, over one server. All it does is one session, wherever in its repository it works.
+//! All programs of an agent without the agent: its hooks are delivered and its front ends started
+//! here, over one server. All its work is in one session, anywhere in its repository.
 
 use std::{
     path::Path,
@@ -37,7 +37,7 @@ pub async fn hook(
 ) -> Done {
     static TOLD: AtomicU64 = AtomicU64::new(0);
     let target = Target::Server(server.url("/").parse().unwrap());
-    // Each hook is a program of its own, and the name of a client is what its keys begin with.
+    // Each hook is a separate program, and its idempotency keys begin with the client's name.
     let client = Client::new(target, format!("hook-{}", TOLD.fetch_add(1, Ordering::Relaxed)));
     let hook = Hook {
         secrets: Arc::default(),
@@ -72,7 +72,7 @@ pub async fn hook(
     done
 }
 
-/// A front end as the program starts one in a directory.
+/// Starts a front end as the program does in a directory.
 async fn front_end(server: &Server, connection: &str, directory: &Path) -> Pipes {
     let project = Project::from_directory(directory, None);
     let text = |path: &Path| path.display().to_string();
@@ -87,7 +87,7 @@ async fn front_end(server: &Server, connection: &str, directory: &Path) -> Pipes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_and_front_ends_of_one_agent_meet_in_one_session() {
+async fn hooks_and_front_ends_of_one_agent_share_one_session() {
     for (hooks_in, tools_in, repository) in [
         (".", ".", false),
         (".", ".", true),
@@ -128,7 +128,7 @@ async fn hooks_and_front_ends_of_one_agent_meet_in_one_session() {
         tell("SessionEnd", json!({ "reason": "other" })).await;
         drop(first);
 
-        // It is resumed: another program, another front end.
+        // The agent is resumed: another program, another front end.
         tell("SessionStart", json!({ "source": "resume" })).await;
         tell("UserPromptSubmit", json!({ "prompt": "Go on", "turn_id": "turn-2" })).await;
         let mut second = front_end(&server, "second", &tools_in).await;

@@ -1,5 +1,5 @@
-//! Whatever callers do, in whatever order: a step is recorded once or refused, answers stay within
-//! their bounds, and what is kept in memory is what the log says.
+//! Random calls in any order: a step is recorded once or rejected, answers stay within their
+//! limits, and the facts in memory equal those in the log.
 
 use serde_json::{Value, json};
 use sessionlog_sim::SeededEntropy;
@@ -17,7 +17,7 @@ impl Dice {
         of[usize::try_from(self.below(of.len() as u64)).unwrap()]
     }
 
-    /// Arguments of a step near the number that would follow.
+    /// Returns arguments of a step near the next number.
     fn step(&self, last: u64) -> Value {
         let number = match self.below(6) {
             0 => last,
@@ -50,13 +50,13 @@ async fn stand(desk: &Desk, session: &str) -> Value {
     desk.ok("get_research_session", json!({ "sessionId": session })).await
 }
 
-/// The highest number of the steps in sight.
-fn latest(stand: &Value) -> u64 {
+/// Returns the highest number of the steps shown.
+fn latest_step(stand: &Value) -> u64 {
     let lines = stand["stepIndex"].as_array().unwrap().iter();
     lines.filter_map(|line| line["stepNumber"].as_u64()).max().unwrap_or(0)
 }
 
-/// Plays a seed; answers how many steps were recorded and how many refused.
+/// Plays a seed; returns the numbers of steps recorded and rejected.
 async fn play(seed: u64) -> (u64, u64) {
     let dice = Dice(SeededEntropy::new(seed));
     let mut desk = Desk::new();
@@ -74,7 +74,7 @@ async fn play(seed: u64) -> (u64, u64) {
             }
             1 => desk = desk.restarted().await,
             _ => {
-                let mut arguments = dice.step(latest(&before));
+                let mut arguments = dice.step(latest_step(&before));
                 arguments["sessionId"] = json!(session);
                 let answer = desk.call("sequential_search", arguments.clone()).await;
                 let after = stand(&desk, &session).await;
@@ -104,7 +104,7 @@ async fn play(seed: u64) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_callers_do_memory_is_what_the_log_says() {
+async fn after_random_calls_cached_facts_equal_those_folded_from_the_log() {
     let (mut recorded, mut refused) = (0, 0);
     for seed in 1..=12 {
         let played = play(seed).await;

@@ -1,4 +1,4 @@
-//! The session of a caller without an id, and the answer when there is none.
+//! The session of a caller without an id, and the answer if it has none.
 
 use serde_json::json;
 use sessionlog::{
@@ -9,7 +9,7 @@ use sessionlog::{
 use super::desk::{Desk, session_of, step, with};
 
 #[tokio::test]
-async fn the_order_is_argument_start_connection_directory() {
+async fn a_session_is_chosen_by_argument_then_start_then_connection_then_directory() {
     let desk = Desk::new().in_directory("/home/me/project");
     let first = session_of(&desk.ok("sequential_search", step(1)).await);
 
@@ -47,7 +47,7 @@ async fn the_order_is_argument_start_connection_directory() {
 }
 
 #[tokio::test]
-async fn a_directory_s_session_is_found_after_a_restart_and_only_in_that_directory() {
+async fn the_session_of_a_directory_is_found_after_a_restart_and_only_there() {
     let desk = Desk::new().in_directory("/p/a");
     let a = session_of(&desk.ok("sequential_search", step(1)).await);
     let other = desk.another().in_directory("/p/b");
@@ -61,7 +61,7 @@ async fn a_directory_s_session_is_found_after_a_restart_and_only_in_that_directo
 }
 
 #[tokio::test]
-async fn the_session_a_front_end_remembers_outlives_the_owner() {
+async fn a_front_end_keeps_its_session_after_the_owner_restarts() {
     let desk = Desk::new().in_directory("/p");
     let mine = session_of(&desk.ok("sequential_search", step(1)).await);
     let other = desk.another().in_directory("/p");
@@ -73,7 +73,7 @@ async fn the_session_a_front_end_remembers_outlives_the_owner() {
 }
 
 #[tokio::test]
-async fn without_a_binding_the_latest_five_are_offered_and_none_is_taken() {
+async fn without_a_binding_the_latest_five_sessions_are_offered_and_none_is_chosen() {
     let desk = Desk::new();
     let error = desk.refused("get_research_session", json!({})).await;
     assert_eq!((error.code, error.hint.candidates.len()), (Code::SessionRequired, 0));
@@ -98,7 +98,7 @@ async fn without_a_binding_the_latest_five_are_offered_and_none_is_taken() {
 }
 
 #[tokio::test]
-async fn a_session_the_caller_was_started_for_comes_into_being_with_its_first_step() {
+async fn a_session_the_caller_was_started_for_is_created_with_its_first_step() {
     let desk = Desk::new().started_for("claude-1").in_directory("/p");
     let answer = desk.ok("sequential_search", step(1)).await;
     assert_eq!(
@@ -128,7 +128,7 @@ async fn a_session_the_caller_was_started_for_comes_into_being_with_its_first_st
 }
 
 #[tokio::test]
-async fn a_fresh_start_leaves_a_session_alone_that_was_only_offered() {
+async fn a_fresh_start_writes_nothing_to_a_session_found_by_directory() {
     let desk = Desk::new().in_directory("/p");
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let other = desk.another().in_directory("/p");
@@ -139,7 +139,7 @@ async fn a_fresh_start_leaves_a_session_alone_that_was_only_offered() {
 }
 
 #[tokio::test]
-async fn a_foreign_session_looks_like_an_unknown_one() {
+async fn a_session_of_another_user_is_reported_as_unknown() {
     let desk = Desk::new().in_directory("/p");
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let mut foreign = desk.another().in_directory("/p");
@@ -157,7 +157,7 @@ async fn a_foreign_session_looks_like_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_refused_with_sessions_to_continue() {
+async fn an_unknown_session_is_rejected_with_sessions_to_continue() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let gone = with(step(7), json!({"sessionId": "ses_gone"}));
@@ -169,7 +169,7 @@ async fn an_unknown_session_is_refused_with_sessions_to_continue() {
 }
 
 #[tokio::test]
-async fn a_session_without_steps_is_recovered_from_what_was_said() {
+async fn a_session_without_steps_is_recovered_from_its_messages() {
     let desk = Desk::new().in_directory("/q");
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let new = sessionlog::store::NewSession {

@@ -1,4 +1,4 @@
-//! Answers stay small whatever was recorded, and what was left out can be had.
+//! Answers stay small for any recorded content, and omitted parts can be read.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -14,9 +14,9 @@ use super::{
     server::{Server, Speaker},
 };
 
-/// Bytes of one answer's structured content.
+/// Limit of one answer's structured content in bytes.
 pub const ANSWER_BYTES: usize = 10_000;
-/// Bytes of the answer to a recorded step.
+/// Limit of the answer to a recorded step in bytes.
 const STEP_ANSWER_BYTES: usize = 5_000;
 
 pub fn hostile(bytes: usize) -> String {
@@ -24,9 +24,9 @@ pub fn hostile(bytes: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
+async fn every_list_argument_beyond_its_limit_is_rejected_with_an_error_naming_it() {
     const MANY: usize = 20_000;
-    // What is recorded as it was said: its bytes are bounded.
+    // Recorded verbatim: the limit is on bytes.
     const SAID: [&str; 6] = ["rejectedApproaches", "sources", "tried", "worked", "failed", "next"];
     let desk = Desk::new();
     let server = Server::start(&desk).await;
@@ -73,7 +73,7 @@ async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
         }
     }
     assert!(count > 10, "{count} lists");
-    // As many as are allowed are.
+    // A list at the limit is accepted.
     let types = vec!["a.b"; 100];
     let found = pipes.call("get_events", json!({"sessionId": "trip", "types": types})).await;
     assert_eq!(found["isError"], false, "{found}");
@@ -85,7 +85,7 @@ async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
 }
 
 #[tokio::test]
-async fn no_answer_is_larger_than_its_bound() {
+async fn no_answer_exceeds_its_size_limit() {
     let desk = Desk::new().in_directory(&hostile(2_000));
     for number in 1..=40 {
         let text = hostile(if number % 10 == 0 { 60_000 } else { 3_000 });
@@ -134,7 +134,7 @@ async fn no_answer_is_larger_than_its_bound() {
 }
 
 #[tokio::test]
-async fn any_number_of_list_marks_before_a_text_is_recorded_and_recovered() {
+async fn text_with_any_number_of_leading_list_markers_round_trips() {
     let desk = Desk::new();
     let marks = "- ".repeat(100_000) + "clay";
     let more = json!({"rejectedApproaches": [marks], "knowledgeGap": marks});
@@ -178,7 +178,7 @@ async fn paging_an_overview_yields_every_step_once() {
 }
 
 #[tokio::test]
-async fn a_long_step_is_read_to_its_end() {
+async fn a_long_step_can_be_read_to_its_end() {
     let desk = Desk::new();
     let (text, reasoning) = (hostile(50_000), hostile(9_000));
     let more = json!({"searchStep": text, "reasoning": reasoning,
@@ -200,7 +200,7 @@ async fn a_long_step_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn an_unknown_step_cursor_or_point_is_refused_by_name() {
+async fn an_unknown_step_cursor_or_point_is_rejected_with_an_error_naming_it() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     let error = desk.refused("get_research_session", json!({"stepId": 99})).await;
@@ -224,7 +224,7 @@ async fn an_unknown_step_cursor_or_point_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn an_overview_can_be_had_as_of_an_earlier_point() {
+async fn an_overview_is_available_as_of_an_earlier_point() {
     let desk = Desk::new();
     let mut earlier = Vec::new();
     for number in 1..=5 {
@@ -238,7 +238,7 @@ async fn an_overview_can_be_had_as_of_an_earlier_point() {
 }
 
 #[tokio::test]
-async fn events_are_read_on_where_the_answer_stopped() {
+async fn reading_events_continues_where_the_answer_stopped() {
     let desk = Desk::new().bounded(ResearchOptions::default());
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     for number in 1..=60 {
@@ -286,7 +286,7 @@ async fn events_are_read_on_where_the_answer_stopped() {
 }
 
 #[tokio::test]
-async fn sources_are_kept_once_and_recovered() {
+async fn sources_are_stored_once_and_recovered() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     let sources = json!([
@@ -312,7 +312,7 @@ async fn sources_are_kept_once_and_recovered() {
 }
 
 #[tokio::test]
-async fn spellings_of_one_address_in_one_call_are_one_source() {
+async fn several_spellings_of_one_address_in_a_call_are_one_source() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     let spellings = [
@@ -329,7 +329,7 @@ async fn spellings_of_one_address_in_one_call_are_one_source() {
     let written = desk.ok("get_events", json!({"types": ["source.found"]})).await;
     let written = written["events"].as_array().unwrap();
     assert!(matches!(&written[..], [one] if one["title"] == "Rates of tax"), "{written:?}");
-    // And none of them is news later, whichever is reported alone.
+    // And each spelling alone is a known source later.
     for url in spellings {
         desk.ok("add_sources", json!({"sources": [{ "url": url }]})).await;
     }
@@ -337,13 +337,13 @@ async fn spellings_of_one_address_in_one_call_are_one_source() {
     assert_eq!(again["events"].as_array().unwrap().len(), 1, "{again}");
 }
 
-/// A list of so many values.
+/// Returns a list of so many values.
 pub fn values(count: usize) -> Value {
     Value::Array(vec![json!([]); count - 1])
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_too_much_for_a_tree_is_refused_and_a_large_event_is_taken() {
+async fn a_call_with_too_many_json_values_is_rejected_but_a_large_event_accepted() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut speaker = Speaker::new(&server, PATH);

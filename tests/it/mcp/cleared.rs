@@ -1,5 +1,5 @@
 //! Agents that work in another session than their front end was started for: after `/clear`, after
-//! `/resume`, beside another agent in the same directory.
+//! `/resume`, and concurrently with another agent in the same directory.
 
 use std::{
     path::PathBuf,
@@ -31,7 +31,7 @@ struct Yard {
     desk: Desk,
     server: Server,
     place: tempfile::TempDir,
-    /// Front ends that were opened.
+    /// Number of front ends opened.
     opened: AtomicU32,
 }
 
@@ -50,7 +50,7 @@ impl Yard {
         self.place.path().canonicalize().unwrap()
     }
 
-    /// A hook of an agent's process, in one of its sessions.
+    /// Delivers a hook of an agent's process in one of its sessions.
     async fn tell(&self, process: &[&str], session: &str, name: &str, more: Value) {
         let mut event = json!({ "session_id": session, "prompt_id": session });
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -64,7 +64,7 @@ impl Yard {
         self.tell(process, session, "UserPromptSubmit", json!({ "prompt": session })).await;
     }
 
-    /// The front end that an agent's process starts, for the session that it has then.
+    /// Opens the front end that an agent's process starts for its current session.
     async fn tools(&self, process: &[&str], session: Option<&str>) -> Pipes {
         let count = self.opened.fetch_add(1, Ordering::Relaxed);
         let connection = format!("{process:?} {session:?} {count}");
@@ -87,14 +87,14 @@ impl Yard {
     }
 }
 
-/// The session that tools without an id work in.
-async fn bound(tools: &mut Pipes) -> Value {
+/// Returns the session that tools without an id use.
+async fn bound_session(tools: &mut Pipes) -> Value {
     let answer = tools.call("get_research_session", json!({})).await;
     answer["structuredContent"]["sessionId"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_clear_and_a_resumption_tools_follow_the_session_of_their_agent() {
+async fn after_clear_and_resume_tools_use_the_current_session_of_their_agent() {
     for (started, ends) in [(Some(FIRST), true), (Some(FIRST), false), (None, true)] {
         let yard = Yard::new().await;
         let case = format!("started for {started:?}, its end reported: {ends}");
@@ -109,7 +109,7 @@ async fn after_a_clear_and_a_resumption_tools_follow_the_session_of_their_agent(
         }
         let before = yard.kinds(FIRST).await;
         yard.start(&process, NEXT, "clear").await;
-        assert_eq!(bound(&mut tools).await, NEXT, "{case}");
+        assert_eq!(bound_session(&mut tools).await, NEXT, "{case}");
         for (tool, arguments) in [
             ("sequential_search", step(1)),
             ("checkpoint", json!({ "label": "here" })),
@@ -122,19 +122,19 @@ async fn after_a_clear_and_a_resumption_tools_follow_the_session_of_their_agent(
         }
         assert_eq!(yard.kinds(FIRST).await, before, "{case}: the ended one stays as it was");
         assert!(yard.kinds(NEXT).await.contains(&"research.step".to_owned()), "{case}");
-        // A process that the agent starts anew has its first session in its environment still.
+        // A restarted front end of the agent still has its first session in its environment.
         let mut again = yard.tools(&process, started).await;
-        assert_eq!(bound(&mut again).await, NEXT, "{case}");
+        assert_eq!(bound_session(&mut again).await, NEXT, "{case}");
 
         yard.tell(&process, NEXT, "SessionEnd", json!({ "reason": "resume" })).await;
         yard.start(&process, FIRST, "resume").await;
-        assert_eq!(bound(&mut tools).await, FIRST, "{case}");
+        assert_eq!(bound_session(&mut tools).await, FIRST, "{case}");
         yard.server.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_clear_a_proxy_records_in_the_session_of_its_agent() {
+async fn after_clear_a_proxy_records_in_the_current_session_of_its_agent() {
     let yard = Yard::new().await;
     yard.start(&["p1"], FIRST, "startup").await;
     let options = |process: &[&str]| Options {
@@ -145,7 +145,7 @@ async fn after_a_clear_a_proxy_records_in_the_session_of_its_agent() {
     };
     let url = yard.server.url("/");
     let mut follows = Wrapped::new(&url, options(&["p1"]), Box::new(tools()));
-    // A person chose its session.
+    // A user chose its session.
     let chosen = Options { name: "p1".to_owned(), ..options(&[]) };
     let mut stays = Wrapped::new(&url, chosen, Box::new(tools()));
     for wrapped in [&mut follows, &mut stays] {
@@ -154,7 +154,7 @@ async fn after_a_clear_a_proxy_records_in_the_session_of_its_agent() {
     }
     yard.tell(&["p1"], FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
     yard.start(&["p1"], NEXT, "clear").await;
-    // One call after another, each with its result; a call that names a session stays there.
+    // One call at a time, each with its result; a call that names a session stays there.
     for n in 2..4 {
         follows.call("plain", json!({ "n": n })).await;
     }
@@ -174,12 +174,12 @@ async fn after_a_clear_a_proxy_records_in_the_session_of_its_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_agents_in_one_directory_write_to_their_own_sessions_whatever_either_does() {
+async fn two_agents_in_one_directory_always_write_to_their_own_sessions() {
     for (mine, theirs) in [
         (&["p1"][..], &["p2"][..]),
-        // Below one shell, which neither is.
+        // Two shells of one terminal, neither of which runs the other.
         (&["shell-1", "terminal"][..], &["shell-2", "terminal"][..]),
-        // Two of one process that began anew: the environment of the tools says which.
+        // Two restarted under one process: the environment of the tools decides.
         (&["p"][..], &["p"][..]),
     ] {
         let yard = Yard::new().await;
@@ -193,31 +193,31 @@ async fn two_agents_in_one_directory_write_to_their_own_sessions_whatever_either
         }
         yard.tell(mine, FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
         yard.start(mine, NEXT, "clear").await;
-        assert_eq!(bound(&mut tools).await, NEXT, "{mine:?}");
-        assert_eq!(bound(&mut others).await, OTHER, "{mine:?}");
+        assert_eq!(bound_session(&mut tools).await, NEXT, "{mine:?}");
+        assert_eq!(bound_session(&mut others).await, OTHER, "{mine:?}");
         yard.server.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_processes_are_not_known_by_one_name_the_moved_session_of_the_directory_is_meant() {
+async fn without_a_common_process_name_tools_use_the_moved_session_of_the_directory() {
     let yard = Yard::new().await;
     yard.start(&["hook-1"], FIRST, "startup").await;
     yard.start(&["hook-2"], OTHER, "startup").await;
     let mut tools = yard.tools(&["wrapper"], Some(FIRST)).await;
-    assert_eq!(bound(&mut tools).await, FIRST);
+    assert_eq!(bound_session(&mut tools).await, FIRST);
     yard.tell(&["hook-1"], FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
-    assert_eq!(bound(&mut tools).await, FIRST, "of the others none is known to be its own");
+    assert_eq!(bound_session(&mut tools).await, FIRST, "of the others none is known to be its own");
     yard.start(&["hook-3"], NEXT, "clear").await;
-    assert_eq!(bound(&mut tools).await, NEXT);
-    // A session that a person chose is meant, whatever the agent does.
+    assert_eq!(bound_session(&mut tools).await, NEXT);
+    // A session that a user chose is used, regardless of the agent.
     let mut chosen = yard.tools(&[], Some(FIRST)).await;
-    assert_eq!(bound(&mut chosen).await, FIRST);
+    assert_eq!(bound_session(&mut chosen).await, FIRST);
     yard.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_whose_outcome_was_unknown_is_followed_once_it_is_stored() {
+async fn a_start_with_an_unknown_outcome_takes_effect_once_stored() {
     let (desk, gate) = Desk::gated();
     let yard = Yard::of(desk).await;
     let process = ["p1"];
@@ -228,10 +228,10 @@ async fn a_start_whose_outcome_was_unknown_is_followed_once_it_is_stored() {
         }
     }
     let mut tools = yard.tools(&process, Some(OTHER)).await;
-    assert_eq!(bound(&mut tools).await, NEXT);
+    assert_eq!(bound_session(&mut tools).await, NEXT);
     yard.tell(&process, NEXT, "SessionEnd", json!({ "reason": "resume" })).await;
 
-    // Its agent resumes the first one, and the storage does not answer in time.
+    // Its agent resumes the first one, and the storage times out.
     gate.close();
     gate.is_unsure(true);
     let start = json!({ "type": "session.status_running", "process": process,
@@ -239,7 +239,7 @@ async fn a_start_whose_outcome_was_unknown_is_followed_once_it_is_stored() {
     let path = format!("/v1/sessions/{FIRST}/events");
     let told = Speaker::new(&yard.server, &path).post(&json!({ "events": [start] })).await;
     assert_eq!((told.status, &told.body["error"]["type"]), (503, &json!("outcome_unknown")));
-    assert_ne!(bound(&mut tools).await, FIRST, "nothing is stored yet");
+    assert_ne!(bound_session(&mut tools).await, FIRST, "nothing is stored yet");
 
     let before = yard.kinds(FIRST).await.len();
     gate.is_unsure(false);
@@ -250,12 +250,12 @@ async fn a_start_whose_outcome_was_unknown_is_followed_once_it_is_stored() {
         }
     };
     tokio::time::timeout(PATIENCE, stored).await.expect("it is stored");
-    assert_eq!(bound(&mut tools).await, FIRST, "what was looked up before is not kept");
+    assert_eq!(bound_session(&mut tools).await, FIRST, "what was looked up before is not kept");
     yard.server.stop().await;
 }
 
 #[test]
-fn the_programs_of_one_agent_know_each_other_by_the_process_that_runs_them() {
+fn programs_of_one_agent_are_matched_by_their_common_parent_process() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("yard")).unwrap();
     let here = place.path("yard").canonicalize().unwrap();
@@ -270,7 +270,7 @@ fn the_programs_of_one_agent_know_each_other_by_the_process_that_runs_them() {
     let mut tools = McpClient::start_in(&place, "yard", &[]);
     let found = tools.call("get_research_session", &json!({}));
     assert_eq!(found["sessionId"], FIRST, "{found}");
-    // Its end is not reported: of two live sessions of the directory neither would be chosen.
+    // Its end is not reported: with two live sessions in the directory neither would be chosen.
     tell(NEXT, "SessionStart", json!({ "source": "clear" }));
     tell(NEXT, "UserPromptSubmit", json!({ "prompt": "Paint the gate" }));
     let found = tools.call("get_research_session", &json!({}));

@@ -1,5 +1,5 @@
-//! The tool that a verb is: its arguments and its answer have the names of tools, and the session
-//! may be left out. The verb is one of this file: it answers what it was asked.
+//! A tool derived from a verb: its arguments and its answer have the names of tools, and the
+//! session may be omitted. The verb is defined in this file: it returns its arguments.
 
 use std::sync::LazyLock;
 
@@ -99,7 +99,7 @@ async fn desk() -> Desk {
 }
 
 #[test]
-fn its_schemas_name_parameters_and_members_as_tools_do() {
+fn a_derived_tools_schemas_use_the_names_of_tools() {
     let input = Value::Object(TOOL.input_schema());
     let names: Vec<&String> = input["properties"].as_object().unwrap().keys().collect();
     let expected = ["sessionId", "rowsMax", "rowTypes", "innerPart", "freeForm", "fencingToken"];
@@ -117,7 +117,7 @@ fn its_schemas_name_parameters_and_members_as_tools_do() {
 }
 
 #[tokio::test]
-async fn it_is_called_by_the_names_of_tools_and_answers_in_them() {
+async fn a_derived_tools_arguments_and_answer_use_the_names_of_tools() {
     let desk = desk().await;
     let given = json!({
         "sessionId": "mine", "rowsMax": 3, "rowTypes": ["a.b"], "fencingToken": 7,
@@ -133,7 +133,7 @@ async fn it_is_called_by_the_names_of_tools_and_answers_in_them() {
         assert_eq!(answer[name], *value, "{name}: {answer}");
     }
     assert!(answer["trust"].is_string() && answer["notice"].is_string());
-    // The session that it used is the bound one now; what is absent is left out.
+    // The session that it used is bound now; an absent member is omitted.
     let answer = call(&desk, json!({"innerPart": {}})).await.unwrap();
     assert_eq!(answer["sessionId"], "mine");
     assert_eq!(answer["boundBy"], "connection");
@@ -142,7 +142,7 @@ async fn it_is_called_by_the_names_of_tools_and_answers_in_them() {
 }
 
 #[tokio::test]
-async fn a_bad_argument_is_refused_by_the_name_that_the_tool_has_for_it() {
+async fn an_invalid_argument_is_rejected_under_its_tool_name() {
     let desk = desk().await;
     let part = json!({"firstWord": "w"});
     for (given, field) in [

@@ -1,4 +1,4 @@
-//! A desk from which tools are called as some connection would call them.
+//! Callers of tools, each with the identity of some connection.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use super::bounds::ANSWER_BYTES;
 use crate::{engines::small, http::gate::Gate};
 
 pub struct Desk {
-    /// The machine, when the store outlives its process.
+    /// The machine, if the store outlives its process.
     machine: Option<Env>,
     pub service: Service,
     pub store: Arc<dyn Store>,
@@ -43,7 +43,7 @@ pub fn connection() -> Via {
 }
 
 impl Desk {
-    /// On the embedded engine, on a simulated disk.
+    /// Creates a desk on the embedded engine and a simulated disk.
     pub fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
         let entropy = Arc::new(SeededEntropy::new(7));
@@ -53,7 +53,7 @@ impl Desk {
         Self { machine: Some(machine), ..Self::over(store, clock) }
     }
 
-    /// The same behind a gate.
+    /// Creates the same over a store whose calls a test can block.
     pub fn gated() -> (Self, Arc<Gate>) {
         let whole = Self::new();
         let gate = Arc::new(Gate::new(Arc::clone(&whole.store)));
@@ -61,7 +61,7 @@ impl Desk {
         (Self { machine: whole.machine, ..desk }, gate)
     }
 
-    /// On the model beside the engines.
+    /// Creates a desk on the in-memory model.
     pub fn model() -> Self {
         let clock = Arc::new(ManualClock::default());
         let entropy = Arc::new(SeededEntropy::new(7));
@@ -74,7 +74,7 @@ impl Desk {
         Self { machine: None, service, store, clock, caller, via: connection() }
     }
 
-    /// Another front end of the same owner.
+    /// Returns another front end of the same owner.
     pub fn another(&self) -> Self {
         Self {
             machine: self.machine.clone(),
@@ -86,8 +86,8 @@ impl Desk {
         }
     }
 
-    /// The same front end after the owner's process was replaced: the store is opened again from
-    /// what is on the disk.
+    /// Returns the same front end after its owner restarted: the store is opened again from the
+    /// disk.
     pub async fn restarted(&self) -> Self {
         let store = match &self.machine {
             Some(machine) => {
@@ -126,13 +126,13 @@ impl Desk {
         self.named(None, tool, arguments).await
     }
 
-    /// A first step under a key of the caller's.
+    /// Records a first step under the caller's key.
     pub async fn keyed(&self, key: &str, arguments: Value) -> Result<Value, ServiceError> {
         let key = BatchKey::new(key).unwrap();
         self.named(Some(&key), "sequential_search", arguments).await
     }
 
-    /// A call under a key, if any.
+    /// Calls a tool under a key, if given.
     pub async fn named(
         &self,
         key: Option<&BatchKey>,
@@ -152,7 +152,7 @@ impl Desk {
         })
     }
 
-    /// An empty session of that id.
+    /// Creates an empty session with that id.
     pub async fn begin(&self, id: &str) {
         let new = NewSession { id: Some(SessionId::new(id).unwrap()), ..NewSession::default() };
         self.service.create_session(&self.caller, new).await.unwrap();
@@ -170,7 +170,7 @@ impl Desk {
     }
 }
 
-/// The arguments of a plain step.
+/// Returns the arguments of a plain step.
 pub fn step(number: u64) -> Value {
     json!({
         "searchStep": format!("step {number}: looked and found {number}"),
@@ -179,7 +179,7 @@ pub fn step(number: u64) -> Value {
     })
 }
 
-/// The arguments with others added.
+/// Adds members to the arguments.
 pub fn with(mut arguments: Value, more: Value) -> Value {
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     arguments
@@ -189,7 +189,7 @@ pub fn session_of(answer: &Value) -> String {
     answer["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// No null anywhere: an absent member is absent, an empty list is a list.
+/// Checks that no member is null: an absent member is omitted, an empty list is a list.
 pub fn assert_no_null(value: &Value) {
     match value {
         Value::Null => panic!("a null"),
@@ -199,7 +199,7 @@ pub fn assert_no_null(value: &Value) {
     }
 }
 
-/// The members of an answer without the text for a model, which is within the bound of an answer.
+/// Returns the members of an answer without its text, whose size it checks.
 pub fn members_of(mut answer: Value) -> Value {
     let text = answer.as_object_mut().and_then(|members| members.remove("text"));
     let bytes = text.as_ref().and_then(Value::as_str).map_or(0, str::len);

@@ -1,5 +1,5 @@
-//! The interfaces that serve tools, each with a connection of its own, and what a caller does with
-//! them: call, follow a hint, read a list to its end. It must not depend on what a test expects.
+//! The interfaces that serve tools, each with its own connection, and operations of a caller: call,
+//! follow a hint, read a list to its end. It must not depend on what a test expects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +15,10 @@ use super::{
 };
 
 pub const PATH: &str = "/mcp?toolsets=research,events,memory,workspace";
-/// The same with every toolset.
+/// The endpoint with every toolset.
 const EVERY: &str = "/mcp?toolsets=research,events,memory,graph,workspace";
 
-/// A way to the tools, with a connection of its own.
+/// An interface to the tools, with its own connection.
 pub enum Door {
     Stdio(Pipes),
     Connected(Speaker),
@@ -54,7 +54,7 @@ impl Door {
         }
     }
 
-    /// Calls a tool: its structured answer, or the facts of the refusal.
+    /// Calls a tool; returns its structured answer, or the facts of the error.
     pub async fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, Value> {
         let params = json!({"name": tool, "arguments": arguments});
         let result = match self {
@@ -68,7 +68,7 @@ impl Door {
             let (_, facts) = text.split_once("\n\n").unwrap();
             return Err(serde_json::from_str::<Value>(facts).unwrap()["error"].take());
         }
-        // An answer that has a text of its own says that, and no JSON; any other the same twice.
+        // An answer with its own text has no JSON in the text; any other has the same JSON twice.
         let structured = result["structuredContent"].clone();
         if let Ok(told) = serde_json::from_str::<Value>(text) {
             assert_eq!(told, structured, "the same twice");
@@ -98,13 +98,13 @@ async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, 
     if !refused {
         return Ok(members_of(body));
     }
-    // The same facts as through the others, in HTTP's spelling.
+    // The same facts as through the others, in HTTP's notation.
     let body: ErrorBody = serde_json::from_value(body).unwrap();
     let text = Failure::of_body(&body).text();
     Err(serde_json::from_str::<Value>(text.split_once("\n\n").unwrap().1).unwrap()["error"].take())
 }
 
-/// A tool call as a hint names it, made literally.
+/// Makes the tool call that a hint names, unchanged.
 pub fn next_call(refused: &Value, error: &Value) -> Option<(String, Value)> {
     let call = error["recoveryHint"].get("call")?;
     let arguments = match call.get("otherArguments").map(|others| others == "unchanged") {
@@ -115,8 +115,8 @@ pub fn next_call(refused: &Value, error: &Value) -> Option<(String, Value)> {
     Some((call["tool"].as_str().unwrap().to_owned(), arguments))
 }
 
-/// Numbers of all steps as the index lists them, page by page, the newest first; `ask` answers
-/// get_research_session.
+/// Returns the numbers of all steps as the index lists them, page by page, newest first; `ask`
+/// calls get_research_session.
 pub async fn steps_listed(mut ask: impl AsyncFnMut(Value) -> Value) -> Vec<u64> {
     let mut page = ask(json!({})).await;
     let mut cursor = page["cursors"]["steps"].clone();
@@ -131,7 +131,7 @@ pub async fn steps_listed(mut ask: impl AsyncFnMut(Value) -> Value) -> Vec<u64> 
     }
 }
 
-/// The result of an answer, which is no error of the protocol.
+/// Returns the result of an answer, which must not be a protocol error.
 fn result_of(mut answer: Value) -> Value {
     assert!(answer["error"].is_null(), "{answer}");
     answer["result"].take()

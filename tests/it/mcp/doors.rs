@@ -15,7 +15,7 @@ use super::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_interface_gives_an_answer_larger_than_its_bound() {
+async fn no_interface_returns_an_answer_beyond_its_size_limit() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -72,8 +72,8 @@ async fn paging_yields_every_step_once_through_each_interface() {
     server.stop().await;
 }
 
-/// Sends step 2 through all of them at once, each with its own text; checks that one won, that the
-/// others got the conflict, and that all of them can read the winner.
+/// Sends step 2 through all of them at once, each with its own text; checks that exactly one
+/// succeeded, that the others got the conflict, and that all of them can read the winner.
 async fn race(which: &str, doors: Vec<Door>, session: &str) {
     let mut calls = Vec::new();
     for (caller, mut door) in doors.into_iter().enumerate() {
@@ -101,7 +101,7 @@ async fn race(which: &str, doors: Vec<Door>, session: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixteen_callers_of_one_number_have_one_winner_through_each_interface_and_all_together() {
+async fn of_sixteen_callers_of_one_step_number_one_succeeds_through_each_interface() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS.into_iter().chain(["all"]) {
@@ -122,7 +122,7 @@ async fn sixteen_callers_of_one_number_have_one_winner_through_each_interface_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_answers_the_same_through_each_interface_and_through_another() {
+async fn a_retry_returns_the_same_answer_through_the_same_or_another_interface() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -158,9 +158,9 @@ async fn a_retry_answers_the_same_through_each_interface_and_through_another() {
     server.stop().await;
 }
 
-/// Calls that are refused, and how, in a session of two steps, one of them also on a branch, and an
-/// event called `message`; `gone` names a session that does not exist.
-fn refusals() -> Vec<(&'static str, Value, &'static str)> {
+/// Returns calls that are rejected and their codes, in a session of two steps, one of them also on
+/// a branch, and an event called `message`; `gone` names a session that does not exist.
+fn rejected_calls() -> Vec<(&'static str, Value, &'static str)> {
     let message =
         |id: &str, content: &str| json!({"type": "user.message", "id": id, "content": content});
     vec![
@@ -199,11 +199,11 @@ fn refusals() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_call_a_refusal_names_works_through_each_interface() {
+async fn the_call_suggested_by_an_error_works_through_each_interface() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
-        for (tool, arguments, kind) in refusals() {
+        for (tool, arguments, kind) in rejected_calls() {
             desk.clock.advance(Duration::from_millis(1));
             let mut door = Door::open(which, &server).await;
             let case = format!("{which}: {tool} {arguments}");
@@ -229,7 +229,7 @@ async fn the_call_a_refusal_names_works_through_each_interface() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_without_a_session_is_led_to_one_through_each_interface() {
+async fn hints_lead_a_caller_without_a_session_to_one_through_each_interface() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
@@ -258,7 +258,7 @@ async fn a_caller_without_a_session_is_led_to_one_through_each_interface() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_full_is_left_by_the_call_that_is_named() {
+async fn the_call_suggested_for_a_full_session_starts_another_one() {
     let options = ResearchOptions { steps_max: 1, ..ResearchOptions::default() };
     let desk = Desk::new().bounded(options);
     let server = Server::start(&desk).await;
@@ -279,7 +279,7 @@ async fn a_session_that_is_full_is_left_by_the_call_that_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn annotations_say_what_a_call_does() {
+async fn annotations_of_a_tool_match_its_effects() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut speaker = Speaker::new(&server, PATH);
@@ -303,7 +303,7 @@ async fn annotations_say_what_a_call_does() {
             "save_skill" => json!({"name": "n", "description": "d", "body": "b"}),
             "save_session" => json!({"workspaceId": "w", "conversationContext": "c"}),
             "restore_session" => json!({"workspaceId": "w"}),
-            // It writes in no session.
+            // It writes to no session.
             "move_workspace" => continue,
             "delete_session" => {
                 assert_eq!(tool["annotations"]["destructiveHint"], true, "{tool}");
@@ -324,10 +324,10 @@ async fn annotations_say_what_a_call_does() {
         let (read_only, idempotent) = (&hints["readOnlyHint"], &hints["idempotentHint"]);
         let writes = counts[0] != counts[1];
         let writes_again = counts[1] != counts[2];
-        // Going back to the last checkpoint writes nothing, to an earlier one it does.
+        // Resuming at the last checkpoint writes nothing, at an earlier one it does.
         let aside = name == "resume";
         assert_eq!(*read_only, !writes && !aside, "{name}: {counts:?}");
-        // A lease that is taken away twice has two tokens.
+        // A lease taken over twice has two tokens.
         let again = writes_again || name == "resume";
         assert_eq!(*idempotent, !again, "{name}: {counts:?}");
         assert_eq!(hints["destructiveHint"], false, "{name}: the log keeps everything");

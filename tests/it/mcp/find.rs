@@ -1,5 +1,5 @@
-//! Looking up by words: every kind of thing a session holds is found, marked for what became of
-//! it, within the bound of an answer, as of any point.
+//! Look-ups by words: every kind of item in a session is found, marked with its status, within the
+//! limit of an answer, as of any point.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -24,7 +24,7 @@ fn matches(answer: &Value) -> &[Value] {
     answer["matches"].as_array().unwrap()
 }
 
-/// A session in which the Varna manuscript is spoken of in every way there is.
+/// Creates a session that mentions the Varna manuscript in every kind of item.
 async fn desk() -> Desk {
     let desk = Desk::new();
     let told = [
@@ -69,7 +69,7 @@ async fn desk() -> Desk {
 }
 
 #[tokio::test]
-async fn every_kind_of_thing_is_found_and_says_where_it_is_and_what_became_of_it() {
+async fn every_kind_of_item_is_found_with_its_position_and_status() {
     let desk = desk().await;
     let found = find(&desk, "Varna manuscript").await;
     let of = |kind: &str| -> Vec<&Value> {
@@ -108,7 +108,7 @@ async fn every_kind_of_thing_is_found_and_says_where_it_is_and_what_became_of_it
 }
 
 #[tokio::test]
-async fn the_sentence_that_answers_comes_first_and_the_one_that_was_taken_back_later() {
+async fn the_answering_sentence_ranks_first_and_a_retracted_one_later() {
     let desk = desk().await;
     let found = find(&desk, "when was the Varna manuscript written?").await;
     let best = &matches(&found)[0];
@@ -119,7 +119,7 @@ async fn the_sentence_that_answers_comes_first_and_the_one_that_was_taken_back_l
 }
 
 #[tokio::test]
-async fn a_look_up_is_as_of_a_point_when_one_is_named() {
+async fn a_look_up_at_a_named_point_sees_nothing_later() {
     let desk = desk().await;
     let arguments = json!({"find": "Varna manuscript written", "at": "step:2"});
     let found = desk.ok("get_research_session", arguments).await;
@@ -133,14 +133,14 @@ async fn a_look_up_is_as_of_a_point_when_one_is_named() {
     assert_eq!((&before["matches"], &before["position"]), (&json!([]), &json!(0)));
 }
 
-/// Words of letters alone that no other number has.
+/// Returns words of letters only, unique for each number.
 fn name(number: u64) -> String {
     let letters = number.to_string();
     letters.bytes().map(|digit| char::from(b'a' + digit - b'0')).collect::<String>() + "thorpe"
 }
 
 #[tokio::test]
-async fn the_room_that_matches_leave_goes_to_what_the_overview_left_out() {
+async fn space_left_by_matches_is_filled_with_items_the_overview_omitted() {
     let desk = Desk::new();
     let goal = json!({"researchGoal": "who dives?", "searchStep": "Opened the next page again."});
     desk.ok("sequential_search", with(step(1), goal)).await;
@@ -169,7 +169,7 @@ async fn the_room_that_matches_leave_goes_to_what_the_overview_left_out() {
         assert!(!matches(&found).iter().any(|one| one["text"] == words), "{words} is there twice");
     }
 
-    // Of equals those near a match come first.
+    // Of equal items those near a match come first.
     let near = find(&desk, &format!("{} register", name(70))).await;
     let lines = near["findings"].to_string();
     for step in [68, 69, 71, 72] {
@@ -178,7 +178,7 @@ async fn the_room_that_matches_leave_goes_to_what_the_overview_left_out() {
 }
 
 #[tokio::test]
-async fn nothing_found_is_an_empty_list_and_no_word_is_refused() {
+async fn a_look_up_without_hits_is_empty_and_one_without_words_is_rejected() {
     let desk = desk().await;
     let found = find(&desk, "unheard-of zeppelins").await;
     assert_eq!(
@@ -201,7 +201,7 @@ async fn nothing_found_is_an_empty_list_and_no_word_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_keeps_its_bound_and_says_that_there_is_more() {
+async fn an_answer_keeps_its_size_limit_and_reports_further_hits() {
     let desk = Desk::new();
     for number in 1..=60 {
         let text = format!("ledger {number}. {} ledger {}", hostile(4_000), hostile(4_000));
@@ -224,7 +224,7 @@ async fn an_answer_keeps_its_bound_and_says_that_there_is_more() {
 }
 
 #[tokio::test]
-async fn only_the_newest_ten_thousand_events_are_read_and_the_answer_says_so() {
+async fn only_the_newest_ten_thousand_events_are_read_and_the_answer_reports_it() {
     let desk = Desk::model();
     let begun = desk.ok("sequential_search", with(step(1), json!({"searchStep": "ledger"}))).await;
     let session = SessionId::new(&session_of(&begun)).unwrap();

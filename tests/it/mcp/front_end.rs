@@ -26,7 +26,7 @@ pub struct Pipes {
 
 impl Pipes {
     pub fn open(server: &str, options: StdioOptions) -> Self {
-        // The name of a client is what its idempotency keys begin with: random in the program.
+        // Idempotency keys begin with the client's name, which is random in the program.
         let name = options.connection.clone();
         let client = Client::new(Target::Server(server.parse().unwrap()), name).unwrap();
         let (to, input) = tokio::io::duplex(1 << 20);
@@ -51,13 +51,13 @@ impl Pipes {
         self.hear().await
     }
 
-    /// Writes a line as it is.
+    /// Writes a line unchanged.
     pub async fn write(&mut self, line: &[u8]) {
         self.to.write_all(line).await.unwrap();
         self.to.write_all(b"\n").await.unwrap();
     }
 
-    /// Answers the next line after this one.
+    /// Writes a line and returns the next one received.
     pub async fn text_for(&mut self, line: &[u8]) -> String {
         self.write(line).await;
         self.from.next_line().await.unwrap().expect("an answer")
@@ -72,7 +72,7 @@ impl Pipes {
         assert_eq!(opened["result"]["protocolVersion"], "2025-11-25");
     }
 
-    /// Opens the protocol; answers the whole message.
+    /// Initializes the protocol; returns the whole message.
     pub async fn ask_first(&mut self, message: &Value) -> Value {
         self.say(message).await;
         let answer = self.hear().await;
@@ -80,7 +80,7 @@ impl Pipes {
         answer
     }
 
-    /// A call of a tool that says more about itself.
+    /// Calls a tool with `_meta`.
     pub async fn call_with(&mut self, name: &str, arguments: Value, meta: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments, "_meta": meta});
         self.ask("tools/call", params).await["result"].take()
@@ -97,7 +97,7 @@ pub fn named(connection: &str) -> StdioOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_front_end_opens_and_lists_without_an_owner() {
+async fn a_front_end_initializes_and_lists_tools_without_an_owner() {
     let mut pipes = Pipes::open("http://127.0.0.1:9/", named("alone"));
     pipes.initialize().await;
     let listed = pipes.ask("tools/list", json!({})).await;
@@ -143,7 +143,7 @@ async fn a_front_end_keeps_its_session_when_the_owner_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_reads_the_same_through_a_front_end_and_on_http() {
+async fn an_error_is_the_same_through_a_front_end_and_over_http() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut pipes = Pipes::open(&server.url("/"), named("a"));
@@ -171,7 +171,7 @@ async fn a_refusal_reads_the_same_through_a_front_end_and_on_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_is_too_much_for_a_tree_is_refused_under_its_id_and_the_next_is_served() {
+async fn a_line_with_too_many_json_values_is_rejected_under_its_id() {
     let mut pipes = Pipes::open("http://127.0.0.1:9/", named("alone"));
     pipes.initialize().await;
     for arguments in [values(100_000), json!({"searchStep": "x".repeat(2 << 20)})] {

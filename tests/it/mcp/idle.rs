@@ -1,5 +1,5 @@
-//! Unused sessions, and closed ones, in each interface: what is offered, what is refused, and that
-//! the named way out works.
+//! Unused sessions, and closed ones, in each interface: which are offered, which are rejected, and
+//! that the suggested call works.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-/// Longer than an unused session is kept.
+/// Longer than the retention of an unused session.
 const LONG: Duration = Duration::from_secs(31 * 24 * 3_600);
 
-/// A first step in words of its own; answers the session.
-async fn started(door: &mut Door, words: &str) -> Value {
+/// Records a first step with its own text; returns the session.
+async fn start_session(door: &mut Door, words: &str) -> Value {
     let first = with(step(1), json!({ "searchStep": words }));
     door.ok("sequential_search", first).await["sessionId"].clone()
 }
@@ -25,7 +25,7 @@ fn candidates(error: &Value) -> usize {
     error["recoveryHint"].get("candidates").and_then(Value::as_array).map_or(0, Vec::len)
 }
 
-/// Calls about a session, each by a caller bound to it.
+/// Returns calls about a session, each by a caller bound to it.
 fn calls() -> [(&'static str, Value); 5] {
     [
         ("get_research_session", json!({})),
@@ -37,14 +37,14 @@ fn calls() -> [(&'static str, Value); 5] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_call_that_leads_out_of_an_expired_session_works_through_each_interface() {
+async fn the_recovery_call_for_an_expired_session_works_through_each_interface() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
         let mut doors = Vec::new();
         for (tool, arguments) in calls() {
             let mut door = Door::open(which, &server).await;
-            let session = started(&mut door, tool).await;
+            let session = start_session(&mut door, tool).await;
             doors.push((door, session, tool, arguments));
         }
         desk.clock.advance(LONG);
@@ -67,7 +67,7 @@ async fn the_call_that_leads_out_of_an_expired_session_works_through_each_interf
             }
         }
         // Another session could be continued; the hint does not choose it.
-        let other = started(&mut Door::open(which, &server).await, "another matter").await;
+        let other = start_session(&mut Door::open(which, &server).await, "another matter").await;
         for (door, session, tool, arguments) in &mut doors {
             let case = format!("{which}: {tool}");
             let named = with(arguments.clone(), json!({ "sessionId": session }));
@@ -81,11 +81,11 @@ async fn the_call_that_leads_out_of_an_expired_session_works_through_each_interf
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cold_session_is_not_offered_and_answers_by_its_id_through_each_interface() {
+async fn a_cold_session_is_not_offered_but_readable_by_id_through_each_interface() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
-        let session = started(&mut Door::open(which, &server).await, "looked for X").await;
+        let session = start_session(&mut Door::open(which, &server).await, "looked for X").await;
         for (after, offered) in [(HOUR * 3, 1), (HOUR * 5, 0)] {
             desk.clock.advance(after);
             let mut stranger = Door::open(which, &server).await;
@@ -107,7 +107,7 @@ async fn a_cold_session_is_not_offered_and_answers_by_its_id_through_each_interf
 }
 
 #[tokio::test]
-async fn an_expired_session_is_left_by_the_caller_started_for_it_and_by_its_connection() {
+async fn a_caller_bound_to_an_expired_session_can_start_a_new_one() {
     for started_for in [true, false] {
         let desk = Desk::new();
         let desk = if started_for { desk.started_for("claude-1") } else { desk };
@@ -131,7 +131,7 @@ async fn an_expired_session_is_left_by_the_caller_started_for_it_and_by_its_conn
 }
 
 #[tokio::test]
-async fn a_cold_session_is_not_the_directory_s_latest() {
+async fn a_cold_session_is_not_bound_as_the_directorys_latest() {
     let desk = Desk::new().in_directory("/p");
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     desk.clock.advance(HOUR * 5);
@@ -139,7 +139,7 @@ async fn a_cold_session_is_not_the_directory_s_latest() {
     let error = neighbour.refused("get_research_session", json!({})).await;
     assert_eq!((error.code.as_str(), error.hint.candidates.len()), ("session_required", 0));
     assert_eq!(session_of(&desk.recover().await), session, "a connection keeps its own");
-    // Reading is a use, but no work: it is offered, and not bound.
+    // Reading is a use, but not work: the session is offered, and not bound.
     let error = neighbour.refused("get_research_session", json!({})).await;
     let call = error.hint.call.unwrap();
     let found = neighbour.ok(call.tool, Value::Object(call.arguments)).await;
@@ -147,12 +147,12 @@ async fn a_cold_session_is_not_the_directory_s_latest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archived_session_is_read_and_left_by_the_named_call_through_each_interface() {
+async fn an_archived_session_is_readable_and_the_recovery_call_starts_another_one() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
         let mut door = Door::open(which, &server).await;
-        let session = started(&mut door, which).await;
+        let session = start_session(&mut door, which).await;
         let id = session.as_str().unwrap();
         let archive = crate::say::http_client()
             .build()
@@ -176,7 +176,7 @@ async fn an_archived_session_is_read_and_left_by_the_named_call_through_each_int
                 session,
                 "{which}"
             );
-            let fresh = started(&mut door, &format!("{which} after {tool}")).await;
+            let fresh = start_session(&mut door, &format!("{which} after {tool}")).await;
             assert_ne!(fresh, session, "{which}");
             door.ok("get_research_session", json!({ "sessionId": session })).await;
         }

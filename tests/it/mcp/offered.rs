@@ -1,5 +1,5 @@
-//! Clients that identify themselves in a request or not at all, and clients that get a part of the
-//! tools: each is offered only what it can do.
+//! Clients that identify themselves in each request or not at all, and clients with some of the
+//! tools: each is offered only what it can call.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -20,8 +20,8 @@ fn call(tool: &str, arguments: Value, meta: Value) -> Value {
     json!({ "name": tool, "arguments": arguments, "_meta": meta })
 }
 
-/// Every call over a connection of its own, as clients of stateless HTTP make them.
-async fn once(server: &Server, params: Value) -> Value {
+/// Makes a call over a separate connection, as clients of stateless HTTP do.
+async fn call_once(server: &Server, params: Value) -> Value {
     let mut speaker = Speaker::new(server, "/mcp");
     speaker.initialize("2025-06-18").await;
     speaker.ask("tools/call", params).await["result"].take()
@@ -33,10 +33,10 @@ fn facts(refused: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_of_one_conversation_meet_however_many_connections_they_take() {
+async fn calls_of_one_conversation_share_a_session_over_any_number_of_connections() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
-    // As Codex says it, and in words that no session can have.
+    // In Codex's notation, and in strings that are not valid session ids.
     for member in ["sessionId", "threadId", "openai/session"] {
         let meta = |id: &str| match member {
             "openai/session" => json!({ member: format!("v1/{id}"), "progressToken": 7 }),
@@ -44,20 +44,20 @@ async fn calls_of_one_conversation_meet_however_many_connections_they_take() {
         };
         let mut sessions = Vec::new();
         for id in [ONE, TWO] {
-            let first = once(&server, call("sequential_search", step(1), meta(id))).await;
+            let first = call_once(&server, call("sequential_search", step(1), meta(id))).await;
             sessions.push(first["structuredContent"]["sessionId"].clone());
         }
         assert_ne!(sessions[0], sessions[1], "{member}");
         for (id, session) in [(ONE, &sessions[0]), (TWO, &sessions[1])] {
-            let second = once(&server, call("sequential_search", step(2), meta(id))).await;
+            let second = call_once(&server, call("sequential_search", step(2), meta(id))).await;
             let content = &second["structuredContent"];
             assert_eq!((&content["sessionId"], &content["stepCount"]), (session, &json!(2)));
         }
     }
-    // What differs from call to call binds nothing.
+    // A value that differs from call to call binds nothing.
     let meta = json!({ "progressToken": 7, "callId": "call_1", "itemId": ONE });
-    once(&server, call("sequential_search", step(1), meta.clone())).await;
-    let refused = once(&server, call("sequential_search", step(2), meta)).await;
+    call_once(&server, call("sequential_search", step(1), meta.clone())).await;
+    let refused = call_once(&server, call("sequential_search", step(2), meta)).await;
     let error = facts(&refused);
     assert_eq!(error["kind"], "session_required", "{refused}");
     let action = error["recoveryHint"]["action"].as_str().unwrap();
@@ -67,7 +67,7 @@ async fn calls_of_one_conversation_meet_however_many_connections_they_take() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_of_a_front_end_is_found_by_the_next_one_and_no_other_is() {
+async fn the_next_front_end_finds_the_session_of_its_own_conversation_only() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let open = async |server: &Server, name: &str| {
@@ -80,12 +80,12 @@ async fn a_conversation_of_a_front_end_is_found_by_the_next_one_and_no_other_is(
     let told = |answer: &Value| answer["structuredContent"]["sessionId"].clone();
     let first = pipes.call_with("sequential_search", step(1), of(ONE)).await;
     assert_eq!(told(&first), ONE);
-    // The same program begins another conversation.
+    // The same program starts another conversation.
     let other = with(step(1), json!({ "searchStep": "other" }));
     let second = pipes.call_with("sequential_search", other, of(TWO)).await;
     assert_eq!(told(&second), TWO);
     assert_eq!(told(&pipes.call_with("sequential_search", step(2), of(ONE)).await), ONE);
-    // After a fresh start it is bound to nothing, for another owner as well, and the other one is.
+    // After a fresh start it is bound to nothing, under any owner; the other keeps its session.
     pipes.call_with("clear_session", json!({}), of(TWO)).await;
     let address = server.stop().await;
     let desk = desk.restarted().await;
@@ -100,7 +100,7 @@ async fn a_conversation_of_a_front_end_is_found_by_the_next_one_and_no_other_is(
     server.stop().await;
 }
 
-/// Tools that a text names; those whose names are words of English by their marks alone.
+/// Returns the tools that a text names; names that are English words only if marked as names.
 fn named_in(text: &str) -> Vec<&'static str> {
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let words: Vec<&str> = text.split(word).filter(|word| word.contains('_')).collect();
@@ -108,13 +108,13 @@ fn named_in(text: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clause_with_an_id_or_a_recorded_text_like_a_tools_name_stays() {
+async fn a_clause_with_an_id_or_recorded_text_like_a_tools_name_is_kept() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let toolsets = vec![Toolset::Research];
     let mut pipes = Pipes::open(&server.url("/"), StdioOptions { toolsets, ..named("research") });
     pipes.ask_first(&initialize("2025-11-25")).await;
-    // Ids of sessions: the name of a tool, alone and within a longer one.
+    // Session ids: the name of a tool, alone and within a longer one.
     for id in ["list_sessions", "trip.list_sessions", "get_events-2", "my_trip"] {
         desk.begin(id).await;
         desk.ok("delete_session", json!({ "sessionId": id })).await;
@@ -124,7 +124,7 @@ async fn a_clause_with_an_id_or_a_recorded_text_like_a_tools_name_stays() {
         let wanted = format!("`sessionlog restore {id}`");
         assert!(action.as_str().unwrap_or_default().contains(&wanted), "{id}: {refused}");
     }
-    // What was recorded, between quotes.
+    // Recorded text between quotes.
     for gap in ["does list_sessions show it", "a; then \"save_session\"; b", "`get_events"] {
         let id = gap.len().to_string();
         desk.begin(&id).await;
@@ -196,7 +196,7 @@ async fn a_text_names_only_tools_that_its_client_is_offered() {
     server.stop().await;
 }
 
-/// Opens the protocol as the program of that name does.
+/// Initializes the protocol as the program with that name does.
 async fn open_as(server: &Server, client: &str, toolsets: Vec<Toolset>) -> (Pipes, Value) {
     let options = StdioOptions { toolsets, ..named(client) };
     let mut pipes = Pipes::open(&server.url("/"), options);
@@ -207,7 +207,7 @@ async fn open_as(server: &Server, client: &str, toolsets: Vec<Toolset>) -> (Pipe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_was_set_up_is_offered_six_tools_in_five_kilobytes() {
+async fn a_configured_agent_is_offered_six_tools_in_five_kilobytes() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let agent = Toolset::parse_list("agent").unwrap();
@@ -224,7 +224,7 @@ async fn an_agent_that_was_set_up_is_offered_six_tools_in_five_kilobytes() {
         "memory_insert",
     ];
     assert_eq!(names, expected);
-    // Names, descriptions and schemas are what a model pays for with each request.
+    // A model pays for names, descriptions and schemas with each request.
     let bytes = listed.to_string().len();
     assert!(bytes <= 5_120, "{bytes} bytes: {listed}");
     for tool in listed.as_array().unwrap() {
@@ -236,12 +236,12 @@ async fn an_agent_that_was_set_up_is_offered_six_tools_in_five_kilobytes() {
     }
     let instructions = opened["instructions"].as_str().unwrap();
     assert!(names.iter().all(|name| instructions.contains(name)), "{instructions}");
-    // An argument that is not listed is taken all the same, and another tool is not there.
+    // An unlisted argument is still accepted, and another tool does not exist.
     let step = with(step(1), json!({ "branchFromStep": 7, "branchId": "b" }));
     let refused = pipes.call("sequential_search", step).await;
     assert!(refused.to_string().contains("step"), "{refused}");
     assert!(pipes.ask("tools/call", json!({"name": "resume"})).await["error"].is_object());
-    // The rest is one word away.
+    // One setting offers all tools.
     let (mut pipes, _) = open_as(&server, "other", Toolset::parse_list("all").unwrap()).await;
     let listed = pipes.ask("tools/list", json!({})).await["result"]["tools"].take();
     assert_eq!(listed.as_array().unwrap().len(), tools().len());
@@ -252,7 +252,7 @@ async fn an_agent_that_was_set_up_is_offered_six_tools_in_five_kilobytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_would_hand_on_the_json_of_an_answer_gets_its_text_alone() {
+async fn a_client_that_would_show_the_json_of_an_answer_gets_only_its_text() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for (client, is_text) in [("claude-code", true), ("codex-mcp-client", true), ("test", false)] {

@@ -1,16 +1,16 @@
-//! Overview of a research of ordinary steps: each thing once, sources with titles, approaches that
-//! were ruled out, lines as long as there is room.
+//! Overview of research with ordinary steps: each item once, sources with titles, rejected
+//! approaches, lines as long as space allows.
 
 use serde_json::{Value, json};
 
 use super::desk::{Desk, step, with};
 
-/// Bytes of the answer to a recorded step.
+/// Limit of the answer to a recorded step in bytes.
 const STEP_ANSWER_BYTES: usize = 5_000;
 
-/// A research of so many steps, each with a gap, an approach that was ruled out, and two sources.
-/// Returns the largest answer to a step.
-async fn researched(desk: &Desk, steps: u64) -> usize {
+/// Records research of so many steps, each with a gap, a rejected approach, and two sources.
+/// Returns the size of the largest answer to a step.
+async fn record_research(desk: &Desk, steps: u64) -> usize {
     const TOPICS: [&str; 6] = ["tides", "silt", "dredging", "pilots", "cranes", "storage"];
     let mut largest = 0;
     for number in 1..=steps {
@@ -44,20 +44,20 @@ fn all<'a>(answer: &'a Value, list: &str) -> &'a [Value] {
 }
 
 #[tokio::test]
-async fn no_answer_to_a_step_is_larger_than_its_bound_however_many_lists_are_cut() {
+async fn no_answer_to_a_step_exceeds_its_limit_at_any_number_of_shortened_lists() {
     for names in [("s", 1), ("a-session-with-a-name-of-its-own", 2)] {
         let desk = Desk::new().started_for(names.0);
-        let largest = researched(&desk, 70).await;
+        let largest = record_research(&desk, 70).await;
         assert!(largest <= STEP_ANSWER_BYTES, "{}: {largest}", names.0);
         assert!(largest > STEP_ANSWER_BYTES - 500, "the room is used: {largest}");
     }
 }
 
 #[tokio::test]
-async fn an_overview_says_each_thing_once_and_has_titles_and_rejected_approaches() {
+async fn an_overview_has_each_item_once_with_titles_and_rejected_approaches() {
     for steps in [9, 24] {
         let desk = Desk::new();
-        researched(&desk, steps).await;
+        record_research(&desk, steps).await;
         let found = desk.recover().await;
         assert!(found.to_string().len() <= 10_000);
         let sources = all(&found, "sources");
@@ -69,7 +69,7 @@ async fn an_overview_says_each_thing_once_and_has_titles_and_rejected_approaches
         assert!(rejected >= 3, "{found}");
         let left = found["leftOut"]["rejectedApproaches"].as_u64().unwrap_or_default();
         assert_eq!(rejected + left, steps, "{found}");
-        // The three last ones are whole beside it.
+        // The last three steps are shown in full next to it.
         let summary = found["summary"].as_str().unwrap();
         let index = all(&found, "stepIndex");
         assert_eq!(index.len() as u64, steps);

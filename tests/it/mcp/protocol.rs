@@ -9,13 +9,13 @@ use super::{
 
 const OLDER: [&str; 2] = ["2025-06-18", "2025-11-25"];
 
-/// A request of the newer generation.
-async fn stateless(server: &Server, method: &str, params: Value) -> Value {
+/// Sends a request of the newer generation.
+async fn ask_stateless(server: &Server, method: &str, params: Value) -> Value {
     Speaker::new(server, "/mcp").ask_alone(method, params).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_older_revisions_initialize_list_and_call() {
+async fn both_older_protocol_revisions_initialize_list_and_call() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for version in OLDER {
@@ -61,22 +61,22 @@ async fn both_older_revisions_initialize_list_and_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newer_revision_is_served_without_a_connection() {
+async fn the_newer_protocol_revision_is_served_without_a_connection() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
-    let found = stateless(&server, "server/discover", json!({})).await;
+    let found = ask_stateless(&server, "server/discover", json!({})).await;
     let versions = found["result"]["supportedVersions"].as_array().unwrap();
     assert!(versions.contains(&json!(NEWER)), "{found}");
-    let listed = stateless(&server, "tools/list", json!({})).await;
+    let listed = ask_stateless(&server, "tools/list", json!({})).await;
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 6, "{listed}");
     assert!(listed["result"]["ttlMs"].is_u64() && listed["result"]["cacheScope"].is_string());
     let call = json!({"name": "sequential_search", "arguments": step(1)});
-    let called = stateless(&server, "tools/call", call).await;
+    let called = ask_stateless(&server, "tools/call", call).await;
     let session = called["result"]["structuredContent"]["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(called["result"]["resultType"], "complete");
 
     let call = json!({"name": "get_research_session", "arguments": {}});
-    let refused = stateless(&server, "tools/call", call).await;
+    let refused = ask_stateless(&server, "tools/call", call).await;
     let result = &refused["result"];
     assert_eq!(result["isError"], true, "no connection, no binding: {refused}");
     let text = result["content"][0]["text"].as_str().unwrap();
@@ -89,17 +89,17 @@ async fn the_newer_revision_is_served_without_a_connection() {
     );
 
     let uri = format!("session://{session}/index");
-    let read = stateless(&server, "resources/read", json!({ "uri": uri })).await;
+    let read = ask_stateless(&server, "resources/read", json!({ "uri": uri })).await;
     let text = read["result"]["contents"][0]["text"].as_str().unwrap();
     assert!(text.contains("step 1: looked"), "{text}");
     let unknown =
-        stateless(&server, "resources/read", json!({"uri": "session://none/index"})).await;
+        ask_stateless(&server, "resources/read", json!({"uri": "session://none/index"})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_declared_capability_is_answered() {
+async fn every_declared_capability_is_implemented() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut speaker = Speaker::new(&server, "/mcp?toolsets=research,events");
@@ -140,7 +140,7 @@ async fn every_declared_capability_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_host_or_page_is_turned_away() {
+async fn a_request_with_a_foreign_host_or_origin_is_rejected() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for (name, text) in [("host", "evil.example"), ("origin", "https://evil.example")] {
@@ -153,7 +153,7 @@ async fn a_foreign_host_or_page_is_turned_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tool_is_also_a_plain_call_over_http() {
+async fn every_tool_can_be_called_over_plain_http() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut speaker = Speaker::new(&server, "/v1/tools/sequential_search");

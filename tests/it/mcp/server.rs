@@ -1,4 +1,4 @@
-//! A server as `serve` runs one, on a port of its own, over a store that outlives it.
+//! A server as `serve` runs one, on a separate port, over a store that outlives it.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
 
-/// The generation without connections.
+/// Protocol revision without connections.
 pub const NEWER: &str = "2026-07-28";
 
 pub struct Server {
@@ -47,7 +47,7 @@ impl Server {
         Self { address, stop, done }
     }
 
-    /// Ends it and waits until its port is free.
+    /// Stops it and waits until its port is free.
     pub async fn stop(self) -> SocketAddr {
         self.stop.cancel();
         self.done.await.unwrap();
@@ -59,7 +59,7 @@ impl Server {
     }
 }
 
-/// One protocol message over HTTP: status, headers, the answer.
+/// Answer to one protocol message over HTTP: status, headers, body.
 pub struct Answer {
     pub status: u16,
     pub session: Option<String>,
@@ -67,7 +67,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// Speaks the protocol over HTTP, by hand.
+/// A plain HTTP client of the protocol.
 pub struct Speaker {
     http: reqwest::Client,
     url: String,
@@ -91,7 +91,7 @@ impl Speaker {
         self.send(more, message.to_string().into_bytes()).await
     }
 
-    /// Sends a body as it is.
+    /// Sends a body unchanged.
     pub async fn send(&self, more: &[(&'static str, &str)], body: Vec<u8>) -> Answer {
         let mut headers = reqwest::header::HeaderMap::new();
         let own = self.headers.iter().map(|(name, text)| (*name, text.as_str()));
@@ -124,7 +124,7 @@ impl Speaker {
         Answer { status, session, form, body }
     }
 
-    /// Opens a connection of the generation with `initialize`; answers its result.
+    /// Opens a connection with `initialize` of that revision; returns its result.
     pub async fn initialize(&mut self, version: &str) -> Value {
         let answer = self.post(&initialize(version)).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -135,13 +135,13 @@ impl Speaker {
         answer.body["result"].clone()
     }
 
-    /// A request; answers the whole message.
+    /// Sends a request; returns the whole message.
     pub async fn ask(&self, method: &str, params: Value) -> Value {
         let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         self.post(&message).await.body
     }
 
-    /// A request of the generation without connections, with the headers it needs; answers the
+    /// Sends a request of the revision without connections, with the headers it needs; returns the
     /// whole message.
     pub async fn ask_alone(&self, method: &str, mut params: Value) -> Value {
         params["_meta"] = json!({

@@ -10,7 +10,7 @@ use sessionlog::{
 use super::desk::{Desk, assert_no_null, session_of, step, with};
 
 #[tokio::test]
-async fn the_first_step_starts_a_session_and_answers_in_the_names_clients_know() {
+async fn the_first_step_starts_a_session_and_its_answer_has_the_documented_names() {
     let desk = Desk::new();
     let answer =
         desk.ok("sequential_search", with(step(1), json!({"totalStepsEstimate": 3}))).await;
@@ -39,7 +39,7 @@ async fn the_first_step_starts_a_session_and_answers_in_the_names_clients_know()
 }
 
 #[tokio::test]
-async fn from_the_ninth_step_on_the_answer_is_a_summary_unless_asked_otherwise() {
+async fn from_step_nine_on_the_answer_is_a_summary_unless_a_mode_is_set() {
     let desk = Desk::new();
     for number in 1..=8 {
         let answer = desk.ok("sequential_search", step(number)).await;
@@ -66,7 +66,7 @@ async fn from_the_ninth_step_on_the_answer_is_a_summary_unless_asked_otherwise()
 }
 
 #[tokio::test]
-async fn a_caller_may_ask_what_the_sources_cover() {
+async fn a_caller_can_request_the_coverage_of_sources() {
     let desk = Desk::new();
     let asked = |number, depth: &str| with(step(number), json!({ "depth": depth }));
     let quick = desk.ok("sequential_search", asked(1, "quick")).await;
@@ -109,7 +109,7 @@ async fn a_caller_may_ask_what_the_sources_cover() {
 }
 
 #[tokio::test]
-async fn a_retry_answers_the_same_and_other_content_is_a_conflict() {
+async fn a_retry_returns_the_same_answer_and_other_content_is_a_conflict() {
     let desk = Desk::new();
     let everything = json!({
         "researchGoal": "a goal", "reasoning": "why", "confidence": "high",
@@ -144,7 +144,7 @@ async fn a_retry_answers_the_same_and_other_content_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_gap_in_the_numbers_is_refused_with_the_next_number() {
+async fn a_gap_in_the_step_numbers_is_rejected_with_the_next_number() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     for number in [3, 4, 1_000, u64::MAX] {
@@ -156,7 +156,7 @@ async fn a_gap_in_the_numbers_is_refused_with_the_next_number() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixteen_callers_of_one_number_have_one_winner() {
+async fn of_sixteen_callers_recording_one_step_number_exactly_one_succeeds() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let mut callers = Vec::new();
@@ -184,7 +184,7 @@ async fn sixteen_callers_of_one_number_have_one_winner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixteen_callers_of_the_same_step_all_get_the_one_answer() {
+async fn sixteen_callers_of_the_same_step_all_get_one_answer() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let calls = (0..16).map(|_| {
@@ -201,7 +201,7 @@ async fn sixteen_callers_of_the_same_step_all_get_the_one_answer() {
 }
 
 #[tokio::test]
-async fn a_step_and_what_comes_with_it_is_one_batch() {
+async fn a_step_and_its_sources_and_gaps_are_stored_as_one_batch() {
     let desk = Desk::new();
     let all = json!({"researchGoal": "g", "knowledgeGap": "k", "sessionSummary": "s"});
     let answer = desk.ok("sequential_search", with(step(1), all)).await;
@@ -224,7 +224,7 @@ async fn a_step_and_what_comes_with_it_is_one_batch() {
 }
 
 #[tokio::test]
-async fn revisions_supersede_and_branches_are_kept() {
+async fn a_revision_supersedes_its_step_and_branches_are_kept() {
     let desk = Desk::new();
     for number in 1..=3 {
         desk.ok("sequential_search", step(number)).await;
@@ -255,7 +255,7 @@ async fn revisions_supersede_and_branches_are_kept() {
 }
 
 #[tokio::test]
-async fn an_invalid_step_is_refused_by_name_and_nothing_is_written() {
+async fn an_invalid_step_is_rejected_naming_the_member_and_nothing_is_written() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     for (more, field) in [
@@ -288,7 +288,7 @@ async fn an_invalid_step_is_refused_by_name_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn the_limit_of_steps_is_an_error_the_caller_sees() {
+async fn a_step_beyond_the_limit_is_rejected_with_an_error() {
     let options = ResearchOptions { steps_max: 2, ..ResearchOptions::default() };
     let desk = Desk::new().bounded(options);
     desk.ok("sequential_search", step(1)).await;
@@ -299,7 +299,7 @@ async fn the_limit_of_steps_is_an_error_the_caller_sees() {
 }
 
 #[tokio::test]
-async fn the_work_of_a_full_session_continues_by_the_calls_that_are_named() {
+async fn the_work_of_a_full_session_continues_with_the_suggested_calls() {
     let options = ResearchOptions { steps_max: 2, ..ResearchOptions::default() };
     let desk = Desk::new().bounded(options).in_directory("/work/bank");
     let goal = json!({"researchGoal": "How bridges carry loads"});
@@ -334,7 +334,7 @@ async fn a_retry_under_the_same_key_starts_one_session_even_after_a_restart() {
 }
 
 #[tokio::test]
-async fn the_model_and_the_engine_answer_alike() {
+async fn the_model_and_the_engine_return_the_same_answers() {
     let mut answers = Vec::new();
     for desk in [Desk::model(), Desk::new()] {
         for number in 1..=12 {
@@ -354,7 +354,7 @@ async fn the_model_and_the_engine_answer_alike() {
 }
 
 #[tokio::test]
-async fn a_step_is_recorded_while_others_write_to_the_session() {
+async fn a_step_is_recorded_during_concurrent_writes_to_the_session() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let noise = desk.another();
@@ -369,7 +369,7 @@ async fn a_step_is_recorded_while_others_write_to_the_session() {
 }
 
 #[tokio::test]
-async fn forgetting_the_facts_changes_nothing() {
+async fn dropping_the_cached_facts_changes_no_answer() {
     let desk = Desk::new();
     for number in 1..=12 {
         let more = json!({"knowledgeGap": format!("gap {number}"), "confidence": "high"});

@@ -1,4 +1,4 @@
-//! Every request whose id can be read is answered, whatever else of it cannot: on streams, over
+//! Every request with a readable id is answered, even if the rest cannot be read: on streams, over
 //! HTTP, and as a plain call of a tool.
 
 use serde_json::{Value, json};
@@ -19,9 +19,9 @@ fn step(id: &str, arguments: &[u8]) -> Vec<u8> {
     [head.as_bytes(), arguments, b"}}"].concat()
 }
 
-/// Requests that are not quite JSON or not quite the protocol: the line, the id, and the code of
-/// the refusal, or none where it is carried out.
-fn odd() -> Vec<(Vec<u8>, Value, Option<i64>)> {
+/// Returns requests that are not quite JSON or not quite the protocol: the line, the id, and the
+/// error code, or none if the request succeeds.
+fn odd_requests() -> Vec<(Vec<u8>, Value, Option<i64>)> {
     let mut cut = step("\"cut\"", br#"{"searchStep":"looked at the gauge"#);
     cut.truncate(cut.len() - 2);
     vec![
@@ -43,11 +43,11 @@ fn odd() -> Vec<(Vec<u8>, Value, Option<i64>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_is_not_quite_a_request_is_answered_under_its_id() {
+async fn a_malformed_request_line_is_answered_under_its_id() {
     let server = Server::start(&Desk::new()).await;
     let mut pipes = Pipes::open(&server.url("/"), named("odd"));
     pipes.initialize().await;
-    for (line, id, code) in odd() {
+    for (line, id, code) in odd_requests() {
         let answer = pipes.ask_in(&line).await;
         let shown = String::from_utf8_lossy(&line);
         assert_eq!(answer["id"], id, "{shown}: {answer}");
@@ -56,7 +56,7 @@ async fn a_line_that_is_not_quite_a_request_is_answered_under_its_id() {
     }
     let whole = pipes.call("get_research_session", json!({})).await.to_string();
     assert!(whole.contains("shows \u{fffd}") && whole.contains("caf\u{fffd} by"), "{whole}");
-    // An id that no whole number holds, and a number in an argument.
+    // An id beyond every integer type, and a number in an argument.
     let line = format!(r#"{{"jsonrpc":"2.0","id":{LARGE_ID},"method":"ping"}}"#);
     assert!(pipes.text_for(line.as_bytes()).await.contains(&format!("\"id\":{LARGE_ID},")));
     let refused = pipes
@@ -67,7 +67,7 @@ async fn a_line_that_is_not_quite_a_request_is_answered_under_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_requests_of_a_line_are_answered_each() {
+async fn each_request_of_a_batch_line_is_answered() {
     let mut pipes = Pipes::open("http://127.0.0.1:9/", named("several"));
     pipes.initialize().await;
     let ping = |id: u32| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
@@ -91,7 +91,7 @@ async fn several_requests_of_a_line_are_answered_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_beyond_every_limit_is_refused_under_its_id_and_the_next_is_served() {
+async fn an_overlong_line_is_rejected_under_its_id_and_the_next_one_served() {
     let mut pipes = Pipes::open("http://127.0.0.1:9/", named("long"));
     pipes.initialize().await;
     let long = "x".repeat(17 << 20);
@@ -104,7 +104,7 @@ async fn a_line_beyond_every_limit_is_refused_under_its_id_and_the_next_is_serve
         let refused = pipes.ask_in(line.as_bytes()).await;
         assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(11), &json!(-32600)));
     }
-    // What takes no answer gets none: the next answer is that of the next request.
+    // A message that takes no answer gets none: the next answer is that of the next request.
     for line in
         ["{\"jsonrpc\":\"2.0\",\"method\":\"x", "not JSON", r#"{"jsonrpc":"2.0","id":1,"result":{"#]
     {
@@ -114,11 +114,11 @@ async fn a_line_beyond_every_limit_is_refused_under_its_id_and_the_next_is_serve
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_no_request_is_refused_with_400_and_its_id() {
+async fn an_invalid_http_request_is_rejected_with_400_and_its_id() {
     let server = Server::start(&Desk::new()).await;
     let mut speaker = Speaker::new(&server, "/mcp");
     speaker.initialize("2025-11-25").await;
-    for (body, id, code) in odd() {
+    for (body, id, code) in odd_requests() {
         let answer = speaker.send(&[], body.clone()).await;
         let shown = String::from_utf8_lossy(&body);
         let is_read = code.is_none_or(|code| code == -32602);
@@ -129,7 +129,7 @@ async fn a_body_that_is_no_request_is_refused_with_400_and_its_id() {
     for body in ["{\"jsonrpc\":", "", "7", "[]", "{\"jsonrpc\":\"2.0\"}"] {
         assert_eq!(speaker.send(&[], body.into()).await.status, 400, "{body}");
     }
-    // A plain call of the tool takes half a pair, too.
+    // A plain call of the tool accepts an unpaired surrogate, too.
     let plain = Speaker::new(&server, "/v1/tools/sequential_search");
     let body =
         br#"{"searchStep":"half \udc00","stepNumber":1,"nextStepNeeded":true,"researchGoal":"g"}"#;
@@ -139,7 +139,7 @@ async fn a_body_that_is_no_request_is_refused_with_400_and_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_has_a_form_that_its_client_accepts() {
+async fn an_answer_has_a_content_type_that_its_client_accepts() {
     let server = Server::start(&Desk::new()).await;
     let speaker = Speaker::new(&server, "/mcp");
     let both = "application/json, text/event-stream";
@@ -165,7 +165,7 @@ async fn an_answer_has_a_form_that_its_client_accepts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_keeps_the_text_in_which_a_tool_was_sent_it() {
+async fn a_number_in_a_tools_arguments_keeps_its_original_text() {
     let server = Server::start(&Desk::new()).await;
     let toolsets = vec![Toolset::Events];
     let mut pipes = Pipes::open(&server.url("/"), StdioOptions { toolsets, ..named("numbers") });
@@ -181,7 +181,7 @@ async fn a_number_keeps_the_text_in_which_a_tool_was_sent_it() {
     assert!(created.status < 300, "{}", created.body);
     let answer = pipes.ask_in(line(event).as_bytes()).await;
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    // An event that is sent as text keeps them, too, and so does one over HTTP.
+    // An event sent as text keeps them, and so does one over HTTP.
     let text = Value::from(event.replace("m1", "m2")).to_string();
     pipes.ask_in(line(&text).as_bytes()).await;
     let mut speaker = Speaker::new(&server, "/mcp?toolsets=events");
@@ -197,7 +197,7 @@ async fn a_number_keeps_the_text_in_which_a_tool_was_sent_it() {
 }
 
 #[tokio::test]
-async fn arguments_of_another_form_are_taken_for_what_they_say_or_refused_by_name() {
+async fn arguments_of_another_json_type_are_converted_or_rejected_with_an_error_naming_them() {
     let desk = Desk::new();
     let first = json!({"searchStep": "read the register", "stepNumber": "1", "nextStepNeeded": "true", "researchGoal": "g"});
     desk.ok("sequential_search", first).await;

@@ -1,5 +1,5 @@
-//! A harness that speaks MCP takes a session up: lease, token, what was left. It must not test the
-//! rules of leases: `http/work` and the store's own tests do.
+//! A harness that speaks MCP takes a session over: lease, token, unfinished work. It must not test
+//! the rules of leases: `http/work` and the store's own tests do.
 
 use serde_json::{Value, json};
 
@@ -18,8 +18,8 @@ fn step(session: &str, number: u64) -> Value {
         "nextStepNeeded": true})
 }
 
-/// Every tool that writes, with arguments that write something new each time.
-fn writing(session: &str, number: u64) -> Vec<(&'static str, Value)> {
+/// Returns every tool that writes, with arguments that write something new each time.
+fn writing_tools(session: &str, number: u64) -> Vec<(&'static str, Value)> {
     let of = |more: Value| with(json!({"sessionId": session}), more);
     let url = format!("https://a.example/{number}");
     vec![
@@ -33,7 +33,7 @@ fn writing(session: &str, number: u64) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_harness_wakes_a_session_and_a_stale_one_is_refused_by_every_tool() {
+async fn a_harness_wakes_a_session_and_every_tool_rejects_the_stale_one() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
@@ -43,7 +43,7 @@ async fn a_harness_wakes_a_session_and_a_stale_one_is_refused_by_every_tool() {
         let session = old.ok("sequential_search", started).await["sessionId"].clone();
         let id = session.as_str().unwrap().to_owned();
         let of = |more: Value| with(json!({"sessionId": id}), more);
-        // A name that is none takes no lease.
+        // An unknown checkpoint takes no lease.
         let unknown = of(json!({"wake": true, "checkpoint": "nowhere"}));
         assert_eq!(kind(old.call("resume", &unknown).await), "checkpoint_not_found", "{which}");
         for label in ["first", "second"] {
@@ -72,7 +72,7 @@ async fn a_harness_wakes_a_session_and_a_stale_one_is_refused_by_every_tool() {
         assert_eq!(stolen["eventsBehind"], 1, "{which}");
 
         for (token, code) in [(None, "lease_held"), (Some(1), "lease_lost"), (Some(2), "done")] {
-            for (tool, arguments) in writing(&id, 2) {
+            for (tool, arguments) in writing_tools(&id, 2) {
                 let shown = token.map_or(json!({}), |token| json!({"fencingToken": token}));
                 let answer = new.call(tool, &with(arguments, shown)).await;
                 assert_eq!(kind(answer), code, "{which}: {tool} with {token:?}");
@@ -84,7 +84,7 @@ async fn a_harness_wakes_a_session_and_a_stale_one_is_refused_by_every_tool() {
             let fork = with(of(json!({"at": "checkpoint:first"})), shown);
             assert_eq!(kind(new.call("fork_session", &fork).await), code, "{which} {token:?}");
         }
-        // Leaving with the token gives the lease back.
+        // `clear_session` with the token releases the lease.
         let leave = json!({"fencingToken": 1});
         assert_eq!(kind(new.call("clear_session", &leave).await), "lease_lost", "{which}");
         new.ok("clear_session", json!({"fencingToken": 2})).await;
@@ -94,7 +94,7 @@ async fn a_harness_wakes_a_session_and_a_stale_one_is_refused_by_every_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_without_a_checkpoint_is_woken_too_and_how_goes_with_wake_alone() {
+async fn a_session_without_a_checkpoint_can_be_woken_and_how_requires_wake() {
     let desk = Desk::new();
     let first = json!({"searchStep": "begin", "stepNumber": 1, "nextStepNeeded": true});
     desk.call("sequential_search", first).await.unwrap();

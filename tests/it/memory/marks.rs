@@ -1,4 +1,4 @@
-//! Marks of a search hit, and doubts about it.
+//! Marks of a search hit, and warnings about outdated hits.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     http::house::{House, Plan, over_every_engine},
 };
 
-/// Thousands of events that a search reads to compare its hits with what came later.
+/// Thousands of events that a search reads to compare its hits with later events.
 const READS_MAX: usize = 20;
 
 /// Appends events and returns their ids.
@@ -22,14 +22,14 @@ async fn append(house: &House, id: &str, events: Value) -> Vec<String> {
     data.iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The hit at a position.
-fn at(found: &Value, position: u64) -> &Value {
+/// Returns the hit at a position.
+fn hit_at(found: &Value, position: u64) -> &Value {
     let hits = found["hits"].as_array().unwrap();
     hits.iter().find(|hit| hit["position"] == position).unwrap_or_else(|| panic!("{found}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_marked_event_says_so_when_it_is_found() {
+async fn a_search_hit_shows_the_marks_of_its_event() {
     over_every_engine(async |house| {
         session(house, "one", "w").await;
         let messages = json!([
@@ -52,8 +52,8 @@ async fn a_marked_event_says_so_when_it_is_found() {
         ]);
         assert_eq!(both["marks"], expected);
         let found = search(house, json!({"q": "heron nests"})).await;
-        assert_eq!(at(&found, 0)["marks"], expected, "{found}");
-        assert_eq!(at(&found, 1).get("marks"), None, "{found}");
+        assert_eq!(hit_at(&found, 0)["marks"], expected, "{found}");
+        assert_eq!(hit_at(&found, 1).get("marks"), None, "{found}");
         let asked = json!({"query": "heron nests", "around": 0});
         let blocks = house.post("/v1/tools/memory_search", &asked).await.json();
         assert!(blocks.to_string().contains("it is May"), "{blocks}");
@@ -71,7 +71,7 @@ async fn a_marked_event_says_so_when_it_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approach_that_was_ruled_out_says_so() {
+async fn a_hit_of_a_rejected_approach_is_marked_as_rejected() {
     over_every_engine(async |house| {
         session(house, "one", "w").await;
         let step = json!([{"type": "research.step", "number": 1,
@@ -79,24 +79,24 @@ async fn an_approach_that_was_ruled_out_says_so() {
             "rejected": ["tantivy needs an encrypted directory of its own"]}]);
         append(house, "one", step).await;
         let found = search(house, json!({"q": "tantivy encrypted directory"})).await;
-        assert_eq!(at(&found, 0)["stale"], json!({"rejected": true}), "{found}");
-        // An approach that was ruled out in part only: the step says the same of what it keeps.
+        assert_eq!(hit_at(&found, 0)["stale"], json!({"rejected": true}), "{found}");
+        // An approach that was rejected only in part: the step keeps the rest.
         let step = json!([{"type": "research.step", "number": 2,
             "description": "We use sqlite in WAL mode on a local disk",
             "rejected": ["sqlite in WAL mode on a network disk"]}]);
         append(house, "one", step).await;
         let found = search(house, json!({"q": "sqlite WAL mode"})).await;
-        assert_eq!(at(&found, 1).get("stale"), None, "{found}");
+        assert_eq!(hit_at(&found, 1).get("stale"), None, "{found}");
         for words in ["sorted files merge", "merge tantivy"] {
             let found = search(house, json!({"q": words})).await;
-            assert_eq!(at(&found, 0).get("stale"), None, "{words}: {found}");
+            assert_eq!(hit_at(&found, 0).get("stale"), None, "{words}: {found}");
         }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_was_mended_says_so_until_it_fails_again() {
+async fn a_hit_of_a_mended_failure_is_marked_until_it_fails_again() {
     over_every_engine(async |house| {
         session(house, "one", "w").await;
         let run = |id: &str, output: &str, failed: bool| {
@@ -110,19 +110,23 @@ async fn a_failure_that_was_mended_says_so_until_it_fails_again() {
         append(house, "one", run("c1", "error[E0382]: use of moved value quokka", true)).await;
         let stale = async || {
             let found = search(house, json!({"q": "moved value quokka"})).await;
-            at(&found, 1).get("stale").cloned()
+            hit_at(&found, 1).get("stale").cloned()
         };
         assert_eq!(stale().await, None, "it fails still");
         append(house, "one", run("c2", "Finished in 2 s", false)).await;
         assert_eq!(stale().await, Some(json!({"mended_at": 3})));
         let found = search(house, json!({"q": "Finished"})).await;
-        assert_eq!(at(&found, 3).get("stale"), None, "a success is not mended: {found}");
+        assert_eq!(hit_at(&found, 3).get("stale"), None, "a success is not mended: {found}");
         append(house, "one", run("c3", "error: it is back", true)).await;
         assert_eq!(stale().await, None, "it fails again");
         append(house, "one", run("c4", "Ended after 3 s", false)).await;
         assert_eq!(stale().await, Some(json!({"mended_at": 7})));
         let found = search(house, json!({"q": "Finished"})).await;
-        assert_eq!(at(&found, 3).get("stale"), None, "an earlier success is not mended: {found}");
+        assert_eq!(
+            hit_at(&found, 3).get("stale"),
+            None,
+            "an earlier success is not mended: {found}"
+        );
     })
     .await;
 }
@@ -142,17 +146,17 @@ async fn a_hit_names_the_files_that_changed_later() {
         append(house, "one", events).await;
         let found = search(house, json!({"q": "lock"})).await;
         let changed = json!({"files_changed": [{"path": "src/ledger.rs", "position": 2}]});
-        assert_eq!(at(&found, 0)["stale"], changed, "{found}");
-        assert_eq!(at(&found, 3).get("stale"), None, "{found}");
+        assert_eq!(hit_at(&found, 0)["stale"], changed, "{found}");
+        assert_eq!(hit_at(&found, 3).get("stale"), None, "{found}");
         let found = search(house, json!({"q": "ledger.rs"})).await;
-        assert_eq!(at(&found, 1).get("stale"), None, "its own edit: {found}");
+        assert_eq!(hit_at(&found, 1).get("stale"), None, "its own edit: {found}");
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hit_of_a_long_session_says_that_it_is_unchecked_until_a_later_search_knows_more() {
-    // Facts are the same over every engine.
+async fn a_hit_in_a_long_session_is_unchecked_until_a_later_search() {
+    // Folded facts are the same over every engine.
     for engine in engines::all().into_iter().take(1) {
         let service = Service::new(Arc::clone(&engine.store), engine.clock.clone());
         let plan = Plan { service: Some(service.clone()), ..Plan::default() };
@@ -167,13 +171,17 @@ async fn a_hit_of_a_long_session_says_that_it_is_unchecked_until_a_later_search_
             append(house, "one", (0..1_000).map(event).collect()).await;
         }
         let found = search(house, json!({"q": "heron nests"})).await;
-        assert_eq!(at(&found, 0)["marks"][0]["mark"], "wrong", "the facts are in memory: {found}");
+        assert_eq!(
+            hit_at(&found, 0)["marks"][0]["mark"],
+            "wrong",
+            "the facts are in memory: {found}"
+        );
         service.forget_facts();
         let found = search(house, json!({"q": "heron nests"})).await;
-        assert_eq!(at(&found, 0)["unchecked"], true, "{found}");
-        assert_eq!(at(&found, 0).get("marks"), None, "{found}");
+        assert_eq!(hit_at(&found, 0)["unchecked"], true, "{found}");
+        assert_eq!(hit_at(&found, 0).get("marks"), None, "{found}");
         let found = search(house, json!({"q": "heron nests"})).await;
-        assert_eq!(at(&found, 0).get("unchecked"), None, "{found}");
-        assert_eq!(at(&found, 0)["marks"][0]["mark"], "wrong", "{found}");
+        assert_eq!(hit_at(&found, 0).get("unchecked"), None, "{found}");
+        assert_eq!(hit_at(&found, 0)["marks"][0]["mark"], "wrong", "{found}");
     }
 }

@@ -1,5 +1,5 @@
-//! Memory beyond a conversation, and marks on single events: over HTTP, by tools and on the command
-//! line.
+//! Memory that outlives a conversation, and marks on single events: over HTTP, by tools and on the
+//! command line.
 
 mod marks;
 mod superseded;
@@ -16,7 +16,7 @@ use crate::{
 const JSON: (&str, &str) = ("content-type", "application/json");
 const BANK: &str = "/v1/workspaces/%2Fwork%2Fbank/memory";
 
-/// A session, with a workspace unless it is empty.
+/// Creates a session, with a workspace unless it is empty.
 pub async fn session(house: &House, id: &str, workspace: &str) {
     let mut new = json!({"id": id, "title": id});
     if !workspace.is_empty() {
@@ -26,7 +26,7 @@ pub async fn session(house: &House, id: &str, workspace: &str) {
     assert_eq!(created.status, 201, "{}", created.text);
 }
 
-/// Remembers something in a session.
+/// Stores an item of memory through a session.
 async fn insert(house: &House, session: &str, item: Value) -> Value {
     let kept = house.post(&format!("/v1/sessions/{session}/memory"), &item).await;
     assert_eq!(kept.status, 200, "{}", kept.text);
@@ -43,7 +43,7 @@ fn texts(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|item| item["text"].as_str().unwrap()).collect()
 }
 
-/// Searches until the index has everything.
+/// Searches until the index is complete.
 pub async fn search(house: &House, mut asked: Value) -> Value {
     asked["wait_ms"] = json!(60_000);
     let found = house.post("/v1/search", &asked).await;
@@ -56,7 +56,7 @@ fn semantic(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fact_belongs_to_the_workspace_and_what_happened_to_the_session() {
+async fn a_fact_belongs_to_the_workspace_and_an_episode_to_its_session() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         session(house, "two", "/work/bank").await;
@@ -73,7 +73,7 @@ async fn a_fact_belongs_to_the_workspace_and_what_happened_to_the_session() {
         assert_eq!(alone["session"], "lone", "without a workspace it stays in the session");
         let own = house.post(BANK, &semantic("Ada signs the releases")).await.json();
         assert_eq!(own["session"], notebook.as_str(), "{own}");
-        // Another session of the workspace has the facts, and not what happened in the first.
+        // Another session of the workspace has the facts, and not the episodes of the first.
         let found = list(house, "/v1/sessions/two/memory").await;
         assert_eq!(texts(&found), ["Ada signs the releases", "Staging listens on 8443"]);
         let item = &found["data"][1];
@@ -88,7 +88,7 @@ async fn a_fact_belongs_to_the_workspace_and_what_happened_to_the_session() {
         for other in ["/v1/sessions/farm/memory", "/v1/workspaces/%2Fwork%2Ffarm/memory"] {
             assert!(texts(&list(house, other).await).is_empty(), "{other}");
         }
-        // One in full, from any session of the workspace.
+        // One item in full, from any session of the workspace.
         let id = fact["memory_id"].as_str().unwrap();
         let one = list(house, &format!("/v1/sessions/two/memory/{id}")).await;
         assert_eq!(
@@ -109,7 +109,7 @@ async fn a_fact_belongs_to_the_workspace_and_what_happened_to_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notebook_is_listed_offered_and_bound_nowhere_and_does_not_expire() {
+async fn a_notebook_is_never_listed_offered_or_bound_and_does_not_expire() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let kept = insert(house, "one", semantic("Staging listens on 8443")).await;
@@ -128,7 +128,7 @@ async fn a_notebook_is_listed_offered_and_bound_nowhere_and_does_not_expire() {
         let listed = house.post("/v1/tools/list_sessions", &json!({})).await;
         let required = house.post("/v1/tools/get_events", &json!({})).await;
         assert_eq!(required.code(), "session_required", "{}", required.text);
-        // Naming it once does not make it the caller's session.
+        // Naming it once does not bind the caller to it.
         let connection = [JSON, ("sessionlog-connection", "c1")];
         let asked = json!({"sessionId": notebook}).to_string();
         let named =
@@ -140,7 +140,7 @@ async fn a_notebook_is_listed_offered_and_bound_nowhere_and_does_not_expire() {
         for answer in [&listed.text, &required.text, &again.text] {
             assert!(!answer.contains("notebook."), "{answer}");
         }
-        // A client cannot take its place.
+        // A client cannot create a session with its id.
         let other = house.post("/v1/workspaces/%2Fwork%2Ffarm/memory", &semantic("Pears")).await;
         let farm = other.json()["session"].as_str().unwrap().to_owned();
         house.call("POST", &format!("/v1/sessions/{farm}/erase"), &[], None).await;
@@ -181,7 +181,7 @@ async fn an_item_that_replaces_or_repeats_another_names_it() {
         assert_eq!(last["similar"].as_array().unwrap().len(), 1, "not the one it replaces");
         let old = list(house, &format!("/v1/sessions/one/memory/{id}")).await;
         assert_eq!(old["superseded_by"], last["memory_id"], "{old}");
-        // The same name, and a context that is cleared.
+        // The same name, and a cleared context.
         let named = |text: &str| json!({"kind": "procedural", "text": text, "name": "deploy"});
         insert(house, "one", named("push, then wait")).await;
         insert(house, "one", named("wait, then push")).await;
@@ -195,7 +195,7 @@ async fn an_item_that_replaces_or_repeats_another_names_it() {
         let all = list(house, &format!("{kinds}&include_ended=true")).await;
         assert_eq!(all["data"][0]["ended_at"], 6, "{all}");
         assert_eq!(all["data"][2]["superseded_by"], all["data"][1]["memory_id"], "{all}");
-        // A search shows it, too.
+        // A search hit shows it, too.
         let hit = &search(house, json!({"q": "8443"})).await["hits"][0];
         assert_eq!(hit["stale"]["replaced_by"], last["memory_id"], "{hit}");
         assert_eq!(hit["memory"], json!({"memory_id": id, "kind": "semantic"}), "{hit}");
@@ -204,7 +204,7 @@ async fn an_item_that_replaces_or_repeats_another_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_item_is_shown_no_more() {
+async fn a_forgotten_item_is_no_longer_shown() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let kept = insert(house, "one", semantic("The vault opens at noon")).await;
@@ -234,7 +234,7 @@ async fn a_forgotten_item_is_shown_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_with_the_same_key_remembers_once() {
+async fn a_retry_with_the_same_key_stores_one_item() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let key = [JSON, ("idempotency-key", "k1")];
@@ -254,7 +254,7 @@ async fn a_retry_with_the_same_key_remembers_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_item_is_refused_by_the_name_of_its_member() {
+async fn an_invalid_item_is_rejected_with_an_error_naming_the_member() {
     let house = House::plain().await;
     session(&house, "one", "/work/bank").await;
     let with = |name: &str, value: Value| {
@@ -287,7 +287,7 @@ async fn an_invalid_item_is_refused_by_the_name_of_its_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_scope_has_another_notebook() {
+async fn each_scope_has_a_separate_notebook() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), &[Grant::Read, Grant::Write]);
     let eve = walled.token(("acme", "eve"), &[Grant::Read, Grant::Write]);
@@ -310,7 +310,7 @@ async fn another_scope_has_another_notebook() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_remembers_and_finds_by_tools() {
+async fn a_model_stores_and_finds_items_with_tools() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let fact = json!({"text": "Staging listens on 8443", "kind": "semantic",
@@ -350,11 +350,11 @@ async fn a_model_remembers_and_finds_by_tools() {
         let refused = json!({"query": "x", "kinds": ["other"]});
         let refused = house.post("/v1/tools/memory_search", &refused).await;
         assert_eq!(refused.json()["error"]["recovery_hint"]["field"], "kinds", "{}", refused.text);
-        // Without a session or a workspace there is no place for it.
+        // Without a session or a workspace the item cannot be stored.
         let alone = json!({"text": "x", "kind": "semantic"});
         let refused = house.post("/v1/tools/memory_insert", &alone).await;
         assert_eq!(refused.code(), "session_required", "{}", refused.text);
-        // A directory is a workspace for what holds beyond a session, and for nothing else.
+        // A directory is the workspace only for items that outlive a session.
         let here =
             [JSON, ("sessionlog-directory", "%2Fwork%2Fbank"), ("sessionlog-connection", "new")];
         let cleared = house.call("POST", "/v1/tools/clear_session", &here, Some("{}".into())).await;
@@ -371,7 +371,7 @@ async fn a_model_remembers_and_finds_by_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_given_to_a_model_are_noted_in_its_session_and_found_nowhere() {
+async fn blocks_given_to_a_model_are_recorded_in_its_session_and_not_searchable() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         session(house, "other", "/work/bank").await;
@@ -402,7 +402,7 @@ async fn blocks_given_to_a_model_are_noted_in_its_session_and_found_nowhere() {
         assert_eq!(noted[0]["blocks"], json!([block]), "{events}");
         let one = format!("/v1/sessions/one/memory/{}", kept["memoryId"].as_str().unwrap());
         assert_eq!(house.get(&one).await.json()["paged_in"], 1);
-        // Of another session its name is there; no search and no window shows it.
+        // A block of another session is recorded by name only; no search and no window shows it.
         house
             .post(
                 "/v1/sessions/other/events",
@@ -423,7 +423,7 @@ async fn blocks_given_to_a_model_are_noted_in_its_session_and_found_nowhere() {
 }
 
 #[test]
-fn a_person_remembers_lists_and_forgets_on_the_command_line() {
+fn a_user_stores_lists_and_forgets_items_on_the_command_line() {
     let place = with_trip();
     let kept =
         place.run(&["memory", "trip", "--insert", "The ferry leaves at 9", "--topic", "ferry"]);
@@ -441,7 +441,7 @@ fn a_person_remembers_lists_and_forgets_on_the_command_line() {
     place.run(&["memory", "trip", "--forget", id]).ok();
     let all = place.run(&["memory", "trip", "--json"]).json();
     assert_eq!(all["data"].as_array().unwrap().len(), 1, "{all}");
-    // The notebook of a workspace, and its end.
+    // The notebook of a workspace, and its deletion.
     let words = ["memory", "--workspace", "/w", "--insert", "Pears ripen in September"];
     let kept = place.run(&[&words[..], &["--json"]].concat()).json();
     let notebook = kept["session"].as_str().unwrap();
@@ -474,7 +474,7 @@ fn a_person_remembers_lists_and_forgets_on_the_command_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_named() {
+async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_listed() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let short = insert(house, "one", semantic("Staging listens on 8443")).await;
@@ -513,7 +513,7 @@ async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_named() {
         let asked = json!({"direction": "in", "ids": [long["memory_id"]], "sessionId": "one"});
         let paged = house.post("/v1/tools/memory_page", &asked).await.json();
         assert_eq!(paged["blocks"][0]["memoryId"], long["memory_id"], "{paged}");
-        // Out is what continue_session pages out.
+        // Paging out drops the same events as continue_session.
         let asked = json!({"direction": "out", "sessionId": "one", "summary": "herons"});
         let out = house.post("/v1/tools/memory_page", &asked).await.json();
         assert_eq!(out["pagedOut"], json!({"from": 0, "to": 2}), "{out}");
@@ -534,7 +534,7 @@ async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_named() {
             assert_eq!(refused.status, 422, "{asked}: {}", refused.text);
             assert_eq!(refused.json()["error"]["recovery_hint"]["field"], field, "{asked}");
         }
-        // What is forgotten does not come back.
+        // A forgotten item is not paged in.
         let id = short["memory_id"].as_str().unwrap();
         house.call("DELETE", &format!("/v1/sessions/one/memory/{id}"), &[], None).await;
         let gone = page(json!({"session": "one", "ids": [id]})).await;
@@ -544,7 +544,7 @@ async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_names_the_items_written_from_the_session_or_redacts_them() {
+async fn an_erasure_lists_or_redacts_the_items_written_from_the_session() {
     over_every_engine(async |house| {
         for id in ["one", "two", "three"] {
             session(house, id, "w").await;
@@ -568,7 +568,7 @@ async fn an_erasure_names_the_items_written_from_the_session_or_redacts_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_found_item_says_what_each_of_its_members_is() {
+async fn a_found_item_has_a_label_for_each_of_its_members() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let skill = json!({"name": "deploy", "description": "ship it", "body": "make ship"});
@@ -580,7 +580,7 @@ async fn a_found_item_says_what_each_of_its_members_is() {
         let expected =
             ["ship it", "", "make ship", "kind: procedural", "name: deploy", "from: one 0"];
         assert_eq!(lines, expected, "{text}");
-        // And so does a range of the notebook that is brought back.
+        // And so has a range of the notebook that is paged in.
         let ranges = json!([{"session": kept.json()["session"], "from": 0, "to": 1}]);
         let paged = house.post("/v1/memory/page", &json!({"ranges": ranges})).await;
         assert_eq!(paged.status, 200, "{}", paged.text);
@@ -591,7 +591,7 @@ async fn a_found_item_says_what_each_of_its_members_is() {
 }
 
 #[test]
-fn a_store_is_made_by_the_first_item_that_a_person_remembers() {
+fn the_first_remembered_item_creates_the_store() {
     let place = crate::program::Place::new();
     std::fs::create_dir(place.path("shop")).unwrap();
     let run = |arguments: &[&str]| {

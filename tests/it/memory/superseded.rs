@@ -1,5 +1,5 @@
-//! Of a line of items that supersede one another, one holds: also where two callers correct the
-//! same one at the same time.
+//! Of items that supersede one another, one is current: also when two callers correct the same one
+//! concurrently.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use super::{BANK, insert, list, semantic, session, texts};
 use crate::{cli::with_trip, http::house::over_every_engine};
 
-fn instead(text: &str, of: &Value) -> Value {
+fn superseding(text: &str, of: &Value) -> Value {
     let mut item = semantic(text);
     item["supersedes"] = of["memory_id"].clone();
     item
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_that_holds_no_more_is_not_superseded_and_the_one_in_force_is_named() {
+async fn superseding_an_outdated_item_is_rejected_naming_the_current_one() {
     over_every_engine(async |house| {
         session(house, "one", "").await;
         let first = insert(house, "one", semantic("The gate opens at six")).await;
-        let second = insert(house, "one", instead("The gate opens at seven", &first)).await;
-        let third = insert(house, "one", instead("The gate opens at eight", &second)).await;
+        let second = insert(house, "one", superseding("The gate opens at seven", &first)).await;
+        let third = insert(house, "one", superseding("The gate opens at eight", &second)).await;
         let path = "/v1/sessions/one/memory";
         for item in [&first, &second] {
-            let refused = house.post(path, &instead("The gate opens at nine", item)).await;
+            let refused = house.post(path, &superseding("The gate opens at nine", item)).await;
             assert_eq!(refused.status, 422, "{}", refused.text);
             let error = &refused.json()["error"];
             assert_eq!(error["recovery_hint"]["field"], "supersedes", "{error}");
@@ -32,14 +32,14 @@ async fn an_item_that_holds_no_more_is_not_superseded_and_the_one_in_force_is_na
             assert!(error["message"].as_str().unwrap().contains(holds), "{error}");
         }
         assert_eq!(texts(&list(house, path).await), ["The gate opens at eight"]);
-        // One that was forgotten has nothing in its place; a retry is no second time.
+        // A forgotten item has no replacement; a retry does not forget twice.
         let forgotten = format!("{path}/{}", third["memory_id"].as_str().unwrap());
         house.call("DELETE", &forgotten, &[], None).await;
-        let refused = house.post(path, &instead("The gate is shut", &third)).await;
+        let refused = house.post(path, &superseding("The gate is shut", &third)).await;
         assert!(refused.status == 422 && refused.text.contains("forgotten"), "{}", refused.text);
         let open = insert(house, "one", semantic("The gate is open")).await;
         let keyed = |text: &str| {
-            let item = instead(text, &open);
+            let item = superseding(text, &open);
             let key = [("content-type", "application/json"), ("idempotency-key", "again")];
             async move { house.call("POST", path, &key, Some(item.to_string().into())).await }
         };
@@ -53,14 +53,14 @@ async fn an_item_that_holds_no_more_is_not_superseded_and_the_one_in_force_is_na
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_callers_that_correct_one_item_at_once_one_succeeds() {
+async fn of_concurrent_corrections_of_one_item_exactly_one_succeeds() {
     over_every_engine(async |house| {
         let kept = house.post(BANK, &semantic("The service listens on 8080")).await.json();
         let kept = Arc::new(kept);
         let asked = (0..12).map(|port| {
             let kept = Arc::clone(&kept);
             async move {
-                let item = instead(&format!("The service listens on {port}"), &kept);
+                let item = superseding(&format!("The service listens on {port}"), &kept);
                 house.post(BANK, &item).await
             }
         });
@@ -77,8 +77,8 @@ async fn of_callers_that_correct_one_item_at_once_one_succeeds() {
 }
 
 #[test]
-fn events_that_supersede_one_item_twice_leave_the_last_in_force() {
-    // As a client's own events, or those of two stores, may.
+fn of_two_events_that_supersede_one_item_the_last_is_current() {
+    // Possible with a client's own events, or with those of two stores.
     let place = with_trip();
     let item = |id: &str, text: &str, of: Option<&str>| {
         json!({"id": id, "type": "memory.item", "kind": "semantic", "text": text, "supersedes": of})

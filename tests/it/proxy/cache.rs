@@ -1,5 +1,5 @@
-//! Repeats answered from the log: which, how they are marked, when not; a fresh start; what earlier
-//! connections got; and the same by HTTP.
+//! Repeated calls answered from the log: which ones, how they are marked, and exceptions; a fresh
+//! start; outputs of earlier connections; and the same over HTTP.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn mark(result: &Value) -> &Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeat_of_a_call_that_only_reads_is_answered_from_the_log_and_marked() {
+async fn a_repeated_read_only_call_is_answered_from_the_log_and_marked() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     wrapped.tools().await;
@@ -89,7 +89,7 @@ async fn a_call_that_writes_is_never_answered_from_the_log_and_invalidates_earli
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_may_have_changed_outside_is_asked_for_again() {
+async fn an_answer_that_may_have_changed_outside_is_requested_again() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     wrapped.tools().await;
@@ -116,7 +116,7 @@ async fn an_answer_that_may_have_changed_outside_is_asked_for_again() {
         assert_eq!(wrapped.calls("read"), calls, "what is below a directory is unseen");
     }
     wrapped.leave().await;
-    // Names of tools on the command line are the user's word that their answers stay.
+    // By naming tools on the command line the user asserts that their answers stay valid.
     let rule = [("look".to_owned(), Some(Duration::from_secs(600)))].into();
     let repeats = Repeats { tools: rule, ..options().repeats };
     let named = Options { name: "p1".to_owned(), repeats, ..options() };
@@ -128,7 +128,7 @@ async fn an_answer_that_may_have_changed_outside_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fresh_start_forgets_the_answers_and_keeps_the_log() {
+async fn a_fresh_start_drops_cached_answers_and_keeps_the_log() {
     let store = Store::start().await;
     let named = || Options { session: Some(session("kept")), ..options() };
     let mut wrapped = Wrapped::of(&store, named());
@@ -142,12 +142,12 @@ async fn a_fresh_start_forgets_the_answers_and_keeps_the_log() {
     let events = store.events("kept").await;
     assert_eq!(events.len(), 5, "{events:?}");
     assert_eq!(events[2]["type"], "context.cleared");
-    // Another proxy of the same session, another day of the same minute.
+    // A second proxy of the same session, at the same minute of another day.
     let mut wrapped = Wrapped::of(&store, Options { name: "p1".to_owned(), ..named() });
     wrapped.tools().await;
     let again = wrapped.call("read", json!({})).await;
     assert_eq!(mark(&again)["position"], 4, "{again}");
-    // A session without a name is left behind.
+    // A session without a name is not continued.
     let mut wrapped = Wrapped::of(&store, options());
     wrapped.tools().await;
     wrapped.call("read", json!({})).await;
@@ -157,7 +157,7 @@ async fn a_fresh_start_forgets_the_answers_and_keeps_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
+async fn earlier_outputs_are_sent_once_per_connection_or_on_request() {
     let store = Store::start().await;
     let named = |name: &str, context| Options {
         name: name.to_owned(),
@@ -176,12 +176,12 @@ async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
     let answer = second.call("plain", json!({"q": "new"})).await;
     let text = answer["content"][1]["text"].as_str().unwrap();
     assert!(text.contains("early") && text.contains("later") && text.contains("data"), "{text}");
-    // What a tool said is in a block of code, which nothing in it ends.
+    // A tool's text is in a code block that nothing in the text can close.
     let headings = text.lines().filter(|line| line.starts_with('#')).count();
     assert!(headings == 2 && text.matches("\n```").count() == 4, "{text}");
     let answer = second.call("plain", json!({"q": "newer"})).await;
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "it has them");
-    // The model that lost them asks, and gets all of them.
+    // The model that lost them requests them, and gets all.
     let recovered = second.call("get_research_session", json!({})).await;
     assert_eq!(recovered["structuredContent"]["sessionId"], "long");
     let text = recovered["content"][1]["text"].as_str().unwrap();
@@ -196,7 +196,7 @@ async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn earlier_outputs_come_with_a_first_answer_from_the_log_too() {
+async fn earlier_outputs_come_with_a_first_answer_from_the_log() {
     let store = Store::start().await;
     let named = |name: &str| Options {
         name: name.to_owned(),
@@ -221,7 +221,7 @@ async fn earlier_outputs_come_with_a_first_answer_from_the_log_too() {
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "it has them: {answer}");
     assert_eq!(second.calls("read"), 1);
     second.leave().await;
-    // What was appended to an answer is not a part of what is recorded of it.
+    // Text appended to an answer is not recorded as part of it.
     let mut third = Wrapped::of(&store, named("p3"));
     third.tools().await;
     let answer = third.call("read", json!({"n": 3})).await;
@@ -230,10 +230,10 @@ async fn earlier_outputs_come_with_a_first_answer_from_the_log_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_task_or_maybe_stale_call_is_made_again() {
+async fn a_dropped_or_possibly_stale_answer_is_requested_again() {
     let store = Store::start().await;
     let named = || Options { session: Some(session("s")), ..options() };
-    // The oldest answers are forgotten beyond a budget.
+    // The oldest answers are dropped beyond a budget.
     let repeats = Repeats { tokens_max: 1, ..options().repeats };
     let mut wrapped = Wrapped::of(&store, Options { repeats, ..named() });
     wrapped.tools().await;
@@ -243,18 +243,18 @@ async fn a_forgotten_task_or_maybe_stale_call_is_made_again() {
     assert_eq!(wrapped.calls("read"), 2, "the newest is kept");
     wrapped.call("read", json!({"n": 1})).await;
     assert_eq!(wrapped.calls("read"), 3, "the oldest is not");
-    // A client that asks for a task gets no reused result.
+    // A client that requests an MCP task gets no reused result.
     let task = json!({"name": "read", "arguments": {"n": 1}, "task": {"ttl": 1}});
     wrapped.ask("tools/call", task).await;
     assert_eq!(wrapped.calls("read"), 4);
     wrapped.leave().await;
-    // What was changed may be recorded in another session.
+    // A change may be recorded in another session.
     let mut wrapped = Wrapped::of(&store, Options { name: "p1".to_owned(), ..named() });
     wrapped.tools().await;
     wrapped.call_with("write", json!({}), json!({"session_id": "other"})).await;
     wrapped.call("read", json!({"n": 1})).await;
     assert_eq!(wrapped.calls("read"), 1);
-    // A server that has other tools may have changed what they do.
+    // A server whose tool list changed may have changed their behaviour.
     let mut script = super::wrapped::tools();
     let changing = move |line: &str| match line.contains("\"poke\"") {
         true => {
@@ -277,7 +277,7 @@ async fn a_forgotten_task_or_maybe_stale_call_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_asked_for_an_answer_over_http() {
+async fn a_repeated_call_over_http_is_answered_from_the_log() {
     let store = Store::start().await;
     let event = |id: &str, n: u64, words: usize| {
         let text = "word ".repeat(words);
@@ -314,7 +314,7 @@ async fn the_log_is_asked_for_an_answer_over_http() {
     let outputs = store.get("/v1/sessions/s/views/outputs?from_position=2").await;
     let outputs = outputs["outputs"].as_array().unwrap();
     assert_eq!((outputs.len(), &outputs[0]["call"]["input"]["q"]), (1, &json!(2)));
-    // What was delivered late is as old as it says.
+    // An event recorded late has the age that it states.
     let late = json!([
         {"type": "agent.tool_use", "name": "search", "input": {"q": 9}, "call_id": "late"},
         {"type": "agent.tool_result", "call_id": "late", "content": "x",
@@ -329,7 +329,7 @@ async fn the_log_is_asked_for_an_answer_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_are_whole_within_their_bound_and_only_the_newest_is_cut() {
+async fn outputs_are_whole_within_their_limit_and_only_the_newest_is_shortened() {
     let store = Store::start().await;
     let long = |name: &str| {
         let text = format!("{name} {}", "tide \"7\" ".repeat(120_000));
@@ -352,10 +352,10 @@ async fn outputs_are_whole_within_their_bound_and_only_the_newest_is_cut() {
         context: Context::Append,
         ..options()
     };
-    // Four bytes a token, and the frame of a text around the outputs.
+    // Four bytes a token, and the text around the outputs.
     let most = 4 * 4_000 + 500;
     let (url, path) = (store.server.url("/"), "/v1/sessions/long/views/outputs");
-    // What the call asked may be as long as what was answered.
+    // The arguments of a call may be as long as its answer.
     let wide = format!("wide {}", "q".repeat(400_000));
     for (number, last) in [(1, "one"), (2, "long last"), (3, wide.as_str())] {
         let mut wrapped = Wrapped::new(&url, named(&format!("p{number}")), Box::new(script));

@@ -1,5 +1,5 @@
-//! Several clients behind one proxy on HTTP: none gets what another got, none shares another's
-//! session without naming it, and a client that leaves is dropped.
+//! Several clients of one proxy on HTTP: no client gets the answer of another or shares its session
+//! without naming it, and a client that disconnects is dropped.
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn text(answer: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_caller_is_given_the_answer_of_another() {
+async fn no_caller_receives_the_answer_of_another_caller() {
     let (server, store) = (Scripted::start(reader()).await, Store::start().await);
     let proxy = Listening::start(&store, server.upstream(), options()).await;
     let http = crate::say::http_client().build().unwrap();
@@ -32,11 +32,11 @@ async fn no_caller_is_given_the_answer_of_another() {
     assert_eq!(said(4, "b").await, "for b: 2");
     assert_eq!(said(5, "b").await, "for b: 2 again");
     assert_eq!(said(6, "a").await, "for a: 3", "the log's newest is another's");
-    // The same by a key in the address.
+    // The same for a key in the address.
     let keyed = format!("{}?key=1", proxy.address);
     let headers = [("authorization", "a"), ("sessionlog-session", "s")];
     assert_eq!(text(&say(&http, &keyed, &call(7, "read"), &headers).await), "for a: 4");
-    // A client without credentials gets no other client's result.
+    // A client without credentials gets no result of another client.
     let bare = [("sessionlog-session", "s")];
     assert_eq!(text(&say(&http, &proxy.address, &call(8, "read"), &bare).await), "for nobody: 5");
     let from = [("origin", "http://localhost:1")];
@@ -55,8 +55,8 @@ async fn no_caller_is_given_the_answer_of_another() {
     assert_eq!(text(&said), "for nobody: 8");
 }
 
-/// A client that keeps to one connection, where others open a second when the first is not back in
-/// their pool yet.
+/// A client with exactly one connection; others open a second when the first is not yet back in
+/// their pool.
 struct Connection {
     sender: hyper::client::conn::http1::SendRequest<String>,
     url: url::Url,
@@ -72,7 +72,7 @@ impl Connection {
         Self { sender, url }
     }
 
-    /// Says a message with headers of its own, and gives the answer's text.
+    /// Sends a message with headers; returns the answer's text.
     async fn say(&mut self, message: &Value, headers: &[(&str, &str)]) -> String {
         let mut request = hyper::Request::post(self.url.path())
             .header("host", self.url.authority())
@@ -90,7 +90,7 @@ impl Connection {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_name_no_session_have_one_each() {
+async fn clients_that_name_no_session_get_one_session_each() {
     let (server, store) = (Scripted::start(reader()).await, Store::start().await);
     let proxy = Listening::start(&store, server.upstream(), options()).await;
     let (mut first, mut second) =
@@ -127,7 +127,7 @@ async fn clients_that_name_no_session_have_one_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_client_leaves_is_recorded_as_not_answered() {
+async fn a_call_whose_client_disconnects_is_recorded_as_unanswered() {
     let (server, store) = (Scripted::start(reader()).await, Store::start().await);
     let named = sessionlog::proxy::Options { session: Some(session("s")), ..options() };
     let proxy = Listening::start(&store, server.upstream(), named).await;
@@ -153,7 +153,7 @@ async fn a_call_whose_client_leaves_is_recorded_as_not_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_of_a_session_is_open_until_it_is_answered_or_the_session_ends() {
+async fn a_call_stays_open_until_it_is_answered_or_its_session_ends() {
     let script = |asked: Asked| {
         async move {
             if asked.method == "GET" {
@@ -175,7 +175,7 @@ async fn a_call_of_a_session_is_open_until_it_is_answered_or_the_session_ends() 
     let begun = async |method: &str, message: &Value| {
         let asked = http.request(method.parse().unwrap(), &proxy.address);
         let asked = asked.header("mcp-session-id", "one").body(message.to_string());
-        // Its stream is left with it.
+        // Dropping it closes its stream.
         asked.send().await.unwrap().bytes_stream().next().await.unwrap().unwrap();
     };
     begun("POST", &call(1, "any")).await;
@@ -193,7 +193,7 @@ async fn a_call_of_a_session_is_open_until_it_is_answered_or_the_session_ends() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_list_its_tools_to_us_has_none() {
+async fn a_server_that_refuses_to_list_its_tools_is_treated_as_having_none() {
     let script = |asked: Asked| {
         async move {
             let mut response = json_text(asked.answer(json!({"content": []})));
@@ -210,14 +210,14 @@ async fn a_server_that_does_not_list_its_tools_to_us_has_none() {
     let http = crate::say::http_client().build().unwrap();
     let call = call(1, "clear_session");
     let asked = say(&http, &proxy.address, &call, &[]);
-    // Less than a list may take that is still to come.
+    // Shorter than the time limit of the pending list.
     let cleared = tokio::time::timeout(std::time::Duration::from_secs(20), asked).await.unwrap();
     assert!(cleared.contains("clearedSessionId"), "{cleared}");
     proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_several_lines_stays_one_when_something_is_added() {
+async fn a_multi_line_message_stays_one_message_after_an_addition() {
     let script = |asked: Asked| {
         async move {
             let list: Value =
@@ -243,7 +243,7 @@ async fn a_message_of_several_lines_stays_one_when_something_is_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_passes_event_by_event() {
+async fn a_stream_is_forwarded_event_by_event() {
     let script = |asked: Asked| {
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
         async move { super::scripted::open_stream(format!("data: {progress}\n\n{asked:?}")) }
@@ -260,8 +260,8 @@ async fn a_stream_passes_event_by_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_answer_over_http_is_recorded_as_answered_and_cut() {
-    // One is inspected and longer than what may wait for the store; the other passes in parts.
+async fn a_long_answer_over_http_is_recorded_shortened() {
+    // One is inspected and longer than the store's queue allows; the other is forwarded in parts.
     for (streams, bytes) in [(false, 33 << 20), (true, 65 << 20)] {
         let script = move |asked: Asked| {
             let text = "y".repeat(bytes);
@@ -301,7 +301,7 @@ async fn a_long_answer_over_http_is_recorded_as_answered_and_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_site_is_refused_by_a_proxy_that_listens() {
+async fn a_listening_proxy_rejects_requests_from_a_page_of_another_site() {
     let script = |asked: Asked| {
         let answer = asked.answer(json!({"content": []}));
         async move { super::scripted::json_text(answer) }.boxed()

@@ -1,5 +1,5 @@
-//! A server on HTTP behind the proxy: our own, which speaks both generations of the transport, for
-//! a client on streams and for clients on HTTP.
+//! A server on HTTP wrapped by the proxy: our own, which supports both generations of the
+//! transport, for a client on streams and for clients on HTTP.
 
 use serde_json::{Value, json};
 use sessionlog::proxy::{Upstream, in_front_of, with_upstream};
@@ -17,7 +17,7 @@ fn upstream(store: &Store) -> Upstream {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_on_http_is_wrapped_for_a_client_on_streams() {
-    // What is wrapped keeps its own store; the proxy records in another.
+    // The wrapped server has its own store; the proxy records in another.
     let (wrapped, store) = (Store::start().await, Store::start().await);
     for newer in [false, true] {
         let (mut to, input) = tokio::io::duplex(1 << 20);

@@ -1,4 +1,4 @@
-//! End of a proxy on streams: every call that is due an answer gets one.
+//! End of a proxy on streams: every pending call gets an answer.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -12,7 +12,7 @@ use super::wrapped::{Store, Wrapped, options, session};
 use crate::program::Place;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_are_being_decided_are_answered_when_the_client_has_said_all() {
+async fn pending_calls_are_answered_after_the_clients_input_ends() {
     let store = Store::start().await;
     let named = Options { session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, named);
@@ -24,7 +24,7 @@ async fn calls_that_are_being_decided_are_answered_when_the_client_has_said_all(
         let ask = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         wrapped.say(&ask.to_string()).await;
     }
-    // Asks the log first, and goes to the server then.
+    // The proxy looks up the log first, then calls the server.
     let params = json!({"name": "read", "arguments": {"new": 1}});
     let ask = json!({"jsonrpc": "2.0", "id": 74, "method": "tools/call", "params": params});
     wrapped.say(&ask.to_string()).await;
@@ -40,7 +40,7 @@ async fn calls_that_are_being_decided_are_answered_when_the_client_has_said_all(
     assert!(wrapped.ended().await, "the client was first");
 }
 
-/// Prints a line at the end of its input.
+/// A server that prints a line at the end of its input.
 const SERVER: &str = r#"while read -r line; do
 case $line in
 *tools/call*) echo '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}' ;;
@@ -51,12 +51,12 @@ echo '{"jsonrpc":"2.0","method":"notifications/goodbye"}'"#;
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}"#;
 
 #[test]
-fn a_program_hears_that_its_client_has_left_and_has_the_last_word() {
+fn a_wrapped_program_sees_its_input_end_and_its_last_output_is_forwarded() {
     let place = Place::new();
     let proxy = ["proxy", "--session", "s", "--", "sh", "-c", SERVER];
     let said = place.run_with(&proxy, &format!("{CALL}\n")).ok();
     assert!(said.ends_with("notifications/goodbye\"}\n"), "{said}");
-    // A signal means the same.
+    // A signal has the same effect.
     let mut proxy = place.command(&proxy).stdin(Stdio::piped()).spawn().unwrap();
     let mut to = proxy.stdin.take().unwrap();
     let mut from = BufReader::new(proxy.stdout.take().unwrap());

@@ -1,4 +1,4 @@
-//! Messages that pass: everything, as it came.
+//! Messages that the proxy forwards: all of them, unchanged.
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -9,7 +9,7 @@ use super::wrapped::{Store, Wrapped, options};
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_either_side_are_forwarded_byte_by_byte() {
+async fn messages_of_either_side_are_forwarded_byte_for_byte() {
     let said = [
         r#"{ "jsonrpc":"2.0", "id" : "a\u0062", "method":"sampling/createMessage","params":{"n":1.50e3,"n2":123456789012345678901234567890}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.1,"x-unknown":{"deep":[{}]}}}"#,
@@ -23,7 +23,7 @@ async fn messages_of_either_side_are_forwarded_byte_by_byte() {
         "[]",
         "17",
     ];
-    // The server says back what it hears.
+    // The server echoes each message.
     let echo = |line: &str| Some(vec![line.to_owned()]);
     let mut wrapped = Wrapped::new(NOWHERE, options(), Box::new(echo));
     for line in said {
@@ -44,7 +44,7 @@ async fn messages_of_either_side_are_forwarded_byte_by_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_does_not_answer_is_reported_and_no_call_waits_for_it() {
+async fn an_unresponsive_store_is_reported_and_delays_no_call() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let notify = std::sync::Arc::new(move |text: &str| {
         let _ = tell.send(text.to_owned());
@@ -64,7 +64,7 @@ async fn a_store_that_does_not_answer_is_reported_and_no_call_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
+async fn our_tools_are_added_to_the_servers_without_name_clashes() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     let names = wrapped.tools().await;
@@ -82,7 +82,7 @@ async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
         };
         Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
     };
-    // The tools were not listed: the proxy lists them before it takes a call for its own.
+    // The tools were not listed: the proxy lists them before it answers a call itself.
     let mut wrapped = Wrapped::new(&store.server.url("/"), options(), Box::new(script));
     let theirs = wrapped.call("clear_session", json!({})).await;
     assert_eq!(theirs["content"][0]["text"], "the server's");
@@ -97,7 +97,7 @@ async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_of_the_servers_tools_is_seen_before_a_name_is_taken() {
+async fn every_page_of_the_servers_tools_is_read_before_our_tools_are_named() {
     let store = Store::start().await;
     for list_first in [false, true] {
         let script = |line: &str| {

@@ -1,4 +1,4 @@
-//! The program itself: `sessionlog proxy` in front of other programs.
+//! The program itself: `sessionlog proxy` wrapping other programs.
 
 use std::{io::Write as _, process::Stdio};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::program::Place;
 
-/// A server in a shell: one tool, which ends the server on request.
+/// A server as a shell script: one tool, which ends the server on request.
 const SERVER: &str = r#"while read -r line; do
 case $line in
 *die*) exit 7 ;;
@@ -20,7 +20,7 @@ fn call(name: &str) -> String {
 }
 
 #[test]
-fn a_program_is_wrapped_and_its_end_is_the_proxys() {
+fn the_proxy_exits_when_its_wrapped_program_does() {
     let place = Place::new();
     let wrapped = |arguments: &[&str], said: &str| {
         let whole = [&["proxy", "--session", "s"], arguments, &["--", "sh", "-c", SERVER]].concat();
@@ -44,7 +44,7 @@ fn a_program_is_wrapped_and_its_end_is_the_proxys() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    // The client stays: the server leaves.
+    // The client stays connected: the server exits.
     let mut client = proxy.stdin.take().unwrap();
     client.write_all(call("die").as_bytes()).unwrap();
     assert_eq!(proxy.wait().unwrap().code(), Some(7));
@@ -104,7 +104,7 @@ echo "{\"id\":1,\"token\":\"$SESSIONLOG_TOKEN$SESSIONLOG_KEY$SESSIONLOG_KEY_PREV
 }
 
 #[test]
-fn a_command_that_cannot_be_wrapped_is_refused_by_name() {
+fn a_command_that_cannot_be_wrapped_is_rejected_with_an_error_naming_it() {
     let place = Place::new();
     for (arguments, code, said) in [
         (&["proxy"][..], 2, "--url"),

@@ -1,4 +1,4 @@
-//! Records of a proxy, and their sessions.
+//! Calls that a proxy records, and the sessions it records them in.
 
 use serde_json::{Value, json};
 use sessionlog::proxy::Options;
@@ -10,7 +10,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_call_and_its_result_is_recorded_in_a_session_that_goes_by_itself() {
+async fn every_call_and_its_result_is_recorded_in_a_session_that_expires() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     wrapped.ask("initialize", json!({})).await;
@@ -43,7 +43,7 @@ async fn every_call_and_its_result_is_recorded_in_a_session_that_goes_by_itself(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_in_any_member_of_a_call_is_not_recorded_however_it_is_escaped() {
+async fn a_secret_in_any_member_of_a_call_in_any_escaping_is_not_recorded() {
     let store = Store::start().await;
     let random: String = (0..36u8).map(|n| char::from(b'a' + (n * 7 + n / 5) % 26)).collect();
     let token = format!("ghp_{random}");
@@ -57,7 +57,7 @@ async fn a_secret_in_any_member_of_a_call_is_not_recorded_however_it_is_escaped(
         "patch": [format!("-----BEGIN {} KEY-----", "PRIVATE"), random, random],
     });
     wrapped.call("plain", input).await;
-    // A secret names no session: it would be the id of one.
+    // A secret is not used as a session id.
     wrapped.call_with("plain", json!({"n": 2}), json!({"session_id": token})).await;
     assert!(wrapped.leave().await, "the client left first");
     let id = store.only_session().await;
@@ -73,7 +73,7 @@ async fn a_secret_in_any_member_of_a_call_is_not_recorded_however_it_is_escaped(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_goes_to_the_session_that_its_message_names_or_that_the_proxy_was_started_for() {
+async fn a_call_is_recorded_in_the_session_its_message_names_or_else_the_proxys() {
     let store = Store::start().await;
     let started = Options { session: Some(session("started")), ..options() };
     let mut wrapped = Wrapped::of(&store, started);
@@ -96,7 +96,7 @@ async fn a_call_goes_to_the_session_that_its_message_names_or_that_the_proxy_was
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_ends_without_an_answer_is_recorded_as_such() {
+async fn a_call_that_ends_without_an_answer_is_recorded_as_unanswered() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
@@ -118,7 +118,7 @@ async fn a_call_that_ends_without_an_answer_is_recorded_as_such() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_too_long_to_be_inspected_is_recorded_as_answered_and_cut() {
+async fn an_answer_too_long_to_inspect_is_recorded_shortened() {
     let store = Store::start().await;
     let long = "y".repeat(33 << 20);
     let script = move |line: &str| {
@@ -153,7 +153,7 @@ async fn an_answer_that_is_too_long_to_be_inspected_is_recorded_as_answered_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_waits_for_its_record_when_the_setting_says_so() {
+async fn an_answer_waits_for_its_record_with_that_setting() {
     let store = Store::start().await;
     let durable = Options { durable: true, session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, durable);
@@ -164,7 +164,7 @@ async fn an_answer_waits_for_its_record_when_the_setting_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_that_results_name_are_recorded_by_the_server_with_their_tool() {
+async fn addresses_in_results_are_recorded_as_sources_with_their_tool() {
     let store = Store::start().await;
     let started = Options { session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, started);
@@ -209,7 +209,7 @@ async fn the_pages_that_results_name_are_recorded_by_the_server_with_their_tool(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_goes_to_the_session_that_an_argument_of_its_tool_names() {
+async fn a_call_is_recorded_in_the_session_that_its_tool_argument_names() {
     let store = Store::start().await;
     let script = |line: &str| {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
@@ -239,7 +239,7 @@ async fn a_call_goes_to_the_session_that_an_argument_of_its_tool_names() {
         }
         wrapped.call("web_search", json!({"query": "tides", "sessionId": research})).await;
         wrapped.call("news_search", json!({"query": "tides", "session_id": research})).await;
-        // A member that the tool does not have, and what `_meta` says, come first or not at all.
+        // An argument that the tool does not declare is ignored; `_meta` takes precedence.
         wrapped.call("plain", json!({"query": "tides", "sessionId": research})).await;
         let meta = json!({"session_id": format!("meta-{number}")});
         wrapped.call_with("web_search", json!({"sessionId": research}), meta).await;

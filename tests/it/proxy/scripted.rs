@@ -1,4 +1,4 @@
-//! Servers on HTTP that answer by a test's script, and the proxy in front of one.
+//! Servers on HTTP that answer by a test's script, and the proxy wrapping one.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::wrapped::{Store, client};
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: Method,
@@ -31,13 +31,13 @@ impl Asked {
         self.message["method"] == method
     }
 
-    /// The answer with this result.
+    /// Returns the answer with this result.
     pub fn answer(&self, result: Value) -> String {
         json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}).to_string()
     }
 }
 
-/// A server, and what it was asked.
+/// A server, and the requests it received.
 pub struct Scripted {
     pub url: String,
     pub asked: Arc<Mutex<Vec<Asked>>>,
@@ -73,19 +73,19 @@ impl Scripted {
         Upstream { url: self.url.parse().unwrap(), headers: Vec::new() }
     }
 
-    /// Number of calls of a tool.
+    /// Returns the number of calls of a tool.
     pub fn calls(&self, tool: &str) -> usize {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|one| one.message["params"]["name"] == tool).count()
     }
 }
 
-/// A text as JSON.
+/// Returns a response with a JSON text.
 pub fn json_text(text: String) -> Response {
     ([("content-type", "application/json")], text).into_response()
 }
 
-/// A stream of events that stays open.
+/// Returns a stream of events that stays open.
 pub fn open_stream(events: String) -> Response {
     let said = futures_util::stream::once(async move { Ok::<_, std::io::Error>(events) });
     let silence = futures_util::stream::pending();
@@ -93,7 +93,7 @@ pub fn open_stream(events: String) -> Response {
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
-/// A server with one tool that only reads, `read`, which returns the caller and the number of the
+/// Returns a server with one read-only tool, `read`, which returns the caller and the number of the
 /// call; `wait` is never answered.
 pub fn reader() -> impl Fn(Asked) -> BoxFuture<'static, Response> + Clone + Send + Sync + 'static {
     let count = Arc::new(Mutex::new(0));
@@ -147,14 +147,14 @@ impl Listening {
         Self { address, stop, proxy }
     }
 
-    /// Everything is recorded then.
+    /// Stops the proxy after everything is recorded.
     pub async fn stop(self) {
         self.stop.send(()).unwrap();
         self.proxy.await.unwrap().unwrap();
     }
 }
 
-/// Says a message as a client, with headers of its own, and gives the answer's text.
+/// Sends a message as a client, with headers; returns the answer's text.
 pub async fn say(
     http: &reqwest::Client,
     to: &str,

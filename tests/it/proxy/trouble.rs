@@ -1,4 +1,4 @@
-//! A store in trouble: its cost, what it blocks, and the reports. The store here is a script.
+//! A failing store: its cost, what it delays, and the reports. It must not use a real store.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -30,8 +30,8 @@ fn refusal(status: StatusCode, code: &str) -> Response {
     (status, [("content-type", "application/json")], error.to_string()).into_response()
 }
 
-/// Every event that a store got for a session.
-fn told(store: &Scripted, session: &str) -> Vec<Value> {
+/// Returns every event that a store received for a session.
+fn received_events(store: &Scripted, session: &str) -> Vec<Value> {
     let asked = store.asked.lock().unwrap();
     let path = format!("/v1/sessions/{session}/events");
     let batches = asked.iter().filter(|one| one.path == path);
@@ -44,7 +44,7 @@ fn wrapped(store: &Scripted, options: Options) -> Wrapped {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_refused_by_one_session_blocks_no_other() {
+async fn an_event_rejected_by_one_session_blocks_no_other_session() {
     let script = |asked: Asked| {
         async move {
             match asked.path.contains("/full/") {
@@ -60,11 +60,11 @@ async fn an_event_refused_by_one_session_blocks_no_other() {
         "params": {"name": "wait", "_meta": {"session_id": "full"}}});
     wrapped.say(&call.to_string()).await;
     wrapped.call_with("plain", json!({}), json!({"session_id": "free"})).await;
-    assert_eq!(told(&store, "free").len(), 2, "the answer waited for both");
+    assert_eq!(received_events(&store, "free").len(), 2, "the answer waited for both");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_events_are_counted_and_reported() {
+async fn rejected_events_are_counted_and_reported() {
     let refuses = Arc::new(AtomicBool::new(true));
     let refusing = Arc::clone(&refuses);
     let script = move |asked: Asked| {
@@ -89,13 +89,14 @@ async fn refused_events_are_counted_and_reported() {
     refuses.store(false, Ordering::SeqCst);
     wrapped.call("plain", json!({})).await;
     wrapped.leave().await;
-    let gap = told(&store, "s").into_iter().find(|event| event["type"] == "session.error");
+    let gap =
+        received_events(&store, "s").into_iter().find(|event| event["type"] == "session.error");
     assert_eq!(gap.unwrap()["error"]["events"], 4);
     assert_eq!(said.lock().unwrap()[1], "recording continues; 4 events were not recorded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_does_not_answer_is_left_alone_for_a_while() {
+async fn an_unresponsive_store_is_not_called_for_a_while() {
     let script = |_: Asked| std::future::pending().boxed();
     let store = Scripted::start(script).await;
     let clock = Arc::new(ManualClock::default());
@@ -118,7 +119,7 @@ async fn a_store_that_does_not_answer_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_cancelled_while_the_log_is_asked_is_not_made() {
+async fn a_call_cancelled_during_the_log_lookup_is_not_forwarded() {
     let store = Scripted::start(|_: Asked| std::future::pending().boxed()).await;
     let patience = Duration::from_millis(200);
     let named = Options { session: Some(session("s")), patience, ..options() };
@@ -135,7 +136,7 @@ async fn a_call_that_is_cancelled_while_the_log_is_asked_is_not_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_says_when_it_happened_and_a_session_that_may_be_gone_is_left() {
+async fn a_record_has_its_time_and_a_session_that_may_have_expired_is_replaced() {
     let store = Store::start().await;
     let clock = Arc::new(ManualClock::default());
     let mut wrapped = Wrapped::of(&store, Options { clock: clock.clone(), ..options() });
@@ -153,7 +154,7 @@ async fn a_record_says_when_it_happened_and_a_session_that_may_be_gone_is_left()
 }
 
 #[test]
-fn a_standard_error_that_is_not_read_blocks_nothing() {
+fn an_unread_standard_error_blocks_no_call() {
     let place = Place::new();
     let server = r#"while read -r line; do
 echo '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
@@ -175,7 +176,7 @@ done"#;
             answered.send(from.next().unwrap().unwrap()).unwrap();
         }
     });
-    // A proxy that cannot record reports so, without a reader.
+    // A proxy that cannot record reports it on standard error, which is not read here.
     for _ in 0..100 {
         answers.recv_timeout(Duration::from_secs(60)).unwrap();
     }

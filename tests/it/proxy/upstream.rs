@@ -1,4 +1,4 @@
-//! A server on HTTP for a client on streams: what waits for what, and how it ends.
+//! A server on HTTP for a client on streams: the order of requests, and how the connection ends.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ impl Linked {
     }
 }
 
-/// Opens a session, on streams that stay open; answers calls once the client is gone.
-async fn lingering() -> Scripted {
+/// Starts a server with streams that stay open; it answers calls once the client disconnected.
+async fn lingering_server() -> Scripted {
     let script = |asked: Asked| {
         async move {
             let mut response = match asked.message["method"].as_str() {
@@ -63,14 +63,14 @@ async fn lingering() -> Scripted {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_opening_request_of_a_connection_blocks_nothing_once_answered() {
-    let (server, store) = (lingering().await, Store::start().await);
+async fn the_initialize_request_blocks_no_other_once_answered() {
+    let (server, store) = (lingering_server().await, Store::start().await);
     let mut linked = linked(&store, &server);
     linked.say(&request(1, "initialize", json!({}))).await;
     assert_eq!(linked.hear().await["id"], 1);
     linked.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     linked.say(&call(2, "any")).await;
-    // Less than one that is still to be answered may hold up the next.
+    // Shorter than the time for which a pending request may delay the next.
     let soon = tokio::time::timeout(Duration::from_secs(20), linked.hear()).await;
     assert_eq!(soon.unwrap()["id"], 2, "neither stream has ended");
     let asked = server.asked.lock().unwrap().clone();
@@ -118,8 +118,8 @@ async fn a_broken_stream_is_resumed_and_unsolicited_messages_arrive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_answered_before_the_server_is_left() {
-    let (server, store) = (lingering().await, Store::start().await);
+async fn calls_are_answered_before_the_connection_to_the_server_closes() {
+    let (server, store) = (lingering_server().await, Store::start().await);
     let mut linked = linked(&store, &server);
     linked.say(&request(1, "initialize", json!({}))).await;
     linked.hear().await;
@@ -141,8 +141,8 @@ async fn calls_are_answered_before_the_server_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_too_long_is_answered_with_an_error() {
-    let (server, store) = (lingering().await, Store::start().await);
+async fn a_message_beyond_the_length_limit_is_answered_with_an_error() {
+    let (server, store) = (lingering_server().await, Store::start().await);
     let Linked { mut to, from, .. } = linked(&store, &server);
     let long = json!({"id": "a", "method": "tools/call", "params": "x".repeat(33 << 20)});
     let writing = tokio::spawn(async move {
@@ -157,7 +157,7 @@ async fn a_message_that_is_too_long_is_answered_with_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_of_a_server_on_http_that_is_too_long_is_cut_in_the_record_or_refused() {
+async fn an_overlong_answer_from_an_http_server_is_shortened_in_the_record_or_rejected() {
     let script = |asked: Asked| {
         async move {
             let text = "y".repeat(if asked.says("tools/call") { 33 << 20 } else { 0 });
@@ -175,7 +175,7 @@ async fn an_answer_of_a_server_on_http_that_is_too_long_is_cut_in_the_record_or_
     let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
     let said = format!("[{} bytes, too long to be recorded]", answer.len());
     assert_eq!(result["content"][0]["text"], said, "it is not read whole");
-    // As a line it is more than a line may be.
+    // Its line exceeds the length limit of a line.
     let mut linked = linked(&store, &server);
     linked.say(&call(3, "any")).await;
     let refused = linked.hear().await;

@@ -1,4 +1,4 @@
-//! A proxy on streams: a client on one side, a scripted MCP server on the other, the store behind.
+//! A proxy on streams: a client on one side, a scripted MCP server on the other, and a store.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ const STREAM_BYTES: usize = 1 << 20;
 /// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A store behind a server of ours.
+/// A store served by our own server.
 pub struct Store {
     pub desk: Desk,
     pub server: Server,
@@ -51,8 +51,7 @@ impl Store {
         self.client.json(request).await.unwrap()
     }
 
-    /// Waits until a session of a proxy that was given no other holds so many events: what is
-    /// recorded is recorded behind the answer's back.
+    /// Waits until a proxy's own session has so many events: they are recorded after the answer.
     pub async fn holds(&self, session: &str, count: usize) {
         let path = format!("/v1/sessions/{session}/events");
         let holds = async {
@@ -70,7 +69,7 @@ impl Store {
         self.client.json(Request::post(path).json(&body)).await.unwrap()
     }
 
-    /// The one session there is.
+    /// Returns the id of the only session.
     pub async fn only_session(&self) -> String {
         let listed = self.get("/v1/sessions").await;
         let [session] = &listed["data"].as_array().unwrap()[..] else { panic!("{listed}") };
@@ -89,7 +88,7 @@ pub fn client(url: &str) -> Client {
     Client::new(Target::Server(url.parse().unwrap()), name).unwrap()
 }
 
-/// A user who lets everything be recorded.
+/// A user who consents to every recording.
 struct Open;
 
 impl Gate for Open {
@@ -124,7 +123,7 @@ pub fn options() -> Options {
 /// Answers of a scripted server to a line; `None` ends it.
 type Script = Box<dyn FnMut(&str) -> Option<Vec<String>> + Send>;
 
-/// A client's side of a proxy.
+/// The client's side of a proxy.
 pub struct Wrapped {
     to: Option<DuplexStream>,
     from: Lines<BufReader<DuplexStream>>,
@@ -152,7 +151,7 @@ impl Wrapped {
         Self { to: Some(to), from, told, proxy, asked: 0 }
     }
 
-    /// In front of a server with a few tools.
+    /// Starts a proxy of a server with a few tools.
     pub fn of(store: &Store, options: Options) -> Self {
         Self::new(&store.server.url("/"), options, Box::new(tools()))
     }
@@ -162,7 +161,7 @@ impl Wrapped {
         to.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// The stream to the proxy, for a test that writes more than fits without reading.
+    /// Takes the stream to the proxy, for a test that writes without reading.
     pub fn take_to(&mut self) -> DuplexStream {
         self.to.take().unwrap()
     }
@@ -195,19 +194,19 @@ impl Wrapped {
         self.ask("tools/call", params).await["result"].clone()
     }
 
-    /// Number of calls of the server.
+    /// Returns the number of calls that the server received.
     pub fn calls(&self, tool: &str) -> usize {
         let mark = format!("\"name\":\"{tool}\"");
         self.told.lock().unwrap().iter().filter(|line| line.contains(&mark)).count()
     }
 
-    /// The client leaves; everything is recorded then. Whether it was the first to leave.
+    /// Closes the client's input and waits for the proxy; returns true if the client left first.
     pub async fn leave(mut self) -> bool {
         drop(self.to.take());
         tokio::time::timeout(PATIENCE, self.proxy).await.unwrap().unwrap()
     }
 
-    /// The proxy's end, after its server's.
+    /// Waits for the proxy to end after its server.
     pub async fn ended(self) -> bool {
         tokio::time::timeout(PATIENCE, self.proxy).await.unwrap().unwrap()
     }
@@ -230,8 +229,8 @@ async fn serve(
     }
 }
 
-/// A server of a few tools: `read` only reads and answers the same each time, `look` only reads,
-/// `write` does not, `plain` declares nothing.
+/// Returns a server of a few tools: `read` only reads and always returns the same, `look` only
+/// reads, `write` does not, `plain` declares nothing.
 pub fn tools() -> impl FnMut(&str) -> Option<Vec<String>> {
     let mut answered = 0;
     move |line| {

@@ -1,5 +1,5 @@
-//! Everything of a research session, written through one interface and read through another, before
-//! and after the server is replaced.
+//! A complete research session, written through one interface and read through another, before and
+//! after the server is replaced.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::mcp::{
     server::{Server, Speaker},
 };
 
-/// A way to call a tool: the protocol, or a plain request.
+/// An interface to call a tool: the protocol, or a plain request.
 enum Door {
     Protocol(Speaker),
     Plain { address: String },
@@ -28,7 +28,7 @@ impl Door {
         Self::Plain { address: server.url("/v1/tools/") }
     }
 
-    /// A tool's answer, or the error it refuses with.
+    /// Calls a tool; returns its answer or its error.
     async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Value> {
         match self {
             Self::Protocol(speaker) => {
@@ -77,7 +77,7 @@ fn step(number: u64, text: &str, more: Value) -> Value {
     with(json!({"searchStep": text, "stepNumber": number, "nextStepNeeded": true}), more)
 }
 
-/// A small piece of research with everything in it.
+/// Records a small research session with every kind of item.
 async fn record(door: &Door) {
     let steps = [
         step(
@@ -112,7 +112,7 @@ async fn record(door: &Door) {
     assert_eq!((&added["added"], &added["sourceCount"]), (&json!(1), &json!(1)));
 }
 
-/// Tool calls that end well and badly, as hooks record them.
+/// Records tool calls that succeed and fail, as hooks do.
 async fn fare(door: &Door) {
     for (number, (name, error)) in [
         ("fetch", Some("HTTP 429")),
@@ -190,7 +190,7 @@ fn check_outcomes(found: &Value) {
     assert_eq!(sources[1..], [page(2), page(5)], "the pages of the calls that went well");
 }
 
-/// Steps nine and ten: the answers change their form, unless a mode is set.
+/// Checks steps nine and ten: the answer becomes a summary, unless a mode is set.
 async fn check_modes(door: &Door) {
     let ninth = door.ok("sequential_search", step(8, "the ninth", json!({}))).await;
     assert_eq!((&ninth["stepCount"], &ninth["responseMode"]), (&json!(9), &json!("summary")));
@@ -219,7 +219,7 @@ async fn check_modes(door: &Door) {
 }
 
 #[tokio::test]
-async fn everything_of_a_session_comes_back_through_each_interface_and_after_a_restart() {
+async fn a_session_written_through_one_interface_round_trips_through_each_and_a_restart() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let (writer, reader) = (Door::protocol(&server).await, Door::plain(&server));
@@ -240,7 +240,7 @@ async fn everything_of_a_session_comes_back_through_each_interface_and_after_a_r
 }
 
 #[tokio::test]
-async fn a_session_begun_by_a_plain_call_is_continued_through_the_protocol() {
+async fn a_session_started_by_a_plain_call_can_be_continued_over_mcp() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let (plain, protocol) = (Door::plain(&server), Door::protocol(&server).await);
@@ -255,7 +255,7 @@ async fn a_session_begun_by_a_plain_call_is_continued_through_the_protocol() {
 }
 
 #[tokio::test]
-async fn two_hundred_steps_are_bounded_paged_and_shown_through_the_protocol() {
+async fn two_hundred_steps_are_bounded_paged_and_readable_over_mcp() {
     let made = session(&SHAPES[0], 77);
     let desk = Desk::new();
     let server = Server::start(&desk).await;

@@ -1,5 +1,5 @@
 //! Forty facts planted in two hundred steps: how many an overview of ten thousand bytes still
-//! shows, beside the rule of the program that clients come from, on the same sessions.
+//! shows, compared with the rule of the program that clients migrate from, on the same sessions.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -10,17 +10,17 @@ use sessionlog::{
 
 use super::planted::{FACTS, Fact, Place, SHAPES, STEPS, Session, session};
 
-/// Seeds that nothing was tuned on.
+/// Seeds that were not used for tuning.
 const SEEDS: [u64; 5] = [1_101, 2_202, 3_303, 4_404, 5_505];
 
-/// The facts of a session, from the events its calls become.
+/// Folds the facts of a session from the events of its calls.
 pub fn folded(session: &Session) -> Facts {
     let mut facts = Facts::default();
     events(session).iter().for_each(|event| facts.fold(event));
     facts
 }
 
-/// The events that the calls of a session become.
+/// Returns the events of a session's calls.
 pub fn events(session: &Session) -> Vec<Event> {
     let mut events = Vec::new();
     for (tool, call) in &session.calls {
@@ -65,7 +65,7 @@ pub fn events(session: &Session) -> Vec<Event> {
     events
 }
 
-/// Every line a reader sees.
+/// Returns every line that a reader sees.
 fn lines(view: &Overview) -> Vec<String> {
     let view = &view.shown;
     let mut lines: Vec<String> = view.summary.lines().map(str::to_owned).collect();
@@ -93,19 +93,19 @@ pub fn told<'a>(lines: &[String], session: &'a Session) -> Vec<&'a Fact> {
     session.facts.iter().filter(tells).collect()
 }
 
-fn cut(text: &str, bytes: usize) -> String {
-    // At a whole character, which is kinder than the rule.
+fn cut_at(text: &str, bytes: usize) -> String {
+    // Cut at a character boundary, which favours the rule.
     let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     text[..end.unwrap()].to_owned()
 }
 
-/// The rule of that program: the last five descriptions, each cut at eighty bytes.
+/// Returns the output of that program's rule: the last five descriptions, each cut at eighty bytes.
 fn last_five(session: &Session) -> Vec<String> {
-    session.descriptions.iter().rev().take(5).map(|text| cut(text, 80)).collect()
+    session.descriptions.iter().rev().take(5).map(|text| cut_at(text, 80)).collect()
 }
 
-/// All that program answers, four times as long: a line of 120 bytes for every step, the last three
-/// in full, every gap, every source.
+/// Returns that program's whole answer, with four times the length: a line of 120 bytes for every
+/// step, the last three in full, every gap, every source.
 fn whole_answer(session: &Session) -> Vec<String> {
     let mut lines = last_five(session);
     for (tool, call) in &session.calls {
@@ -114,7 +114,7 @@ fn whole_answer(session: &Session) -> Vec<String> {
             continue;
         }
         let text = call["searchStep"].as_str().unwrap();
-        lines.push(cut(text, 120));
+        lines.push(cut_at(text, 120));
         lines.extend(call["knowledgeGap"].as_str().map(str::to_owned));
         if call["stepNumber"].as_u64().unwrap() > STEPS - 3 {
             lines.push(text.to_owned());
@@ -126,7 +126,7 @@ fn whole_answer(session: &Session) -> Vec<String> {
     lines
 }
 
-/// The number of facts shown, of each place and in all.
+/// Formats the number of facts shown, by place and in total.
 fn count(told: &[&Fact]) -> String {
     use Place::{Description, Gap, Reasoning, Rejected, Source};
     let of = |place: Place| told.iter().filter(|fact| fact.place == place).count();

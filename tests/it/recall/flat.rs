@@ -1,5 +1,5 @@
-//! Cost of a step and an overview, counted in bytes and calls on the simulated disk: the same at
-//! any number of steps.
+//! Cost of a step and of an overview in bytes and calls on the simulated disk: the same at any
+//! number of steps.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn options() -> Options {
         segment_bytes_max: 64 << 20,
         scrub_every: std::time::Duration::ZERO,
         background: false,
-        // What is read again is asked of the disk again, where it is counted.
+        // No read cache: repeated reads go to the disk, where they are counted.
         warm_bytes_max: 0,
         ..Options::default()
     }
@@ -65,7 +65,7 @@ impl Counted {
             .unwrap()
     }
 
-    /// Records the next step of about a kilobyte; answers the bytes of its arguments.
+    /// Records the next step of about a kilobyte; returns the bytes of its arguments.
     async fn step(&self, number: u64) -> u64 {
         let arguments = json!({
             "searchStep": format!("step {number:06} {}", "words of it ".repeat(50)),
@@ -78,7 +78,7 @@ impl Counted {
         bytes
     }
 
-    /// Bytes written and read since a call.
+    /// Returns the bytes written and read since a call.
     fn moved(&self, since: u64) -> (u64, u64) {
         let trace = self.disk.trace();
         let calls = &trace[usize::try_from(since).unwrap()..];
@@ -86,7 +86,7 @@ impl Counted {
         (of(Op::Write), of(Op::Read))
     }
 
-    /// Records steps and flushes them: the bytes of their arguments, written, and read on the way.
+    /// Records steps and flushes them; returns the bytes of their arguments, written, and read.
     async fn steps(&self, numbers: std::ops::Range<u64>) -> (u64, u64, u64) {
         self.local.flush().unwrap();
         let (since, mut opened, mut payload) = (self.disk.calls(), None, 0);
@@ -102,7 +102,7 @@ impl Counted {
 }
 
 #[tokio::test]
-async fn a_step_writes_and_reads_the_same_at_any_number() {
+async fn a_step_costs_the_same_reads_and_writes_at_any_session_length() {
     let store = Counted::new();
     store.steps(1..10).await;
     let (payload, early, early_read) = store.steps(10..60).await;
@@ -115,7 +115,7 @@ async fn a_step_writes_and_reads_the_same_at_any_number() {
 }
 
 #[tokio::test]
-async fn an_overview_of_a_warm_session_asks_the_disk_for_nothing_at_any_length() {
+async fn an_overview_of_a_loaded_session_makes_no_disk_calls_at_any_length() {
     let store = Counted::new();
     let mut steps = 0;
     for length in [10, 100, 600] {
@@ -131,10 +131,10 @@ async fn an_overview_of_a_warm_session_asks_the_disk_for_nothing_at_any_length()
 }
 
 #[tokio::test]
-async fn one_step_in_full_reads_only_that_step() {
+async fn a_full_read_of_one_step_reads_only_that_step() {
     let store = Counted::new();
     store.steps(1..400).await;
-    // The first one opens what was flushed.
+    // The first one opens the flushed segments.
     store.call("get_research_session", json!({"stepId": 100})).await;
     for number in [1, 200, 399] {
         let before = store.disk.calls();
@@ -147,7 +147,7 @@ async fn one_step_in_full_reads_only_that_step() {
 }
 
 #[tokio::test]
-async fn a_restart_forgets_nothing_and_reads_a_session_once() {
+async fn after_a_restart_a_session_is_complete_and_read_once() {
     let store = Counted::new();
     let (payload, ..) = store.steps(1..500).await;
     let before = store.call("get_research_session", json!({})).await;
@@ -168,7 +168,7 @@ async fn a_restart_forgets_nothing_and_reads_a_session_once() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_sent_again_is_read_once_to_be_compared() {
+async fn a_resent_batch_is_read_once_for_comparison() {
     let store = Counted::new();
     let event = |n: usize| NewEvent {
         id: Some(EventId::new(&format!("e{n}")).unwrap()),

@@ -1,6 +1,5 @@
-//! Facts found by a query: the sentence with the fact must come first, whatever it is part of, and
-//! four words of a message must find that message. Measured on planted facts and on real
-//! conversations.
+//! Facts found by a query: the sentence with the fact must come first in any kind of text, and four
+//! words of a message must find that message. Measured on planted facts and on real conversations.
 
 use std::collections::HashMap;
 
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::views::real::conversations;
 
-/// Seeds that nothing was tuned on.
+/// Seeds that were not used for tuning.
 const SEEDS: [u64; 5] = [1_101, 2_202, 3_303, 4_404, 5_505];
 
 /// Number of questions whose answer came first, and among the first three.
@@ -39,8 +38,13 @@ impl Score {
     }
 }
 
-/// The texts that a query finds, the best first.
-fn found(events: &[Event], facts: &Facts, query: &str, most: usize) -> Vec<(Position, String)> {
+/// Returns the texts that a query finds, best first.
+fn ranked_texts(
+    events: &[Event],
+    facts: &Facts,
+    query: &str,
+    most: usize,
+) -> Vec<(Position, String)> {
     let mut ranking = Ranking::new(Query::parse(query).unwrap());
     events.iter().rev().for_each(|event| ranking.add_event(event));
     let superseded = |position: Position| {
@@ -63,7 +67,7 @@ fn found(events: &[Event], facts: &Facts, query: &str, most: usize) -> Vec<(Posi
     best.map(|one| (one.position, text(one.position, one.ordinal))).collect()
 }
 
-/// A question for a fact: what it is about in other forms of the words, and a verb of no use.
+/// Asks for a fact: its subject and aspect in other forms of the words, and a useless verb.
 fn question(fact: &Fact, manner: usize) -> String {
     let subject = fact.subject.replace("'s", "");
     match manner % 3 {
@@ -73,8 +77,8 @@ fn question(fact: &Fact, manner: usize) -> String {
     }
 }
 
-/// Facts that nothing else in the session is like.
-fn unique(session: &Session) -> Vec<&Fact> {
+/// Returns the facts whose subject and aspect are unique in the session.
+fn unique_facts(session: &Session) -> Vec<&Fact> {
     let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
     for fact in &session.facts {
         *counts.entry((&fact.subject, fact.aspect)).or_default() += 1;
@@ -84,15 +88,15 @@ fn unique(session: &Session) -> Vec<&Fact> {
 }
 
 #[test]
-fn a_planted_fact_is_found_by_its_subject_and_aspect() {
+fn a_query_of_subject_and_aspect_finds_a_planted_fact_first() {
     let mut score = Score::default();
     for shape in &SHAPES {
         for seed in SEEDS {
             let made = session(shape, seed);
             let (events, facts) = (events(&made), folded(&made));
-            for (manner, fact) in unique(&made).into_iter().enumerate() {
+            for (manner, fact) in unique_facts(&made).into_iter().enumerate() {
                 let query = question(fact, manner);
-                let best = found(&events, &facts, &query, 3);
+                let best = ranked_texts(&events, &facts, &query, 3);
                 score.count(&query, best.iter().position(|(_, text)| text.contains(&fact.value)));
             }
         }
@@ -103,7 +107,7 @@ fn a_planted_fact_is_found_by_its_subject_and_aspect() {
     assert!(score.third * 100 >= score.asked * 98, "{score:?}");
 }
 
-/// The words for an aspect in a text, and in a query: in another form of the word.
+/// Text for an aspect, and its form in a query.
 const ASPECTS: [(&str, &str); 6] = [
     ("was last calibrated in", "calibration of"),
     ("is limited to", "which limits has"),
@@ -113,9 +117,9 @@ const ASPECTS: [(&str, &str); 6] = [
     ("was donated by", "donation of"),
 ];
 
-/// A session in which every subject is mentioned four times as often as a fact of it, and every
-/// aspect has several subjects.
-fn talkative(seed: usize) -> (Vec<String>, Vec<(String, String)>) {
+/// Returns a session in which every subject is mentioned four times as often as a fact of it, and
+/// every aspect has several subjects.
+fn talkative_session(seed: usize) -> (Vec<String>, Vec<(String, String)>) {
     const ONE: [&str; 6] = ["harbour", "northern", "staging", "municipal", "coastal", "orbital"];
     const OTHER: [&str; 5] = ["ledger", "gateway", "turbine", "registry", "pipeline"];
     const IDLE: [&str; 4] = [
@@ -139,10 +143,10 @@ fn talkative(seed: usize) -> (Vec<String>, Vec<(String, String)>) {
 }
 
 #[test]
-fn a_sentence_that_states_a_fact_comes_before_those_that_mention_it() {
+fn a_sentence_that_states_a_fact_ranks_before_those_that_mention_it() {
     let mut score = Score::default();
     for seed in 0..8 {
-        let (sentences, questions) = talkative(seed);
+        let (sentences, questions) = talkative_session(seed);
         let steps = sentences.chunks(5).enumerate().map(|(number, sentences)| {
             let description = sentences.join(" ");
             let step =
@@ -151,7 +155,7 @@ fn a_sentence_that_states_a_fact_comes_before_those_that_mention_it() {
         });
         let events = crate::views::real::events(&steps.collect::<Vec<_>>());
         for (query, value) in questions {
-            let best = found(&events, &Facts::default(), &query, 3);
+            let best = ranked_texts(&events, &Facts::default(), &query, 3);
             score.count(&query, best.iter().position(|(_, text)| text.contains(&value)));
         }
     }
@@ -161,8 +165,8 @@ fn a_sentence_that_states_a_fact_comes_before_those_that_mention_it() {
     assert!(score.third * 100 >= score.asked * 98, "{score:?}");
 }
 
-/// Four words of a message: in a row, or some that say something, from all over it.
-fn four(event: &Event, in_a_row: bool) -> Option<Vec<String>> {
+/// Picks four words of a message: consecutive ones, or rare ones from all over it.
+fn pick_four_words(event: &Event, in_a_row: bool) -> Option<Vec<String>> {
     let mut said = String::new();
     passages(event, |passage| {
         said.push_str(passage.text);
@@ -191,19 +195,19 @@ fn has_all(event: &Event, words: &[String]) -> bool {
     words.iter().all(|word| body.contains(&word.to_lowercase()))
 }
 
-/// Rate at which four words of a message find first that message, or one that has all of them, too.
+/// Measures how often four words of a message find first that message or another that has them all.
 fn four_words(in_a_row: bool) -> Option<Score> {
     let mut score = Score::default();
-    // Weights were chosen on every fifth conversation, from the first.
+    // Weights were tuned on every fifth conversation, starting with the first.
     for (_, events) in conversations()?.iter().enumerate().filter(|(at, _)| at % 5 == 2) {
         let said = |event: &&Event| matches!(event.kind.as_str(), "user.message" | "agent.message");
         for event in events.iter().filter(said) {
-            let Some(words) = four(event, in_a_row) else { continue };
+            let Some(words) = pick_four_words(event, in_a_row) else { continue };
             let query = words.join(" ");
             if Query::parse(&query).is_err() {
                 continue;
             }
-            let best = found(events, &Facts::default(), &query, 3);
+            let best = ranked_texts(events, &Facts::default(), &query, 3);
             let fits = |(position, _): &(Position, String)| {
                 let other = &events[usize::try_from(position.0).unwrap()];
                 other.position == event.position || has_all(other, &words)
@@ -215,14 +219,14 @@ fn four_words(in_a_row: bool) -> Option<Score> {
 }
 
 #[test]
-fn four_words_in_a_row_of_a_real_message_find_it_first() {
+fn a_query_of_four_consecutive_words_finds_their_real_message_first() {
     let Some(score) = four_words(true) else { return };
     eprintln!("four words in a row: {score:?}");
     assert!(score.asked >= 80 && score.first * 100 >= score.asked * 93, "{score:?}");
 }
 
 #[test]
-fn four_telling_words_of_a_real_message_find_it() {
+fn a_query_of_four_rare_words_finds_their_real_message() {
     let Some(score) = four_words(false) else { return };
     eprintln!("four words of all of a message: {score:?}");
     assert!(score.asked >= 80 && score.first * 100 >= score.asked * 85, "{score:?}");

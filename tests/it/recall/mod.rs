@@ -1,5 +1,5 @@
-//! Remains of a research session once the reader has lost everything: how much of it the overview
-//! answers, what it costs at any length, what a start forgets.
+//! A research session after the reader lost its context: how much the overview still shows, what it
+//! costs at any length, and what survives a start.
 
 #[cfg(feature = "cli")]
 mod doors;

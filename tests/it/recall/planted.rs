@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use sessionlog_sim::SeededEntropy;
 
-/// The arguments with others added.
+/// Adds members to the arguments.
 fn with(mut arguments: Value, more: Value) -> Value {
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     arguments
@@ -14,7 +14,7 @@ fn with(mut arguments: Value, more: Value) -> Value {
 pub const STEPS: u64 = 200;
 pub const FACTS: usize = 40;
 
-/// Part of a step in which a fact is said.
+/// Part of a step that contains a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Description,
@@ -24,13 +24,13 @@ pub enum Place {
     Gap,
 }
 
-/// A fact: shown when both subject and value are in one line.
+/// A fact: counted as shown when subject and value are in one line.
 #[derive(Clone, Debug)]
 pub struct Fact {
     pub place: Place,
     pub step: u64,
     pub subject: String,
-    /// Property of the subject: the words between it and the value.
+    /// Property of the subject: the text between it and the value.
     pub aspect: &'static str,
     pub value: String,
 }
@@ -39,9 +39,9 @@ pub struct Fact {
 pub struct Session {
     pub calls: Vec<(&'static str, Value)>,
     pub facts: Vec<Fact>,
-    /// Values that were said and taken back.
+    /// Values that were stated and later revised.
     pub stale: Vec<String>,
-    /// Descriptions of the steps, for the rule it is compared with.
+    /// Descriptions of the steps, for the rule used for comparison.
     pub descriptions: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ fn price(dice: &Dice) -> String {
     format!("{}.{:02} EUR", 20 + dice.below(4_000), dice.below(100))
 }
 
-/// No digit, no capital: only what it says.
+/// Returns a condition without digits or capitals.
 fn condition(dice: &Dice) -> String {
     let when = ["before", "after", "only with", "never without", "only upon", "except for"];
     let whose = ["the lessor's", "the notary's", "a guardian's", "the council's", "the heir's"];
@@ -450,9 +450,9 @@ impl Shape {
         text.replace("{n}", &number(8)).replace("{m}", &number(900))
     }
 
-    fn filled(&self, dice: &Dice, templates: &'static [&'static str]) -> String {
+    fn fill_template(&self, dice: &Dice, templates: &'static [&'static str]) -> String {
         let text = self.words(dice, dice.of(templates));
-        // A third of the useless sentences contains a name too.
+        // A third of the filler sentences also contains a name.
         if !dice.percent(33) {
             return text;
         }
@@ -487,7 +487,7 @@ impl Shape {
     }
 }
 
-/// A name without an owner.
+/// Returns a random name without an owner.
 fn name(dice: &Dice) -> String {
     const PARTS: [&str; 12] =
         ["Bar", "ton", "Mel", "vik", "Sor", "end", "Kal", "ish", "Dru", "lon", "Pet", "ova"];
@@ -495,8 +495,8 @@ fn name(dice: &Dice) -> String {
     format!("{}{}{}", ends[0], ends[1].to_lowercase(), ends[2].to_lowercase())
 }
 
-/// Places of the forty facts: sixteen in descriptions, eight in what was rejected, six in reasons,
-/// five each in sources and open gaps.
+/// Places of the forty facts: sixteen in descriptions, eight in rejected approaches, six in
+/// reasons, five each in sources and open gaps.
 fn places() -> impl Iterator<Item = Place> {
     use Place::{Description, Gap, Reasoning, Rejected, Source};
     [(Description, 16), (Rejected, 8), (Reasoning, 6), (Source, 5), (Gap, 5)]
@@ -504,7 +504,7 @@ fn places() -> impl Iterator<Item = Place> {
         .flat_map(|(place, count)| std::iter::repeat_n(place, count))
 }
 
-/// A session of that shape.
+/// Generates a session of that shape.
 pub fn session(shape: &Shape, seed: u64) -> Session {
     let dice = Dice::new(seed);
     let mut numbers: Vec<u64> = (1..=STEPS).collect();
@@ -517,7 +517,7 @@ pub fn session(shape: &Shape, seed: u64) -> Session {
         told.push(shape.tell(&dice, &subject, aspect, &value));
         facts.push(Fact { place, step: *step, subject, aspect, value });
     }
-    // Said once and taken back some steps later, in steps that hold no fact.
+    // Stated once and revised some steps later, in steps without a fact.
     let (mut stale, mut wrong, mut revisions) = (Vec::new(), Vec::new(), Vec::new());
     for step in numbers[FACTS..].iter().filter(|step| **step < STEPS - 20).take(6) {
         let at = step + 3 + dice.below(12) as u64;
@@ -553,18 +553,18 @@ fn step(
         fact.as_ref().filter(|(fact, _)| fact.place == place).map(|(_, told)| told.clone())
     };
     let mut sentences: Vec<String> =
-        (0..3 + dice.below(4)).map(|_| shape.filled(dice, shape.filler)).collect();
+        (0..3 + dice.below(4)).map(|_| shape.fill_template(dice, shape.filler)).collect();
     for text in told(Place::Description).into_iter().chain(mistake.clone()) {
         sentences.insert(dice.below(sentences.len() + 1), text);
     }
     let description = sentences.join(" ");
     let mut reasons: Vec<String> =
-        (0..dice.below(3)).map(|_| shape.filled(dice, shape.reasons)).collect();
+        (0..dice.below(3)).map(|_| shape.fill_template(dice, shape.reasons)).collect();
     if let Some(text) = told(Place::Reasoning) {
         reasons.insert(dice.below(reasons.len() + 1), text);
     }
     let mut rejected: Vec<String> = (0..if dice.percent(15) { 1 + dice.below(2) } else { 0 })
-        .map(|_| shape.filled(dice, shape.rejected))
+        .map(|_| shape.fill_template(dice, shape.rejected))
         .collect();
     rejected.extend(told(Place::Rejected));
     let sure = fact.is_some() || mistake.is_some();
@@ -595,7 +595,9 @@ fn step(
         put(json!({ "knowledgeGap": gap }));
     } else if number % 16 == 5 {
         // Opened here, closed eight steps later.
-        put(json!({"knowledgeGap": format!("{} ({number})", shape.filled(dice, shape.gaps))}));
+        put(
+            json!({"knowledgeGap": format!("{} ({number})", shape.fill_template(dice, shape.gaps))}),
+        );
     } else if number % 16 == 13 && number > 8 {
         let opened = number - 8;
         let is_open = made.calls.iter().any(|(_, call)| {
@@ -612,7 +614,7 @@ fn step(
     made.descriptions.push(description);
     let found = told(Place::Source);
     if found.is_some() || dice.percent(25) {
-        let title = found.unwrap_or_else(|| shape.filled(dice, shape.titles));
+        let title = found.unwrap_or_else(|| shape.fill_template(dice, shape.titles));
         let url = format!("https://{}.example/{}/{}", shape.name, number, dice.below(90_000));
         let source = json!({"url": url, "title": title, "relevance": "scraped"});
         made.calls.push(("add_sources", json!({"sources": [source]})));

@@ -1,5 +1,5 @@
-//! A session that cannot be read, and a file of the index that cannot: the rest is searched, the
-//! answer names what is not, and it is tried again.
+//! An unreadable session, and an unreadable file of the index: the rest is searched, the answer
+//! names the missing part, and the index retries it later.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ impl Home {
         (Local::open(&env, small()).unwrap(), clock)
     }
 
-    /// The files of sessions.
+    /// Returns the files of sessions.
     fn segments(&self) -> Vec<std::path::PathBuf> {
         let mut found = Vec::new();
         let mut left = vec![self.home.path().join("data/segments")];
@@ -73,7 +73,7 @@ async fn searched(walled: &Walled, token: &str, words: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
+async fn an_unreadable_session_is_named_and_all_others_are_searched() {
     let home = Home { home: tempfile::tempdir().unwrap() };
     let (store, _) = home.open();
     fill(&*store, &key("ada", "hurt"), "wolpertinger").await;
@@ -93,7 +93,7 @@ async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
     drop(store);
     let mut of_hurt = home.segments();
     of_hurt.retain(|path| name(path) == hurt);
-    // A directory where a file of the session was.
+    // Replace each file of the session with a directory.
     let aside: Vec<_> = of_hurt.iter().map(|path| path.with_extension("aside")).collect();
     for (path, aside) in of_hurt.iter().zip(&aside) {
         std::fs::rename(path, aside).unwrap();
@@ -104,7 +104,7 @@ async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
     let grants = [Grant::Read, Grant::Write];
     let (ada, bob) =
         (walled.token(("acme", "ada"), &grants), walled.token(("acme", "bob"), &grants));
-    // No search waits for what cannot be read: with the whole wait the client would give up.
+    // A search does not wait for an unreadable session, or the client would time out.
     for _ in 0..2 {
         let found = searched(&walled, &ada, "heron").await;
         assert_eq!(found["hits"].as_array().unwrap().len(), 10, "{found}");
@@ -117,7 +117,7 @@ async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
         assert_eq!((&named["session"], &named["unreadable"]), (&json!("hurt"), &json!(true)));
         assert_eq!(places(&searched(&walled, &ada, "wolpertinger").await), Vec::<String>::new());
     }
-    // What comes later is found, and nothing of it shows to another user.
+    // Later events are found, and no part of the session is shown to another user.
     let event = json!({"events": [{"type": "user.message", "content": "A quokka"}]});
     assert_eq!(walled.post(&ada, "/v1/sessions/s3/events", &event).await.status, 200);
     let found = searched(&walled, &ada, "quokka").await;
@@ -125,7 +125,7 @@ async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
     let found = searched(&walled, &bob, "osprey").await;
     assert_eq!(found["complete"]["is_complete"], true, "{found}");
     assert_eq!(found["complete"]["sessions_unreadable"], Value::Null, "{found}");
-    // It is tried again after a while.
+    // The index retries the session after a while.
     for (path, aside) in of_hurt.iter().zip(&aside) {
         std::fs::remove_dir(path).unwrap();
         std::fs::rename(aside, path).unwrap();
@@ -139,7 +139,7 @@ async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_the_index_that_cannot_be_opened_is_made_anew_and_stops_no_other() {
+async fn an_index_file_that_cannot_be_opened_is_rebuilt_and_blocks_no_other() {
     let home = Home { home: tempfile::tempdir().unwrap() };
     let (store, clock) = home.open();
     for user in ["ada", "bob"] {
@@ -168,7 +168,7 @@ async fn a_file_of_the_index_that_cannot_be_opened_is_made_anew_and_stops_no_oth
     drop((store, service));
     let files: Vec<_> = std::fs::read_dir(home.home.path().join("data/derived")).unwrap().collect();
     assert_eq!(files.len(), 2);
-    // A link, a directory and a file that others may read are none of ours.
+    // A link, a directory and a file that others can read are rejected as index files.
     let path = files[0].as_ref().unwrap().path();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let (store, clock) = home.open();

@@ -1,5 +1,5 @@
-//! The index of an engine that keeps: what of it is in files, after a stop, without them, and where
-//! the machine dies. Searched by the verb as an interface calls it.
+//! The index of an engine with files: its files after a stop, a start without them, and crashes at
+//! any call. Searched by the verb as an interface calls it.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::{
     nth::{Nth, cases},
 };
 
-/// More passages than the smallest file has.
+/// More passages than the smallest file of the index has.
 const EVENTS: usize = 700;
-/// Thousands of passages of a part that is made a file at once.
+/// Thousands of passages in a part that is written to a file immediately.
 const FILE_BATCHES: usize = 34;
 
 fn caller() -> Caller {
     Caller { scope: Scope::local(), origin: Origin::User, fence: None }
 }
 
-/// Searches wait by a clock.
+/// Returns a runtime with a clock, which waiting searches need.
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).enable_time().build().unwrap()
@@ -90,7 +90,7 @@ fn places(found: &SearchAnswer) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_stop_keeps_the_index_and_deleting_its_files_changes_only_time() {
+fn a_stop_keeps_the_index_and_deleting_its_files_costs_only_time() {
     runtime().block_on(async {
         let sim = machine(71, false);
         let desk = Desk::open(&sim.env());
@@ -103,7 +103,7 @@ fn a_stop_keeps_the_index_and_deleting_its_files_changes_only_time() {
             files.filter(|path| path.starts_with("derived/")).collect()
         };
         assert!(!files().is_empty());
-        // What is kept is not read again: the session is hidden from reading, and is found.
+        // Indexed events are not read again: the session cannot be read, but is found.
         let desk = Desk::open(&sim.env());
         assert_eq!(desk.service.counts().index.passages, 0);
         assert_eq!(places(&desk.search("heron 123").await), before);
@@ -119,7 +119,7 @@ fn a_stop_keeps_the_index_and_deleting_its_files_changes_only_time() {
 }
 
 #[test]
-fn no_word_is_in_the_index_of_an_encrypted_store_nor_one_that_was_erased_in_any() {
+fn an_encrypted_index_has_no_plaintext_and_no_index_has_erased_text() {
     runtime().block_on(async {
         for encrypted in [false, true] {
             let sim = machine(72, encrypted);
@@ -144,8 +144,8 @@ fn no_word_is_in_the_index_of_an_encrypted_store_nor_one_that_was_erased_in_any(
     });
 }
 
-/// The calls of a life with an index, and what is found behind the one that fails.
-fn lived(case: Option<Nth>) -> u64 {
+/// Runs a life with an index and a fault; searches afterwards, and returns the number of calls.
+fn run_life(case: Option<Nth>) -> u64 {
     let sim = machine(73, false);
     runtime().block_on(async {
         let desk = Desk::open(&sim.env());
@@ -173,14 +173,14 @@ fn lived(case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn a_failure_at_any_call_leaves_an_index_that_catches_up() {
-    let calls = lived(None);
+fn after_a_failure_at_any_disk_call_the_index_catches_up() {
+    let calls = run_life(None);
     assert!(calls >= 4, "{calls} calls");
-    cases(calls, 5).for_each(|case| _ = lived(Some(case)));
+    cases(calls, 5).for_each(|case| _ = run_life(Some(case)));
 }
 
 #[test]
-fn a_full_disk_leaves_a_large_part_of_the_index_in_memory() {
+fn on_a_full_disk_a_large_index_part_stays_in_memory() {
     runtime().block_on(async {
         let sim = machine(74, false);
         let desk = Desk::open(&sim.env());

@@ -1,6 +1,6 @@
-//! Searching by meaning, with an embedder that is a server of the test's own: what is sent to it,
-//! what is found through it, what a search says while it fails, and that what it made of an erased
-//! event is in no file.
+//! Searching by meaning, with an embedder that is a test server: the text sent to it, the hits
+//! found with it, the report of a search while it fails; and vectors of an erased event are in no
+//! file.
 
 use std::{
     collections::HashMap,
@@ -35,7 +35,7 @@ use crate::{
     program::Place,
 };
 
-/// Words that mean the same, each row a direction.
+/// Words with one meaning, each row a direction of the vectors.
 const MEANINGS: [&[&str]; 4] = [
     &["car", "automobile", "vehicle"],
     &["pear", "orchard", "fruit"],
@@ -46,17 +46,17 @@ const MEANINGS: [&[&str]; 4] = [
 /// Behaviour of the server.
 #[derive(Clone, Debug, PartialEq)]
 enum Mode {
-    /// Answers vectors of so many numbers.
+    /// Returns vectors of so many numbers.
     Good(usize),
-    /// Answers a status, with a location where there is one.
+    /// Returns a status, and a location if given.
     Status(u16, Option<String>),
-    /// Never answers.
+    /// Never returns.
     Hang,
-    /// Answers one vector too few.
+    /// Returns one vector too few.
     Short,
 }
 
-/// A server with `/v1/embeddings`, and what it was sent.
+/// A server with `/v1/embeddings`, and the texts sent to it.
 #[derive(Clone)]
 struct Fake {
     address: String,
@@ -144,8 +144,8 @@ async fn answer(
     }
 }
 
-/// Searches until the answer is as wanted.
-async fn until(house: &House, asked: &Value, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Searches until the answer meets the condition.
+async fn search_until(house: &House, asked: &Value, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut asked = asked.clone();
     asked["wait_ms"] = json!(60_000);
     let search = async {
@@ -171,27 +171,27 @@ fn problem(found: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_finds_by_meaning_what_has_none_of_its_words() {
+async fn a_search_by_meaning_finds_events_without_any_query_word() {
     let fake = Fake::open().await;
     let house = fake.house(false).await;
     talk(&house, "garage", "/work/a", &["The automobile needs new tyres", "Ada knows a garage"])
         .await;
     talk(&house, "harbour", "/work/b", &["We sail on Friday", "The ship is blue"]).await;
-    let found = until(&house, &json!({"q": "my car"}), is_complete).await;
+    let found = search_until(&house, &json!({"q": "my car"}), is_complete).await;
     assert_eq!(places(&found)[0], "garage 0", "{found}");
     let why = &found["hits"][0]["why"];
     assert_eq!((&why["meaning"], &why["words"]), (&json!(0.5), &json!(0.0)), "{found}");
     assert_eq!(found["hits"][0]["score"], 0.5);
     assert_eq!(found["complete"]["meaning"], "used", "{found}");
-    // The places in both orders count: of what is as near, either may come first.
-    let found = until(&house, &json!({"q": "blue boat"}), is_complete).await;
+    // Ranks by words and by meaning both count: of equally near hits either may come first.
+    let found = search_until(&house, &json!({"q": "blue boat"}), is_complete).await;
     assert_eq!(places(&found)[..2], ["harbour 1", "harbour 0"], "{found}");
     let why = &found["hits"][0]["why"];
     let meaning = why["meaning"].as_f64().unwrap();
     assert!(why["words"] == 1.0 && (0.49..=0.5).contains(&meaning), "{found}");
     let score = found["hits"][0]["score"].as_f64().unwrap();
     assert!((score - 1.0 - meaning).abs() < 0.002, "the first by words has 1: {found}");
-    // What limits an answer limits meanings, too; without words there is none.
+    // Filters also apply to hits by meaning; a query without words has none.
     for (asked, expected) in [
         (json!({"q": "car", "workspace": "/work/b"}), vec![]),
         (json!({"q": "car", "types": ["agent.message"]}), vec![]),
@@ -200,11 +200,11 @@ async fn a_search_finds_by_meaning_what_has_none_of_its_words() {
         (json!({"q": "car +bicycle"}), vec![]),
         (json!({"q": "car -tyres"}), vec![]),
     ] {
-        let found = until(&house, &asked, is_complete).await;
+        let found = search_until(&house, &asked, is_complete).await;
         let near = places(&found).into_iter().filter(|place| place == "garage 0");
         assert_eq!(near.collect::<Vec<_>>(), expected as Vec<String>, "{asked}: {found}");
     }
-    let found = until(&house, &json!({"q": "car", "order": "time"}), is_complete).await;
+    let found = search_until(&house, &json!({"q": "car", "order": "time"}), is_complete).await;
     assert_eq!((places(&found), &found["complete"]["meaning"]), (vec![], &Value::Null));
     let texts = fake.texts.lock().unwrap();
     assert!(texts.iter().all(|batch| batch.len() <= 64));
@@ -212,7 +212,7 @@ async fn a_search_finds_by_meaning_what_has_none_of_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_was_said_is_sent_and_no_secret_in_it() {
+async fn only_message_text_without_secrets_is_sent_to_the_embedder() {
     let token = format!("ghp_{}", "aB3dE6gH9k".repeat(4).get(..36).unwrap());
     let said = format!("The automobile token is {token} indeed");
     let events = json!({"id": "s", "initial_events": [
@@ -226,7 +226,7 @@ async fn only_what_was_said_is_sent_and_no_secret_in_it() {
         let fake = Fake::open().await;
         let house = fake.house(all).await;
         assert_eq!(house.post("/v1/sessions", &events).await.status, 201);
-        until(&house, &json!({"q": format!("car {token}")}), is_complete).await;
+        search_until(&house, &json!({"q": format!("car {token}")}), is_complete).await;
         let texts = fake.texts().join("\n");
         assert!(texts.contains("The automobile token is [redacted:"), "{texts}");
         assert!(texts.contains("The orchard of a step"), "{texts}");
@@ -236,13 +236,13 @@ async fn only_what_was_said_is_sent_and_no_secret_in_it() {
     }
 }
 
-/// Letters that no word has, of each key others.
-fn drawn(count: usize, key: usize) -> String {
+/// Returns letters that form no word, different for each key.
+fn meaningless_letters(count: usize, key: usize) -> String {
     let at = |n: usize| (n * 7 + n / 5 + key * (n % 3 + 1)) % 26;
     (0..count).map(|n| char::from(b"qzxjkvbpygfwmucldrhsnioate"[at(n)])).collect()
 }
 
-/// So many characters of a secret that follow each other in a text, if any do.
+/// Returns a part of a secret with `count` characters that is in the text, if any.
 fn part_in<'a>(text: &str, secrets: &'a [String], count: usize) -> Option<&'a str> {
     let lines = secrets.iter().flat_map(|secret| secret.split_whitespace());
     let parts = lines.flat_map(|line| {
@@ -254,14 +254,15 @@ fn part_in<'a>(text: &str, secrets: &'a [String], count: usize) -> Option<&'a st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_part_of_a_secret_is_sent_wherever_a_piece_or_a_query_is_cut() {
+async fn no_part_of_a_secret_is_sent_at_any_cut_of_a_piece_or_query() {
     let fake = Fake::open().await;
     let house = fake.house(true).await;
     let mut secrets = Vec::new();
-    // At every place around the end of a piece of 512 terms, a token and a key of many lines.
+    // A token and a multi-line key at every offset around the end of a piece of 512 terms.
     for (count, at) in (470..514).enumerate() {
-        let lines: Vec<String> = (0..20).map(|line| drawn(64, count * 20 + line)).collect();
-        let (body, token) = (lines.join("\n"), drawn(36, 2_000 + count));
+        let lines: Vec<String> =
+            (0..20).map(|line| meaningless_letters(64, count * 20 + line)).collect();
+        let (body, token) = (lines.join("\n"), meaningless_letters(36, 2_000 + count));
         let key =
             format!("-----BEGIN RSA {0} KEY-----\n{body}\n-----END RSA {0} KEY-----", "PRIVATE");
         let (before, behind) = ("word ".repeat(at), " word".repeat(600));
@@ -276,8 +277,8 @@ async fn no_part_of_a_secret_is_sent_wherever_a_piece_or_a_query_is_cut() {
         assert_eq!(house.post("/v1/sessions", &events).await.status, 201);
         secrets.extend([body, token]);
     }
-    let body: Vec<String> = (0..5).map(|line| drawn(64, 3_000 + line)).collect();
-    let word = drawn(20, 4_000) + "7x";
+    let body: Vec<String> = (0..5).map(|line| meaningless_letters(64, 3_000 + line)).collect();
+    let word = meaningless_letters(20, 4_000) + "7x";
     for query in [
         format!("car -----BEGIN RSA {0} KEY-----\n{1}", "PRIVATE", body.join("\n")),
         format!("car X-Api-Key: {word}"),
@@ -288,7 +289,7 @@ async fn no_part_of_a_secret_is_sent_wherever_a_piece_or_a_query_is_cut() {
         format!("car %22token%22%3A%22{word}%22"),
     ] {
         let is_used = |found: &Value| is_complete(found) && found["complete"]["meaning"] == "used";
-        until(&house, &json!({"q": query}), is_used).await;
+        search_until(&house, &json!({"q": query}), is_used).await;
     }
     let texts = fake.texts();
     assert!(texts.iter().filter(|text| text.contains("redacted:")).count() >= 44 * 4, "{texts:?}");
@@ -303,7 +304,7 @@ async fn no_part_of_a_secret_is_sent_wherever_a_piece_or_a_query_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_answers_by_its_words_while_the_embedder_fails_and_names_the_failure() {
+async fn while_the_embedder_fails_a_search_uses_words_and_reports_the_failure() {
     let elsewhere = Fake::open().await;
     for (mode, named) in [
         (Mode::Status(500, None), "status 500"),
@@ -316,42 +317,42 @@ async fn a_search_answers_by_its_words_while_the_embedder_fails_and_names_the_fa
         let house = fake.house(false).await;
         talk(&house, "garage", "/work/a", &["The automobile needs new tyres"]).await;
         let fails = |found: &Value| problem(found).contains(named);
-        let found = until(&house, &json!({"q": "new tyres"}), fails).await;
+        let found = search_until(&house, &json!({"q": "new tyres"}), fails).await;
         assert_eq!(places(&found), ["garage 0"], "{mode:?}: {found}");
         assert_eq!(found["complete"]["meaning"], "absent", "{mode:?}: {found}");
         assert_eq!(found["complete"]["is_complete"], true, "{mode:?}: {found}");
-        // It is asked again later, and then what is missing is made.
+        // The embedder is called again later, and the missing vectors are made.
         fake.set(Mode::Good(8));
         if mode == (Mode::Status(500, None)) {
-            let found = until(&house, &json!({"q": "car"}), is_complete).await;
+            let found = search_until(&house, &json!({"q": "car"}), is_complete).await;
             assert_eq!(places(&found), ["garage 0"], "{found}");
         }
     }
     assert_eq!(elsewhere.texts(), Vec::<String>::new(), "a redirect was followed");
-    // Where nothing listens.
+    // An address without a listener.
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let nowhere = Fake { address: format!("http://{closed}/v1/embeddings"), ..elsewhere };
     let house = nowhere.house(false).await;
     talk(&house, "garage", "/work/a", &["The automobile needs new tyres"]).await;
     let fails = |found: &Value| problem(found).contains("does not answer");
-    let found = until(&house, &json!({"q": "new tyres"}), fails).await;
+    let found = search_until(&house, &json!({"q": "new tyres"}), fails).await;
     assert_eq!(places(&found), ["garage 0"], "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_of_another_length_are_refused() {
+async fn vectors_of_another_length_are_rejected() {
     let fake = Fake::open().await;
     let house = fake.house(false).await;
     talk(&house, "garage", "/work/a", &["The automobile needs new tyres"]).await;
-    until(&house, &json!({"q": "car"}), is_complete).await;
+    search_until(&house, &json!({"q": "car"}), is_complete).await;
     fake.set(Mode::Good(9));
     talk(&house, "harbour", "/work/b", &["The ship is blue"]).await;
     let fails = |found: &Value| problem(found).contains("9 numbers, not 8");
-    let found = until(&house, &json!({"q": "blue"}), fails).await;
+    let found = search_until(&house, &json!({"q": "blue"}), fails).await;
     assert_eq!(places(&found), ["harbour 0"], "{found}");
 }
 
-/// An embedder without a server: of a text with the word a pattern that is looked for.
+/// An embedder without a server: one direction for texts with the search word, one for all others.
 struct Patterned;
 
 const PATTERN: [u8; 8] = [127, 11, 22, 33, 44, 55, 66, 77];
@@ -390,8 +391,8 @@ async fn fill(service: &Service, session: &str, word: &str) {
     service.emit(&caller(), &id.unwrap(), batch, false).await.unwrap();
 }
 
-/// Searches until every event has its vector, if it takes one.
-async fn searched(service: &Service, words: &str) -> Vec<(String, u64)> {
+/// Searches until every event that needs a vector has one.
+async fn search_with_vectors(service: &Service, words: &str) -> Vec<(String, u64)> {
     loop {
         let asked = SearchBody { q: words.to_owned(), wait_ms: 60_000, ..SearchBody::default() };
         let found = service.search(&caller(), asked).await.unwrap();
@@ -409,7 +410,7 @@ async fn searched(service: &Service, words: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
+fn vectors_of_erased_or_redacted_events_are_in_no_file() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -423,7 +424,7 @@ fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
         let (store, service) = open();
         fill(&service, "secret", "wolpertinger").await;
         fill(&service, "other", "heron").await;
-        searched(&service, "wolpertinger").await;
+        search_with_vectors(&service, "wolpertinger").await;
         service.keep_index().await;
         let has = || {
             let read = |path: &String| {
@@ -433,15 +434,15 @@ fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
             sim.files().iter().filter(|path| path.starts_with("derived/")).any(read)
         };
         assert!(has(), "the vectors are in a file");
-        // They are taken again by the next process, and not made again.
+        // The next process reads the vectors and does not request them again.
         store.close().await;
         let (store, service) = open();
-        assert!(!searched(&service, "wolpertinger 7").await.is_empty());
+        assert!(!search_with_vectors(&service, "wolpertinger 7").await.is_empty());
         assert!(has());
         let session = SessionId::new("secret").unwrap();
         service.erase_session(&caller(), &session, false).await.unwrap();
         assert!(!has(), "an erasure answered before the vectors were gone");
-        let found = searched(&service, "wolpertinger").await;
+        let found = search_with_vectors(&service, "wolpertinger").await;
         assert!(found.iter().all(|(session, _)| session == "other"), "{found:?}");
         service.keep_index().await;
         store.close().await;
@@ -450,12 +451,12 @@ fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
 }
 
 #[test]
-fn a_key_that_is_missing_or_that_others_can_read_starts_no_server() {
+fn a_server_with_a_missing_or_public_embedder_key_does_not_start() {
     let place = Place::new();
     let open = place.write("open.key", "the-key");
     std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let missing = place.path("missing.key");
-    // A server that got further would end there.
+    // A server that continued would fail here.
     let store = ["--key-file", missing.to_str().unwrap()];
     let url = ["--embedder-url", "http://127.0.0.1:9/v1/embeddings"];
     let model = ["--embedder-model", "m"];

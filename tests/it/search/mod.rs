@@ -1,5 +1,5 @@
-//! Searching all sessions, over HTTP: what was acknowledged is found or named as behind; what is
-//! hidden, erased, redacted or another's is not; filters, pages, refusals.
+//! Searching all sessions, over HTTP: acknowledged events are found or their session is reported as
+//! not indexed yet; hidden, erased, redacted or foreign ones are not found; filters, pages, errors.
 
 mod aside;
 mod kept;
@@ -22,7 +22,7 @@ use crate::{
     http::house::{House, Plan, over_every_engine},
 };
 
-/// A session of messages of a user and an agent in turn.
+/// Creates a session with messages of a user and an agent in turn.
 async fn talk(house: &House, id: &str, workspace: &str, lines: &[&str]) {
     let kinds = ["user.message", "agent.message"];
     let events: Vec<Value> = lines
@@ -36,7 +36,7 @@ async fn talk(house: &House, id: &str, workspace: &str, lines: &[&str]) {
     assert_eq!(created.status, 201, "{}", created.text);
 }
 
-/// Searches until the index has everything.
+/// Searches until the index is complete.
 async fn search(house: &House, asked: Value) -> Value {
     let mut asked = asked;
     asked["wait_ms"] = json!(60_000);
@@ -47,7 +47,7 @@ async fn search(house: &House, asked: Value) -> Value {
     found
 }
 
-/// `session position` of each hit.
+/// Returns `session position` of each hit.
 fn places(found: &Value) -> Vec<String> {
     let hits = found["hits"].as_array().unwrap();
     let place = |hit: &Value| format!("{} {}", hit["session"].as_str().unwrap(), hit["position"]);
@@ -67,7 +67,7 @@ async fn three(house: &House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_events_are_found_or_their_session_is_named_as_behind() {
+async fn acknowledged_events_are_found_or_their_session_is_reported_as_not_indexed_yet() {
     over_every_engine(async |house| {
         three(house).await;
         let found = search(house, json!({"q": "pear trees"})).await;
@@ -82,7 +82,7 @@ async fn acknowledged_events_are_found_or_their_session_is_named_as_behind() {
         assert_eq!(hit["snippet"]["marks"], json!([[15, 19], [20, 25]]), "{hit}");
         assert_eq!(hit["why"]["words"], 1.0, "{hit}");
         assert_eq!(hit["why"]["whole"], 0.5, "{hit}");
-        // Each append is found by a search that follows it, unless the answer names it.
+        // The next search finds each append, unless its answer reports the session as behind.
         for n in 0..20 {
             let word = format!("quokka{n}");
             let events = json!({"events": [{"type": "user.message", "content": word}]});
@@ -99,7 +99,7 @@ async fn acknowledged_events_are_found_or_their_session_is_named_as_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_and_parameters_narrow_what_is_found() {
+async fn operators_and_parameters_narrow_the_hits() {
     over_every_engine(async |house| {
         three(house).await;
         for (asked, expected) in [
@@ -122,7 +122,7 @@ async fn operators_and_parameters_narrow_what_is_found() {
             (json!({"session": "orchard", "order": "time"}), vec!["orchard 1", "orchard 0"]),
         ] {
             let mut places = places(&search(house, asked.clone()).await);
-            // Neighbours of what matches follow it.
+            // Neighbours of the hits follow.
             places.truncate(expected.len().max(usize::from(expected.is_empty())));
             assert_eq!(places, expected, "{asked}");
         }
@@ -133,7 +133,7 @@ async fn operators_and_parameters_narrow_what_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
+async fn pages_and_neighbours_show_each_hit_once_within_their_limits() {
     over_every_engine(async |house| {
         let lines: Vec<String> =
             (0..30).map(|n| format!("Line {n} speaks of the heron{}", ".".repeat(n))).collect();
@@ -154,7 +154,7 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
         let beside: Vec<u64> = around.iter().map(|one| one["position"].as_u64().unwrap()).collect();
         assert_eq!(beside, [10, 11, 13, 14], "{found}");
         assert_eq!(found["hits"][0]["range"], json!({"from": 10, "to": 15}));
-        // What several sessions say alike is one hit.
+        // Equal texts of several sessions are one hit.
         for id in ["one", "two", "three"] {
             talk(house, id, "w", &["The egret stands in the reeds", id]).await;
         }
@@ -171,7 +171,7 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_in_a_row_come_first_in_the_same_order_on_every_page() {
+async fn phrase_matches_come_first_in_the_same_order_on_every_page() {
     over_every_engine(async |house| {
         let lines = [
             "old red gate stands",
@@ -184,7 +184,7 @@ async fn words_in_a_row_come_first_in_the_same_order_on_every_page() {
         ];
         talk(house, "gate", "/work/farm", &lines).await;
         let found = search(house, json!({"q": "old red gate stands"})).await;
-        // All say the same words; the first has no neighbour before it, and is the oldest.
+        // All have the same words; the first has no neighbour before it, and is the oldest.
         assert_eq!(places(&found)[..2], ["gate 0", "gate 5"], "{found}");
         let rows = |at: usize| found["hits"][at]["why"]["row"].as_f64().unwrap();
         assert_eq!((rows(0), rows(1)), (1.0, 0.444), "{found}");
@@ -224,7 +224,7 @@ async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
         assert!(places(&search(house, json!({"q": "fridays"})).await).is_empty());
         let found = search(house, json!({"q": "fridays", "include_archived": true})).await;
         assert_eq!(places(&found)[0], "ledger 0");
-        // Deleted, and brought back.
+        // Deleted, and restored.
         house.call("DELETE", "/v1/sessions/orchard", &[], None).await;
         assert!(places(&search(house, json!({"q": "ada"})).await).is_empty());
         house.call("POST", "/v1/sessions/orchard/restore", &[], None).await;
@@ -238,7 +238,7 @@ async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_finds_its_past_once() {
+async fn an_event_shared_by_a_fork_is_found_once() {
     over_every_engine(async |house| {
         talk(house, "trunk", "w", &["An osprey above", "the river bank", "after the fork"]).await;
         let fork = json!({"id": "branch", "at": "2"});
@@ -250,7 +250,7 @@ async fn a_fork_finds_its_past_once() {
         let mut all = places(&found);
         all.sort();
         assert_eq!(all[..2], ["branch 2", "trunk 0"], "{found}");
-        // Within the fork, what it has of its parent is found, and no more of it.
+        // Within the fork its shared events are found, and no other event of the parent.
         let mut found = places(&search(house, json!({"q": "osprey", "session": "branch"})).await);
         found.retain(|place| place != "trunk 1");
         found.sort();
@@ -274,7 +274,7 @@ async fn an_event_of_a_deleted_session_is_found_in_its_oldest_fork_that_has_it()
             let found = search(house, json!({"q": format!("+{words}"), "session": session})).await;
             places(&found).join(", ")
         };
-        // Deleted before it was searched: the index reads it as its forks have it.
+        // Deleted before it was searched: the index reads its events through its forks.
         assert_eq!(house.call("DELETE", "/v1/sessions/trunk", &[], None).await.status, 200);
         assert_eq!(place("osprey", None).await, "early 0");
         assert_eq!(place("osprey", Some("late")).await, "late 0");
@@ -291,7 +291,7 @@ async fn an_event_of_a_deleted_session_is_found_in_its_oldest_fork_that_has_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_scope_is_never_counted() {
+async fn another_scope_is_neither_found_nor_counted_in_scores() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), &[Grant::Read, Grant::Write]);
     let eve = walled.token(("acme", "eve"), &[Grant::Read, Grant::Write]);
@@ -308,7 +308,7 @@ async fn another_scope_is_never_counted() {
         assert_eq!(found["complete"]["is_complete"], true);
         scores.push(found["hits"].clone());
     }
-    // Not even in how rare a word is.
+    // A foreign scope does not change how rare a word is either.
     assert_eq!(scores[0], scores[1]);
     let asked = json!({"q": "vault", "session": "theirs"});
     assert_eq!(walled.post(&ada, "/v1/search", &asked).await.status, 404);
@@ -317,7 +317,7 @@ async fn another_scope_is_never_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_that_cannot_be_answered_is_refused_by_the_name_of_its_parameter() {
+async fn an_invalid_query_is_rejected_with_an_error_naming_its_parameter() {
     let house = House::plain().await;
     for (asked, field) in [
         (json!({}), "q"),
@@ -346,7 +346,7 @@ async fn a_query_that_cannot_be_answered_is_refused_by_the_name_of_its_parameter
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_searches_past_sessions_by_a_tool() {
+async fn a_model_searches_past_sessions_with_a_tool() {
     over_every_engine(async |house| {
         let lines = ["Which port does staging use?", "Staging listens on 8443 behind the proxy"];
         talk(house, "past", "w", &lines).await;
@@ -365,7 +365,7 @@ async fn a_model_searches_past_sessions_by_a_tool() {
 }
 
 #[test]
-fn a_person_searches_on_the_command_line() {
+fn a_user_searches_on_the_command_line() {
     let place = with_trip();
     place.run_with(&["append", "trip"], &event("user.message", "Book the ferry to Texel")).ok();
     let found = place.run(&["search", "ferry", "texel", "--around", "1", "--wait", "60s"]).ok();
@@ -387,7 +387,7 @@ fn a_person_searches_on_the_command_line() {
     }
 }
 
-/// A figure of the metrics.
+/// Reads a figure from the metrics.
 async fn figure(house: &House, name: &str) -> u64 {
     let text = house.get("/metrics").await.text;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -395,7 +395,7 @@ async fn figure(house: &House, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn erased_and_redacted_events_leave_the_index_before_the_verb_answers() {
+async fn erased_and_redacted_events_leave_the_index_before_the_verb_returns() {
     over_every_engine(async |house| {
         three(house).await;
         search(house, json!({"q": "ada"})).await;
@@ -410,7 +410,7 @@ async fn erased_and_redacted_events_leave_the_index_before_the_verb_answers() {
             house.call("POST", &path, &[], None).await;
         };
         redact(1).await;
-        // All of its session left, and what remains of that is read again.
+        // All passages of its session are removed, and the remaining events are indexed again.
         search(house, json!({"q": "ledger"})).await;
         assert_eq!(figure(house, passages).await, 2);
         redact(0).await;
@@ -424,7 +424,7 @@ async fn erased_and_redacted_events_leave_the_index_before_the_verb_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_operator_turned_searching_off_says_so() {
+async fn a_server_with_search_turned_off_reports_it() {
     let engine = engines::all().into_iter().next().unwrap();
     let service = Service::new(engine.store.clone(), engine.clock.clone());
     let off = SearchOptions { enabled: false, ..SearchOptions::default() };

@@ -1,5 +1,5 @@
-//! Files of the index that are not what they were: put back from before a redaction, of another
-//! version, written over while the server runs. Searched over HTTP.
+//! Index files that were replaced: restored from before a redaction, from another version,
+//! overwritten while the server runs. Searched over HTTP.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
     life::machine,
 };
 
-/// More passages than the smallest file has.
+/// More passages than the smallest file of the index has.
 const EVENTS: usize = 700;
 const WORD: &str = "wolpertinger";
 
-/// A direction for the word, and one for all else.
+/// An embedder with one direction for texts with the word, and one for all others.
 struct Pointed;
 
 impl Embedder for Pointed {
@@ -45,7 +45,7 @@ impl Embedder for Pointed {
     }
 }
 
-/// A server over a store, and what a stop needs.
+/// A server over a store, and the handles needed to stop it.
 struct Desk {
     house: House,
     store: Arc<dyn Store>,
@@ -79,7 +79,7 @@ impl Desk {
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
 
-    /// Hits and scores of a search, once the index, and the vectors where there are some, have all.
+    /// Searches until the index and the vectors are complete; returns hits and scores.
     async fn found(&self, words: &str) -> Value {
         loop {
             let found = search(&self.house, json!({"q": words})).await;
@@ -97,13 +97,13 @@ impl Desk {
     }
 }
 
-fn derived(sim: &Sim) -> Vec<(String, Vec<u8>)> {
+fn derived_files(sim: &Sim) -> Vec<(String, Vec<u8>)> {
     let files = sim.files().into_iter().filter(|path| path.starts_with("derived/"));
     files.map(|path| (path.clone(), sim.read_durable(&path).unwrap())).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothing_of_it() {
+async fn restored_index_files_from_before_a_redaction_reveal_no_redacted_text() {
     for (encrypted, by_meaning) in [(false, false), (false, true), (true, false), (true, true)] {
         let sim = machine(76, encrypted);
         let desk = Desk::on(&sim, by_meaning).await;
@@ -115,7 +115,7 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
         desk.fill("other", 200, |n| format!("The osprey number {n}")).await;
         assert!(!desk.found(WORD).await.as_array().unwrap().is_empty());
         desk.stop().await;
-        let before = derived(&sim);
+        let before = derived_files(&sim);
         assert!(before.len() > usize::from(by_meaning), "{}", before.len());
         let desk = Desk::on(&sim, by_meaning).await;
         let path = "/v1/sessions/secret/events/secret-350/redact";
@@ -126,7 +126,7 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
             answers.push(desk.found(words).await);
         }
         desk.stop().await;
-        // Once more as it was, beside what is there now.
+        // The older files again, together with the current ones.
         for (path, bytes) in &before {
             sim.remove_durable(path);
             sim.write_durable(path, 0, bytes);
@@ -145,7 +145,7 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_that_is_newer_than_the_sessions_beside_it_is_not_searched() {
+async fn an_index_newer_than_its_sessions_is_not_searched() {
     let sim = machine(77, false);
     let desk = Desk::on(&sim, false).await;
     desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
@@ -167,7 +167,7 @@ async fn an_index_that_is_newer_than_the_sessions_beside_it_is_not_searched() {
         sim.write_durable(path, 0, bytes);
     }
     let desk = Desk::on(&sim, false).await;
-    // Before anything is searched, others are in those places.
+    // Other events take those positions before a search.
     desk.house.post("/v1/sessions/a/events", &more("osprey")).await;
     assert_eq!(desk.found(&format!("+{WORD}")).await, json!([]));
     let found = search(&desk.house, json!({"q": "+osprey 3"})).await;
@@ -176,7 +176,7 @@ async fn an_index_that_is_newer_than_the_sessions_beside_it_is_not_searched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
+async fn index_files_of_another_version_are_removed_at_start() {
     for encrypted in [false, true] {
         let sim = machine(78, encrypted);
         let desk = Desk::on(&sim, false).await;
@@ -201,7 +201,7 @@ async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
         }
         desk.stop().await;
         let there = || {
-            let paths = derived(&sim).into_iter().map(|(path, _)| path);
+            let paths = derived_files(&sim).into_iter().map(|(path, _)| path);
             paths.filter(|path| names.iter().any(|name| path.ends_with(&name.to_string()))).count()
         };
         assert_eq!(there(), 3);
@@ -213,22 +213,26 @@ async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_stay_while_no_embedder_is_set() {
+async fn vectors_are_kept_while_no_embedder_is_set() {
     let sim = machine(79, false);
     let desk = Desk::on(&sim, true).await;
     desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
     desk.found("heron").await;
     desk.stop().await;
-    let with = derived(&sim).len();
+    let with = derived_files(&sim).len();
     let desk = Desk::on(&sim, false).await;
     desk.found("heron").await;
     desk.stop().await;
-    assert_eq!(derived(&sim).len(), with, "they are asked for again only where they are lost");
+    assert_eq!(
+        derived_files(&sim).len(),
+        with,
+        "they are asked for again only where they are lost"
+    );
 }
 
 #[expect(clippy::disallowed_types, reason = "files are written over while they are in use")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_the_index_that_is_written_over_while_it_is_open_is_made_anew() {
+async fn an_index_file_overwritten_while_open_is_rebuilt() {
     use std::os::unix::fs::FileExt as _;
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
@@ -250,7 +254,7 @@ async fn a_file_of_the_index_that_is_written_over_while_it_is_open_is_made_anew(
     for n in [3, 100, 350, 600, 699] {
         let asked = json!({"q": format!("number{n}"), "wait_ms": 60_000});
         let mut found = desk.house.post("/v1/search", &asked).await.json();
-        // The answer says what it lacks.
+        // The answer reports what is missing.
         while found["complete"]["is_complete"] != true {
             found = desk.house.post("/v1/search", &asked).await.json();
         }

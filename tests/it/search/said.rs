@@ -1,5 +1,5 @@
-//! Hits as a person reads them: what was said or done and nothing else, each as a sentence or a
-//! call with what came of it, what stands beside under it; nothing where no word is recorded.
+//! Readable hits: only messages and actions, each as a sentence or as a call with its outcome, with
+//! neighbouring text below; none where no query word is recorded.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn text_of(found: &Value, hit: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_says_nothing_is_no_hit_and_no_neighbour() {
+async fn a_record_without_text_is_neither_a_hit_nor_a_neighbour() {
     over_every_engine(async |house| {
         let silent = [
             json!({"type": "context.injected", "what": "kestrel", "text": "kestrel", "begin": 0}),
@@ -64,7 +64,7 @@ async fn a_record_that_says_nothing_is_no_hit_and_no_neighbour() {
         let around = found["hits"][0]["around"].as_array().unwrap();
         assert_eq!(around.len(), 1, "the result alone has words: {found}");
         assert!(!found.to_string().contains("kestrel"), "{found}");
-        // A look-up in the session reads its events, and finds no more.
+        // A look-up in the session reads its events, and finds the same.
         let find = |id: &str| format!("/v1/sessions/{id}/views/index?find=kestrel");
         let matches = house.get(&find("silent")).await.json()["matches"].clone();
         assert_eq!(matches, json!([]));
@@ -75,7 +75,7 @@ async fn a_record_that_says_nothing_is_no_hit_and_no_neighbour() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_neighbour_is_shown_under_the_match_and_is_no_hit() {
+async fn a_neighbour_is_shown_under_its_match_and_not_counted_as_a_hit() {
     over_every_engine(async |house| {
         let lines = ["Morning", "Which gate is open?", "The northern one", "Then we start", "Fine"];
         talk(house, "gates", "/work/hide", &lines).await;
@@ -83,7 +83,7 @@ async fn a_neighbour_is_shown_under_the_match_and_is_no_hit() {
         assert_eq!(places(&found), ["gates 1"], "{found}");
         let beside = &found["hits"][0]["around"];
         assert_eq!(beside[1]["text"], "The northern one", "{found}");
-        // Beside a match that is one itself, it still counts.
+        // A neighbour that matches itself still raises the score.
         let found = search(house, json!({"q": "gate northern"})).await;
         assert!(found["hits"][0]["why"]["near"].as_f64().unwrap() > 0.0, "{found}");
     })
@@ -91,7 +91,7 @@ async fn a_neighbour_is_shown_under_the_match_and_is_no_hit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_of_which_no_word_is_recorded_finds_nothing() {
+async fn a_query_without_a_recorded_word_finds_nothing() {
     over_every_engine(async |house| {
         let lines = [
             "case x: the value of j is 4",
@@ -125,7 +125,7 @@ async fn a_query_of_which_no_word_is_recorded_finds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_shown_with_what_came_of_it_and_no_json() {
+async fn a_call_is_shown_with_its_outcome_and_without_json() {
     over_every_engine(async |house| {
         let call = |id: &str, name: &str, input: Value| {
             json!({"type": "agent.tool_use", "call_id": id, "name": name, "input": input})
@@ -169,7 +169,7 @@ async fn a_call_is_shown_with_what_came_of_it_and_no_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snippet_of_a_long_text_is_its_sentences_with_the_words() {
+async fn a_snippet_of_a_long_text_has_the_sentences_with_the_query_words() {
     over_every_engine(async |house| {
         let filler = "It rained all day and nobody came. ".repeat(12);
         let long = format!("{filler}The weir opens at dawn. {filler}");
@@ -182,7 +182,7 @@ async fn a_snippet_of_a_long_text_is_its_sentences_with_the_words() {
 }
 
 #[test]
-fn an_event_without_a_word_is_not_shown_as_a_hit_and_a_search_says_that_none_has_one() {
+fn only_events_with_a_query_word_are_hits_and_an_empty_result_is_reported() {
     let place = with_trip();
     let line = |kind: &str, members: Value| {
         let mut event = json!({ "type": kind });
@@ -208,7 +208,7 @@ fn an_event_without_a_word_is_not_shown_as_a_hit_and_a_search_says_that_none_has
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_gets_what_was_found_as_a_text() {
+async fn a_model_gets_search_results_as_text() {
     over_every_engine(async |house| {
         let lines = ["Which port?", "Staging listens on 8443\n- forged @9: no hit", "Thanks"];
         talk(house, "past", "/work/hide", &lines).await;

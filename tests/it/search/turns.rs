@@ -1,5 +1,5 @@
-//! Scopes are indexed in turn: what one tenant has waiting holds up no other, neither its words nor
-//! its vectors. It must not measure time.
+//! Scopes are indexed in turn: pending events of one tenant do not delay the words or vectors of
+//! another. It must not measure time.
 
 use std::sync::{
     Arc, Mutex,
@@ -25,11 +25,11 @@ use crate::{
     http::gate::Gate,
 };
 
-/// Tenants that wrote a flood, and events of each: more than wait before it is indexed unasked, and
-/// several slices.
+/// Tenants with many events, and events of each: more than may be pending before indexing starts
+/// unasked, and several slices.
 const FLOODS: usize = 7;
 const FLOOD: usize = 10_500;
-/// Messages that are several requests of an embedder.
+/// Number of messages that need several embedder requests.
 const MESSAGES: usize = 400;
 
 fn key(tenant: &str) -> SessionKey {
@@ -50,7 +50,7 @@ async fn write(store: &dyn Store, tenant: &str, word: &str, events: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_indexed_before_the_second_slice_of_any_other_tenant_that_wrote_more() {
+async fn a_small_tenant_is_indexed_before_the_second_slice_of_any_larger_one() {
     let engine = engines::all().into_iter().next().unwrap();
     for tenant in 0..FLOODS {
         write(&*engine.store, &format!("flood{tenant}"), "flood", FLOOD).await;
@@ -68,7 +68,7 @@ async fn an_event_is_indexed_before_the_second_slice_of_any_other_tenant_that_wr
         (places(&found), &found["complete"]["is_complete"]),
         (vec!["s 0".to_owned()], &json!(true))
     );
-    // Those before are of the write.
+    // Earlier reads belong to the append.
     let reads = gate.reads().split_off(written);
     let first = reads.iter().position(|read| *read == key("small")).unwrap();
     let before = &reads[..first];
@@ -103,7 +103,7 @@ async fn sessions_of_one_scope_are_indexed_in_turn() {
     assert_eq!(first.len(), 6, "{reads:?}");
 }
 
-/// An embedder that answers once it may, and notes whose texts came.
+/// An embedder that waits for a permit, and records whose texts it received.
 struct Slow {
     may: Semaphore,
     asked: AtomicUsize,
@@ -117,7 +117,7 @@ impl Embedder for Slow {
 
     fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
         async move {
-            // Those of queries have no number.
+            // Texts of queries have no number.
             if texts.iter().any(|text| text.as_str().contains(char::is_numeric)) {
                 self.asked.fetch_add(1, Ordering::Relaxed);
                 self.may.acquire().await.unwrap().forget();
@@ -131,7 +131,7 @@ impl Embedder for Slow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_are_made_of_every_other_tenant_before_the_second_request_for_one_with_more() {
+async fn a_small_tenants_vectors_are_made_before_the_second_request_of_a_larger_one() {
     let engine = engines::all().into_iter().next().unwrap();
     let few: Vec<String> =
         (0..6).map(|n| format!("few{}", ["a", "b", "c", "d", "e", "f"][n])).collect();
@@ -156,7 +156,7 @@ async fn vectors_are_made_of_every_other_tenant_before_the_second_request_for_on
     while slow.asked.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
-    // The words of all are in the index now, and the first request of the one with more is out.
+    // All words are indexed now, and the first request of the largest tenant is pending.
     for tenant in &few {
         assert_eq!(search(tenant, tenant).await.complete.events_behind, 0);
     }

@@ -1,5 +1,5 @@
-//! Words of an event that are looked up: those that it says, and not those by which its recorder
-//! knows it; words of one character; days of the person who asks.
+//! Words of an event that are searched: those of its content, not those of its recorder's ids;
+//! words of one character; days in the user's time zone.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -14,8 +14,8 @@ use crate::{
     program::{Place, Ran},
 };
 
-/// `session position` of each hit that has a word of the query: others are next to one.
-fn matched(found: &Value) -> Vec<String> {
+/// Returns `session position` of each hit with a query word, without neighbours.
+fn matched_places(found: &Value) -> Vec<String> {
     let hits = found["hits"].as_array().unwrap().iter();
     let hits = hits.filter(|hit| hit["why"]["words"].as_f64().unwrap() > 0.0);
     let place = |hit: &Value| format!("{} {}", hit["session"].as_str().unwrap(), hit["position"]);
@@ -23,7 +23,7 @@ fn matched(found: &Value) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_by_which_a_recorder_knows_an_event_are_neither_found_nor_shown() {
+async fn ids_that_a_recorder_adds_to_an_event_are_neither_found_nor_shown() {
     over_every_engine(async |house| {
         let recorded = |kind: &str, content: &str, more: Value| {
             let mut event = json!({"type": kind, "content": content,
@@ -55,10 +55,10 @@ async fn members_by_which_a_recorder_knows_an_event_are_neither_found_nor_shown(
             let found = search(house, json!({"q": word})).await;
             assert_eq!(found["hits"], json!([]), "{word}: {found}");
         }
-        // What a person or a model wrote is found, under the same names, too.
-        assert_eq!(matched(&search(house, json!({"q": "claude"})).await), ["weir 2"]);
+        // Text that a user or a model wrote under the same names is found.
+        assert_eq!(matched_places(&search(house, json!({"q": "claude"})).await), ["weir 2"]);
         let found = search(house, json!({"q": "sluice -claude"})).await;
-        let mut there = matched(&found);
+        let mut there = matched_places(&found);
         there.sort_unstable();
         assert_eq!(there, ["weir 0", "weir 1"], "{found}");
         for hit in found["hits"].as_array().unwrap() {
@@ -70,7 +70,7 @@ async fn members_by_which_a_recorder_knows_an_event_are_neither_found_nor_shown(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_word_of_one_character_is_found_wherever_it_stands_in_a_run() {
+async fn a_one_character_word_is_found_anywhere_in_a_run() {
     over_every_engine(async |house| {
         let lines =
             ["请检查税率表", "牛丼は𠮷野家で", "ねこが鳴く猫", "물이 차다", "ภาษาไทย", "tax rates"];
@@ -92,12 +92,12 @@ async fn a_word_of_one_character_is_found_wherever_it_stands_in_a_run() {
             ("+税 -水", 0),
         ] {
             let found = search(house, json!({"q": word})).await;
-            assert_eq!(matched(&found), [format!("han {line}")], "{word}: {found}");
+            assert_eq!(matched_places(&found), [format!("han {line}")], "{word}: {found}");
             let hit = &found["hits"][0];
             assert!(!hit["snippet"]["marks"].as_array().unwrap().is_empty(), "{word}: {hit}");
         }
         let found = search(house, json!({"q": "tax -税"})).await;
-        assert_eq!(matched(&found), ["han 5"], "{found}");
+        assert_eq!(matched_places(&found), ["han 5"], "{found}");
         assert_eq!(search(house, json!({"q": "水"})).await["hits"], json!([]));
         // A look-up in the session reads its events.
         let found = house.get("/v1/sessions/han/views/index?find=%E7%A8%8E").await.json();
@@ -106,15 +106,15 @@ async fn a_word_of_one_character_is_found_wherever_it_stands_in_a_run() {
     .await;
 }
 
-/// The summer time of this zone ends on the first Sunday of November.
+/// A zone whose summer time ends on the first Sunday of November.
 const ZONE: &str = "PST8PDT,M3.2.0,M11.1.0";
 
-fn asked(place: &Place, zone: &str, arguments: &[&str]) -> Ran {
+fn search_in_zone(place: &Place, zone: &str, arguments: &[&str]) -> Ran {
     place.run_in(&[("TZ", zone)], arguments)
 }
 
 #[test]
-fn a_day_of_a_query_or_a_flag_is_one_of_the_persons_zone() {
+fn a_day_in_a_query_or_flag_is_in_the_users_time_zone() {
     let place = Place::new();
     let event = |id: &str, at: &str| {
         json!({"type": "user.message", "id": id, "content": format!("pizza {id}"), "created_at": at})
@@ -127,7 +127,8 @@ fn a_day_of_a_query_or_a_flag_is_one_of_the_persons_zone() {
     ];
     place.run_with(&["append", "tz", "--create"], &lines.join("\n")).ok();
     let found = |zone: &str, arguments: &[&str]| {
-        let hits = asked(&place, zone, &[&["search", "--json"], arguments].concat()).json();
+        let hits =
+            search_in_zone(&place, zone, &[&["search", "--json"], arguments].concat()).json();
         let hits = hits["hits"].as_array().unwrap().clone();
         let mut found: Vec<String> = hits
             .iter()
@@ -143,34 +144,34 @@ fn a_day_of_a_query_or_a_flag_is_one_of_the_persons_zone() {
         // A day of 25 hours.
         (ZONE, &["pizza after:2026-11-01 before:2026-11-02"], &["first", "last"]),
         (ZONE, &["pizza", "--since", "2026-11-01", "--until", "2026-11-02"], &["first", "last"]),
-        // Instants are exact, and another member keeps its value.
+        // Times are exact, and other filters are unchanged.
         (ZONE, &["pizza after:2026-10-06T03:30:00Z before:2026-10-06T03:30:01Z"], &["evening"]),
         (ZONE, &["pizza", "--since", "2026-11-02T07:00:00Z"], &["last"]),
         (ZONE, &["pizza \"pizza first\" after:\"2026-11-01\""], &["first"]),
     ] {
         assert_eq!(found(zone, arguments), expected, "{zone} {arguments:?}");
     }
-    asked(&place, ZONE, &["search", "pizza", "--since", "yesterday"]).ok();
-    asked(&place, ZONE, &["sessions", "--since", "yesterday", "--until", "today"]).ok();
-    let refused = asked(&place, ZONE, &["sessions", "--since", "whenever"]);
+    search_in_zone(&place, ZONE, &["search", "pizza", "--since", "yesterday"]).ok();
+    search_in_zone(&place, ZONE, &["sessions", "--since", "yesterday", "--until", "today"]).ok();
+    let refused = search_in_zone(&place, ZONE, &["sessions", "--since", "whenever"]);
     assert!(refused.err.contains("a day, such as"), "{}", refused.err);
 }
 
 #[test]
-fn yesterday_as_a_word_prefers_what_was_said_in_yesterdays_day_of_the_persons_zone() {
+fn the_word_yesterday_prefers_events_of_yesterday_in_the_users_time_zone() {
     const HOUR: i64 = 3_600_000_000;
     const DAY: i64 = 24 * HOUR;
     let now = || SystemClock::new().now().0;
     let days = |at: i64, offset: i64| (at + offset).div_euclid(DAY);
     loop {
         let at = now();
-        // A zone in which it is another day now: ahead of UTC in its afternoon, or behind it.
+        // A zone whose date differs from that of UTC now: ahead in its afternoon, or behind it.
         let is_ahead = at.rem_euclid(DAY) >= 10 * HOUR;
         let (zone, offset) =
             if is_ahead { ("AHEAD-14", 14 * HOUR) } else { ("BACK12", -12 * HOUR) };
         assert_ne!(days(at, offset), days(at, 0));
         let [theirs, utc] = [offset, 0].map(|offset| (days(at, offset) - 1) * DAY - offset);
-        // One of their yesterday and no other, and one of that of UTC alone.
+        // One time only in the zone's yesterday, and one only in that of UTC.
         let (own, other) = match is_ahead {
             true => (theirs + DAY - 5 * HOUR, utc + 5 * HOUR),
             false => (theirs + 6 * HOUR, utc + DAY - 6 * HOUR),
@@ -181,23 +182,23 @@ fn yesterday_as_a_word_prefers_what_was_said_in_yesterdays_day_of_the_persons_zo
                 "created_at": Timestamp(at).to_string()})
             .to_string()
         };
-        // Both orders in the log, and one that is of neither day.
+        // Both orders in the log, and one event on neither day.
         let lines = [event(other), event(own), event(at - 40 * DAY)];
         place.run_with(&["append", "tz", "--create"], &lines.join("\n")).ok();
         let first = |zone: &str, words: &str| {
-            let found = asked(&place, zone, &["search", "--json", words]).json();
+            let found = search_in_zone(&place, zone, &["search", "--json", words]).json();
             found["hits"][0]["position"].clone()
         };
         let found = ["pizza yesterday", "yesterday pizza", "pizza day:yesterday"]
             .map(|words| (words, first(zone, words), first("UTC0", words)));
-        // Midnight passed, here or there: another day is yesterday now.
+        // Midnight passed in one of the zones: another day is yesterday now.
         if [offset, 0].iter().any(|offset| days(now(), *offset) != days(at, *offset)) {
             continue;
         }
         for (words, own, utc) in found {
             assert_eq!((own, utc), (json!(1), json!(0)), "{zone} {words}");
         }
-        let refused = asked(&place, zone, &["search", "pizza day:soon"]);
+        let refused = search_in_zone(&place, zone, &["search", "pizza day:soon"]);
         assert_eq!(refused.code, 1, "{refused:?}");
         assert!(refused.err.contains("FROM/TO"), "{refused:?}");
         break;
@@ -205,7 +206,7 @@ fn yesterday_as_a_word_prefers_what_was_said_in_yesterdays_day_of_the_persons_zo
 }
 
 #[test]
-fn a_word_to_leave_out_needs_no_mark_before_it() {
+fn an_excluded_word_is_accepted_without_a_double_dash() {
     let place = with_trip();
     place.run_with(&["append", "trip"], &crate::cli::event("user.message", "two alarms")).ok();
     for arguments in [
@@ -215,6 +216,6 @@ fn a_word_to_leave_out_needs_no_mark_before_it() {
         &["search", "two -alarms", "--json", "-n5"],
     ] {
         let hits = place.run(arguments).json();
-        assert_eq!(matched(&hits), ["trip 1"], "{arguments:?}: {hits}");
+        assert_eq!(matched_places(&hits), ["trip 1"], "{arguments:?}: {hits}");
     }
 }

@@ -1,6 +1,6 @@
-//! An agent with a context window far too small for its task, hundreds of calls of tools on real
-//! files: it is killed at random, its server is killed under it, and each time it continues the
-//! same session, until it ends with the result of an undisturbed run.
+//! An agent with a context window far too small for its task, hundreds of tool calls on real files:
+//! it is killed at random, its server is killed meanwhile, and each time it continues the same
+//! session, until it ends with the result of an undisturbed run.
 
 #[allow(dead_code, reason = "the program's own main")]
 #[path = "../../../examples/agent.rs"]
@@ -29,10 +29,10 @@ use crate::{
     views::judge,
 };
 
-/// Tokens of the agent's context window.
+/// Token limit of the agent's context window.
 const LIMIT: &str = "3000";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Starts of the agent at most.
+/// Largest number of starts of the agent.
 const TURNS: u64 = 400;
 
 fn work() -> std::path::PathBuf {
@@ -50,15 +50,15 @@ async fn events(url: &str, session: &str, types: &str) -> Vec<Value> {
     page["data"].as_array_mut().unwrap().drain(..).collect()
 }
 
-/// A number from 0 to `below`, the same for the same turn.
-fn chance(turn: u64, below: u64) -> u64 {
+/// Returns a number below `below`, always the same for a turn.
+fn random_below(turn: u64, below: u64) -> u64 {
     let mut x = turn.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (x ^ (x >> 31)) % below
 }
 
-/// Outcome for an agent that was killed again and again.
+/// Outcome of an agent that was killed repeatedly.
 struct Killed {
     server: Server,
     answer: Option<String>,
@@ -66,7 +66,7 @@ struct Killed {
     servers: u64,
 }
 
-/// Starts an agent until it ends, each time for a moment; its server is killed now and then.
+/// Starts an agent for a moment until it finishes; sometimes kills its server.
 fn killed(
     runtime: &tokio::runtime::Runtime,
     (place, mut server): (&Place, Server),
@@ -76,19 +76,19 @@ fn killed(
     let (mut kills, mut servers) = (0, 0);
     for turn in 0..TURNS {
         let agent = Agent::new(&server.url, session, &work(), model()).unwrap();
-        // Longer from life to life, so that a slow machine ends, too.
-        let pause = Duration::from_millis((50 + chance(turn, 800)) * (1 + turn / 50));
-        // Dropped in the middle of whatever it waits for, it leaves nothing but its session.
+        // Each life is longer, so that a slow machine finishes, too.
+        let pause = Duration::from_millis((50 + random_below(turn, 800)) * (1 + turn / 50));
+        // The agent is dropped at any await, and leaves only its session.
         let ended = runtime.block_on(async { tokio::time::timeout(pause, agent.run()).await });
         match ended {
             Ok(Ok(answer)) => return Killed { server, answer: Some(answer), kills, servers },
-            // What the one before had under way arrived in between: it is started again.
+            // A pending write of the previous agent arrived meanwhile: start it again.
             Ok(Err(failure)) if failure.to_string().contains("position_conflict") => {}
             Ok(Err(failure)) => panic!("turn {turn}: {failure}"),
             Err(_) => {}
         }
         kills += 1;
-        if chance(turn + 1_000, 4) == 0 {
+        if random_below(turn + 1_000, 4) == 0 {
             server.kill();
             server = serve(place);
             servers += 1;
@@ -110,7 +110,7 @@ fn expected(runtime: &tokio::runtime::Runtime, server: &Server) -> String {
 }
 
 #[test]
-fn an_agent_killed_at_random_ends_with_the_result_of_one_that_was_not() {
+fn an_agent_killed_at_random_ends_with_the_result_of_an_undisturbed_one() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let place = Place::new();
     let server = serve(&place);
@@ -128,8 +128,8 @@ fn an_agent_killed_at_random_ends_with_the_result_of_one_that_was_not() {
     server.kill();
 }
 
-/// A model behind the wire of the Messages API: it refuses what that refuses, is too busy now and
-/// then, and does its task by what it is sent.
+/// A model that speaks the Messages API: it rejects what the API rejects, is sometimes overloaded,
+/// and works only from the messages it is sent.
 #[derive(Default)]
 struct Api {
     asked: AtomicU64,
@@ -154,7 +154,7 @@ impl Api {
             let error = json!({ "type": "error", "error": { "type": name, "message": "later" } });
             return (status, [("retry-after", "0".to_owned())], error.to_string());
         }
-        let judged = std::panic::catch_unwind(|| check(headers, body));
+        let judged = std::panic::catch_unwind(|| check_request(headers, body));
         if let Err(panic) = judged {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
@@ -191,8 +191,8 @@ impl Api {
     }
 }
 
-/// Checks a request as the API does, and fails where that refuses it.
-fn check(headers: &HeaderMap, body: &Value) {
+/// Checks a request as the API does; panics where the API rejects it.
+fn check_request(headers: &HeaderMap, body: &Value) {
     assert_eq!(headers["x-api-key"], "k", "authentication_error");
     assert_eq!(headers["anthropic-version"], "2023-06-01");
     assert_eq!(headers["content-type"], "application/json");
@@ -209,7 +209,7 @@ fn check(headers: &HeaderMap, body: &Value) {
 }
 
 #[test]
-fn an_agent_whose_model_is_behind_the_messages_api_ends_with_the_same_result() {
+fn an_agent_using_the_messages_api_ends_with_the_same_result() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let place = Place::new();
     let server = serve(&place);

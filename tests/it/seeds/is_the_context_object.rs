@@ -1,6 +1,6 @@
-//! The session is the object that a harness asks for context: written by one, read in slices by
-//! another from where it last stopped, looked at as of before a moment, transformed on the way to a
-//! model, and never changed by any of that. What one context window lost another gets back.
+//! The session is the object that a harness calls for context: written by one, read in slices by
+//! another from where it last stopped, viewed as of before a moment, transformed on the way to a
+//! model, and never changed by that. Another reader gets what one context window lost.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn emit(house: &House, events: &[Value]) -> u64 {
     reply.json()["next_position"].as_u64().unwrap()
 }
 
-/// Turns of work: a call, its long result, a word of the model.
+/// Returns turns of work: a call, its long result, a message of the model.
 fn turns(from: usize, to: usize) -> Vec<Value> {
     let turn = |n: usize| {
         let output = format!("measured part {n}:   42 mm\n\n\n").repeat(40);
@@ -37,7 +37,7 @@ fn turns(from: usize, to: usize) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_the_object_that_harnesses_ask_for_context() {
+async fn a_session_provides_context_to_several_harnesses_without_changing() {
     over_every_engine(async |house| {
         let task = json!({"type": "user.message", "content": "Measure all parts."});
         let mut first = vec![task];
@@ -51,7 +51,7 @@ async fn a_session_is_the_object_that_harnesses_ask_for_context() {
         let next = page["next_position"].as_u64().unwrap();
         assert_eq!(next, read + 5);
 
-        // The lead-up to a specific action, and an arbitrary slice.
+        // The events before a specific action, and an arbitrary slice.
         let around = get(house, "events?around=event:use-17&before=2&after=1").await;
         let kinds: Vec<&Value> =
             around["data"].as_array().unwrap().iter().map(|event| &event["type"]).collect();
@@ -62,14 +62,14 @@ async fn a_session_is_the_object_that_harnesses_ask_for_context() {
         let slice = get(house, "events?from=7&to=11").await;
         assert_eq!(slice["data"].as_array().unwrap().len(), 4);
 
-        // The context as it was before a moment: what came later is not in it.
+        // The context as of before a moment has no later events.
         let query = "views/window?tokens_max=6000&format=anthropic&transforms[]=compress";
         let before = get(house, &format!("{query}&at=event:use-17")).await;
         judge::anthropic(&before);
         let text = before.to_string();
         assert!(text.contains("Part 16 is 42 mm.") && !text.contains("Part 17"), "{text}");
 
-        // How context is made may change from one request to the next; what is kept does not.
+        // Transforms may change from one request to the next; the log does not.
         let log = get(house, "events?limit=1000").await;
         let plain = get(house, "views/window?tokens_max=6000&format=anthropic").await;
         let more = get(house, query).await;
@@ -78,7 +78,7 @@ async fn a_session_is_the_object_that_harnesses_ask_for_context() {
         assert!(shown(&more) > shown(&plain), "compressed, more of it fits");
         assert_eq!(get(house, "events?limit=1000").await, log);
 
-        // A compaction is no loss: what it took is named, and read back whole.
+        // A compaction loses nothing: the dropped ranges are named and readable.
         let kept = json!([[0, 1], [175, 181]]);
         emit(
             house,

@@ -1,7 +1,6 @@
-//! One project in three sessions over days: a person and an agent work, save, and continue in the
-//! next session; between two of them the owner is killed, a file is moved and another one edited.
-//! Under each budget the next session knows what must be known, and is not given as current what
-//! was taken back.
+//! One project in three sessions over days: a user and an agent work, save, and continue in the
+//! next session; in between the owner is killed, a file is moved and another one edited. Under each
+//! budget the next session gets the required facts, and no retracted one as current.
 
 use std::fs;
 
@@ -11,7 +10,7 @@ use crate::program::{McpClient, Place};
 
 const TOOLS: &[&str] = &["--toolsets", "research,events,workspace"];
 
-/// A front end in the project's directory, as a client starts it.
+/// Starts a front end in the project's directory, as a client does.
 fn front_end(place: &Place) -> McpClient {
     McpClient::start_in(place, "shop", TOOLS)
 }
@@ -30,7 +29,7 @@ fn answered(text: &str) -> Value {
     json!({"type": "agent.message", "content": text})
 }
 
-fn ran(call: &str, command: &str, output: &str, is_error: bool) -> [Value; 2] {
+fn command_run(call: &str, command: &str, output: &str, is_error: bool) -> [Value; 2] {
     [
         json!({"type": "agent.tool_use", "call_id": call, "name": "Bash",
             "input": {"command": command}}),
@@ -39,7 +38,7 @@ fn ran(call: &str, command: &str, output: &str, is_error: bool) -> [Value; 2] {
     ]
 }
 
-fn edited(call: &str, path: &str) -> [Value; 2] {
+fn file_edit(call: &str, path: &str) -> [Value; 2] {
     [
         json!({"type": "agent.tool_use", "call_id": call, "name": "Edit",
             "input": {"file_path": path, "old_string": "a", "new_string": "b"}}),
@@ -47,10 +46,10 @@ fn edited(call: &str, path: &str) -> [Value; 2] {
     ]
 }
 
-/// Talk and work that say nothing of the project.
+/// Records messages and work unrelated to the project.
 fn filler(front: &mut McpClient, session: &str, day: u32, count: usize) {
     for n in 0..count {
-        let looked = ran(&format!("f{day}-{n}"), &format!("ls dir{n}"), "a b c", false);
+        let looked = command_run(&format!("f{day}-{n}"), &format!("ls dir{n}"), "a b c", false);
         for event in looked {
             record(front, session, day, event);
         }
@@ -58,7 +57,7 @@ fn filler(front: &mut McpClient, session: &str, day: u32, count: usize) {
     }
 }
 
-/// The first day: the task, how it is to be done, a decision, a failing test, files.
+/// Records the first day: the task, instructions, a decision, a failing test, files.
 fn first_day(place: &Place) -> String {
     let mut front = front_end(place);
     let begun = front.call(
@@ -81,9 +80,9 @@ fn first_day(place: &Place) -> String {
         record(&mut front, &session, 1, event);
     }
     filler(&mut front, &session, 1, 20);
-    let mut work = edited("a1", "src/tax.py").to_vec();
-    work.extend(edited("a2", "src/stock.py"));
-    work.extend(ran("a3", "pytest -q", "FAILED test_tax.py::test_half - 9 != 10", true));
+    let mut work = file_edit("a1", "src/tax.py").to_vec();
+    work.extend(file_edit("a2", "src/stock.py"));
+    work.extend(command_run("a3", "pytest -q", "FAILED test_tax.py::test_half - 9 != 10", true));
     for event in work {
         record(&mut front, &session, 1, event);
     }
@@ -105,7 +104,7 @@ fn first_day(place: &Place) -> String {
     session
 }
 
-/// The second session: the test is mended, the decision is another one, the gap is closed.
+/// Records the next session: the test is mended, the decision changes, the gap is closed.
 fn third_day(place: &Place, first: &str) -> String {
     let mut front = front_end(place);
     let found = front.call("restore_session", &json!({"tokenBudget": 2_000}));
@@ -126,10 +125,12 @@ fn third_day(place: &Place, first: &str) -> String {
         record(&mut front, &session, 3, event);
     }
     filler(&mut front, &session, 3, 20);
-    for event in ran("b1", "pytest -q", "12 passed", false) {
+    for event in command_run("b1", "pytest -q", "12 passed", false) {
         record(&mut front, &session, 3, event);
     }
-    for event in ran("b2", "pytest -q test_export.py", "FAILED test_export.py::test_zeros", true) {
+    for event in
+        command_run("b2", "pytest -q test_export.py", "FAILED test_export.py::test_zeros", true)
+    {
         record(&mut front, &session, 3, event);
     }
     front.call(
@@ -144,7 +145,7 @@ fn third_day(place: &Place, first: &str) -> String {
 }
 
 #[test]
-fn a_project_in_three_sessions_is_continued_with_what_must_be_known() {
+fn a_project_over_three_sessions_continues_with_all_required_facts() {
     let place = Place::new();
     for directory in ["shop/.git", "shop/src", "shop/out"] {
         fs::create_dir_all(place.path(directory)).unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::desk::{Desk, session_of, with};
 
-/// Twelve steps of a small piece of research, with everything a step can bring.
+/// Returns twelve steps of a small research session, with every member a step can have.
 fn research() -> Vec<Value> {
     let steps = [
         (
@@ -45,8 +45,8 @@ fn research() -> Vec<Value> {
     steps.into_iter().enumerate().map(call).collect()
 }
 
-/// The rest of the assistant's work after it recovered.
-fn rest() -> Vec<Value> {
+/// Returns the rest of the assistant's work after its recovery.
+fn remaining_steps() -> Vec<Value> {
     let steps = ["read the letter of 1928: it is about Y", "so G, 1929, is the first"];
     let call = |(number, text): (usize, &&str)| {
         let last = number + 1 == steps.len();
@@ -55,8 +55,8 @@ fn rest() -> Vec<Value> {
     steps.iter().enumerate().map(call).collect()
 }
 
-/// Part that is the same in two runs: everything but names and times.
-fn essence(answer: &Value) -> Value {
+/// Returns the part that is equal in two runs: everything but names and times.
+fn without_names_and_times(answer: &Value) -> Value {
     let mut answer = answer.clone();
     fn strip(value: &mut Value) {
         match value {
@@ -83,8 +83,8 @@ fn essence(answer: &Value) -> Value {
     answer
 }
 
-/// Everything there is to know of a session: the overview, every step in full, every event.
-async fn state(desk: &Desk) -> Value {
+/// Returns the whole state of a session: the overview, every step in full, every event.
+async fn whole_state(desk: &Desk) -> Value {
     let overview = desk.recover().await;
     let mut steps = Vec::new();
     for number in 1..=overview["stepCount"].as_u64().unwrap() {
@@ -92,10 +92,12 @@ async fn state(desk: &Desk) -> Value {
     }
     let events = desk.ok("get_events", json!({"limit": 1_000, "maxBytes": 1_000_000})).await;
     assert_eq!(events["hasMore"], false);
-    essence(&json!({"overview": overview, "steps": steps, "events": events["events"]}))
+    without_names_and_times(
+        &json!({"overview": overview, "steps": steps, "events": events["events"]}),
+    )
 }
 
-/// Sources found on the way to step four and to step nine.
+/// Returns sources found on the way to step four and to step nine.
 fn sources(after: usize) -> Option<Value> {
     let source = match after {
         4 => json!({"url": "https://library.example/e?utm_source=x", "title": "E",
@@ -121,8 +123,8 @@ async fn work(desk: &Desk, calls: impl Iterator<Item = Value>) -> String {
 
 async fn run_without_loss() -> Value {
     let desk = Desk::new().in_directory("/home/me/history");
-    work(&desk, research().into_iter().chain(rest())).await;
-    state(&desk).await
+    work(&desk, research().into_iter().chain(remaining_steps())).await;
+    whole_state(&desk).await
 }
 
 #[tokio::test]
@@ -167,8 +169,8 @@ async fn a_research_session_survives_the_loss_of_its_context() {
     let seventh = after.ok("get_research_session", json!({"stepId": 7})).await;
     assert_eq!(seventh["step"]["reasoning"], "libraries lend, archives keep");
 
-    // On with it; then the server is replaced, and the context is lost once more.
-    let mut calls = rest().into_iter();
+    // The work continues; then the server is replaced, and the context is lost again.
+    let mut calls = remaining_steps().into_iter();
     let next = calls.next().unwrap();
     let answer = after.ok("sequential_search", next.clone()).await;
     assert_eq!((session_of(&answer), &answer["currentStep"]), (id.clone(), &json!(13)));
@@ -178,7 +180,7 @@ async fn a_research_session_survives_the_loss_of_its_context() {
     let repeated = later.ok("sequential_search", next).await;
     assert_eq!(repeated["repeated"], true, "the step whose answer was lost is recorded once");
     work(&later, calls).await;
-    let end = state(&later).await;
+    let end = whole_state(&later).await;
     assert_eq!(end["overview"]["isComplete"], true);
     assert_eq!(end, run_without_loss().await);
 }

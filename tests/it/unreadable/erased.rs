@@ -1,5 +1,5 @@
-//! Sectors of the journal under a session that is erased: what cannot be read cannot be shown to be
-//! gone, so the journal is left behind and zeroed whole.
+//! Unreadable journal sectors under an erased session: bytes that cannot be read cannot be shown to
+//! be gone, so the whole journal file is retired and zeroed.
 
 use sessionlog::{
     event::Event,
@@ -18,8 +18,8 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// Two sessions side by side in the journal, and what the one that stays holds.
-async fn lived() -> (Sim, Local, Vec<Event>) {
+/// Creates two sessions in the same journal file; returns the events of the remaining one.
+async fn two_sessions() -> (Sim, Local, Vec<Event>) {
     let sim = Sim::new(53);
     let store = open(&sim);
     for session in ["gone", "stays"] {
@@ -37,8 +37,8 @@ async fn lived() -> (Sim, Local, Vec<Event>) {
     (sim, store, stays)
 }
 
-/// Files that still hold a word of it, whether the device gives them or not.
-fn left(sim: &Sim) -> Vec<String> {
+/// Returns the files that still contain its text, readable or not.
+fn files_with_text(sim: &Sim) -> Vec<String> {
     let holds = |path: &String| {
         let bytes = sim.read_durable(path).unwrap();
         holds(&bytes, CANARY)
@@ -47,8 +47,8 @@ fn left(sim: &Sim) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_sector_that_cannot_be_read_hides_nothing_of_an_erased_session() {
-    let (sim, store, _) = lived().await;
+async fn an_unreadable_sector_hides_no_bytes_of_an_erased_session() {
+    let (sim, store, _) = two_sessions().await;
     drop(store);
     let mut pages = Vec::new();
     for path in sim.files().into_iter().filter(|path| path.starts_with("journal/")) {
@@ -60,7 +60,7 @@ async fn a_sector_that_cannot_be_read_hides_nothing_of_an_erased_session() {
     for restarted in [false, true] {
         for (path, sector) in &pages {
             let told = format!("{path} sector {sector} restarted {restarted}");
-            let (sim, mut store, stays) = lived().await;
+            let (sim, mut store, stays) = two_sessions().await;
             if restarted {
                 sim.kill();
                 drop(store);
@@ -70,7 +70,7 @@ async fn a_sector_that_cannot_be_read_hides_nothing_of_an_erased_session() {
                 sim.spoil_sector(path, *sector);
             }
             if store.health() != Health::Ready {
-                // It changes no byte, and says so.
+                // It changes no byte, and returns an error.
                 let refused = store.erase(&key("gone")).await;
                 let unknown = matches!(refused, Err(StoreError::SessionNotFound { .. }));
                 let waits = matches!(refused, Err(StoreError::ReadOnly { .. }));
@@ -82,7 +82,7 @@ async fn a_sector_that_cannot_be_read_hides_nothing_of_an_erased_session() {
                 continue;
             }
             store.erase(&key("gone")).await.unwrap_or_else(|error| panic!("{told}: {error}"));
-            assert_eq!(left(&sim), Vec::<String>::new(), "{told}");
+            assert_eq!(files_with_text(&sim), Vec::<String>::new(), "{told}");
             erased += 1;
             for start in 0..2 {
                 let found = store.read(&key("stays"), crate::engines::everything()).await;
@@ -96,7 +96,7 @@ async fn a_sector_that_cannot_be_read_hides_nothing_of_an_erased_session() {
                 drop(store);
                 store = open(&sim);
                 assert_eq!(store.health(), Health::Ready, "{told} start {start}");
-                assert_eq!(left(&sim), Vec::<String>::new(), "{told} start {start}");
+                assert_eq!(files_with_text(&sim), Vec::<String>::new(), "{told} start {start}");
             }
         }
     }

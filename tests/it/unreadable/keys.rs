@@ -11,11 +11,11 @@ use sessionlog_sim::Sim;
 
 use crate::engines::{append, batch, create, event, events_of, everything, key, small};
 
-/// More keys than one page has.
+/// Number of keys, more than one page has.
 const COUNT: usize = 40;
 const PAGES: u64 = 2;
 
-fn name(n: usize) -> String {
+fn session_name(n: usize) -> String {
     format!("session-{n:02}")
 }
 
@@ -23,15 +23,17 @@ fn open(sim: &Sim) -> Local {
     Local::open_local(&sim.env(), small()).unwrap()
 }
 
-/// Sessions in segments and in the journal, and what they hold.
-async fn lived() -> (Sim, BTreeMap<String, Vec<Event>>) {
+/// Creates sessions in segments and in the journal; returns their events.
+async fn encrypted_store() -> (Sim, BTreeMap<String, Vec<Event>>) {
     let sim = Sim::encrypted(57);
     let store = open(&sim);
     let mut events = BTreeMap::new();
     for n in 0..COUNT {
-        create(&store, &name(n)).await;
-        append(&store, &key(&name(n)), batch([event(&format!("{{\"n\":{n}}}"))])).await.unwrap();
-        events.insert(name(n), events_of(&store, &key(&name(n))).await);
+        create(&store, &session_name(n)).await;
+        append(&store, &key(&session_name(n)), batch([event(&format!("{{\"n\":{n}}}"))]))
+            .await
+            .unwrap();
+        events.insert(session_name(n), events_of(&store, &key(&session_name(n))).await);
         if n + 3 == COUNT {
             store.flush().unwrap();
         }
@@ -41,7 +43,7 @@ async fn lived() -> (Sim, BTreeMap<String, Vec<Event>>) {
     (sim, events)
 }
 
-async fn serves_all(store: &Local, events: &BTreeMap<String, Vec<Event>>, told: &str) {
+async fn check_serves_all(store: &Local, events: &BTreeMap<String, Vec<Event>>, told: &str) {
     for (session, expected) in events {
         let found = events_of(store, &key(session)).await;
         assert_eq!(found[..expected.len()], expected[..], "{told}: {session}");
@@ -50,12 +52,12 @@ async fn serves_all(store: &Local, events: &BTreeMap<String, Vec<Event>>, told: 
 }
 
 #[tokio::test]
-async fn a_sector_of_keys_that_cannot_be_read_costs_nothing() {
+async fn an_unreadable_sector_of_one_key_file_loses_no_event() {
     for file in ["keys/0", "keys/1"] {
         for page in 0..PAGES {
             for live in [false, true] {
                 let told = format!("{file} page {page} live {live}");
-                let (sim, events) = lived().await;
+                let (sim, events) = encrypted_store().await;
                 assert!(sim.read_durable(file).unwrap().len() as u64 > (PAGES - 1) * 4096);
                 let mut store = live.then(|| open(&sim));
                 sim.spoil_sector(file, page * 8 + 1);
@@ -68,7 +70,7 @@ async fn a_sector_of_keys_that_cannot_be_read_costs_nothing() {
                     store = Some(open(&sim));
                 }
                 let store = store.unwrap();
-                serves_all(&store, &events, &told).await;
+                check_serves_all(&store, &events, &told).await;
                 for n in 0..40 {
                     create(&store, &format!("new-{n}")).await;
                 }
@@ -79,13 +81,14 @@ async fn a_sector_of_keys_that_cannot_be_read_costs_nothing() {
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: stays");
                 sim.power_loss();
                 drop(store);
-                // The other file alone has everything, and so has this one.
+                // Each file alone has every key.
                 for gone in ["keys/0", "keys/1"] {
                     let other = Sim::encrypted(57);
                     for path in sim.files().iter().filter(|path| *path != "LOCK" && *path != gone) {
                         other.write_durable(path, 0, &sim.read_durable(path).unwrap());
                     }
-                    serves_all(&open(&other), &events, &format!("{told}, without {gone}")).await;
+                    check_serves_all(&open(&other), &events, &format!("{told}, without {gone}"))
+                        .await;
                 }
             }
         }
@@ -93,11 +96,11 @@ async fn a_sector_of_keys_that_cannot_be_read_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_whose_key_is_in_neither_file_is_unreadable_and_the_others_are_served() {
+async fn a_session_with_its_key_in_neither_file_is_unreadable_and_others_are_served() {
     for page in 0..PAGES {
         let told = format!("page {page}");
-        let (sim, events) = lived().await;
-        // Everything is in segments: frames in the journal under a lost key are damage.
+        let (sim, events) = encrypted_store().await;
+        // All events are in segments: journal frames under a lost key would count as damage.
         open(&sim).close().await;
         sim.spoil_sector("keys/0", page * 8);
         sim.spoil_sector("keys/1", page * 8);
@@ -130,7 +133,7 @@ async fn a_session_whose_key_is_in_neither_file_is_unreadable_and_the_others_are
         for file in ["keys/0", "keys/1"] {
             assert!(found.iter().any(|what| what.starts_with(file)), "{told}: {found:?}");
         }
-        // Keys are made as long as a file is known for what it is.
+        // New keys can be created while one file is readable enough to be identified.
         let new = NewSession { id: Some(SessionId::new("new").unwrap()), ..NewSession::default() };
         let created = store.create(&key("new").scope, new).await;
         assert_eq!(created.is_ok(), page > 0, "{told}: {created:?}");
@@ -138,10 +141,10 @@ async fn a_session_whose_key_is_in_neither_file_is_unreadable_and_the_others_are
         store.flush().unwrap();
         sim.power_loss();
         drop(store);
-        // Once one of them reads again, all is well, and the scrubber makes the other one good.
+        // Once one of them reads again, all is served, and the scrubber repairs the other file.
         sim.restore_sector("keys/1", page * 8);
         let store = open(&sim);
-        serves_all(&store, &events, &format!("{told}, restored")).await;
+        check_serves_all(&store, &events, &format!("{told}, restored")).await;
         store.scrub();
         store.scrub();
         assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}");

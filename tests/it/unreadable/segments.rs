@@ -1,5 +1,5 @@
-//! Sectors of segments: what is whole is served, a read reports what is missing, and the session is
-//! not marked as damaged, because the device may return it another time; a person may give it up.
+//! Sectors of segments: intact events are served, a read reports the missing ones, and the session
+//! is not marked as damaged: the device may return them later. An operator may give them up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use sessionlog_sim::{Fault, Sim};
 use super::{Image, Left, Lived, SESSIONS, machine};
 use crate::engines::{append, batch, create, event, events_of, everything, key, named, small};
 
-/// Sealed segments with tables of some size, and open ones: all of several pages.
-async fn lived(encrypted: bool) -> Image {
+/// Creates sealed segments with large tables, and open ones: all of several pages.
+async fn segments_image(encrypted: bool) -> Image {
     let sim = machine(encrypted);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for session in SESSIONS {
@@ -47,21 +47,21 @@ async fn lived(encrypted: bool) -> Image {
     Image::left(Lived { sim, store, events }, encrypted, Left::Clean).await
 }
 
-/// The positions of gaps.
+/// Returns the positions of gaps.
 fn positions<'a>(gaps: impl IntoIterator<Item = &'a Gap>) -> BTreeSet<u64> {
     gaps.into_iter().flat_map(|gap| gap.range.from.0..gap.range.to.0).collect()
 }
 
-async fn around(store: &Local, session: &SessionKey) -> Slice {
+async fn read_around(store: &Local, session: &SessionKey) -> Slice {
     store.read(session, Read { allow_gaps: true, ..everything() }).await.unwrap()
 }
 
-/// Missing positions of each session, as a read reports them; a verb that needs everything reports
-/// the same.
+/// Returns the missing positions of each session, as a read reports them; checks that a verb that
+/// needs every event reports the same.
 async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
     let mut missing = BTreeSet::new();
     for session in SESSIONS {
-        let gaps = positions(&around(store, &key(session)).await.gaps);
+        let gaps = positions(&read_around(store, &key(session)).await.gaps);
         match store.read(&key(session), everything()).await {
             Ok(_) => assert!(gaps.is_empty(), "{told}: {session}"),
             Err(StoreError::SessionDamaged { gaps: named, .. }) => {
@@ -75,8 +75,8 @@ async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
     missing
 }
 
-/// Missing positions by a verification of everything, and true if it reports anything.
-fn verified(store: &Local, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) {
+/// Returns the missing positions by a full verification, and true if it reports anything.
+fn verify_positions(store: &Local, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) {
     let found = store.verify_all().unwrap();
     assert_eq!(found.sessions, SESSIONS.len() as u64, "{told}: the others are verified, too");
     let of = |session: &'static str| {
@@ -87,20 +87,20 @@ fn verified(store: &Local, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) 
 }
 
 impl Image {
-    /// True if a session consists of that file, too: others were replaced and wait to go.
+    /// True if the file belongs to a session: a replaced file is pending removal.
     fn names(&self, path: &str) -> bool {
         let sim = self.machine();
         sim.remove_durable(path);
         let store = Local::open_local(&sim.env(), small()).unwrap();
-        verified(&store, path).1
+        verify_positions(&store, path).1
     }
 }
 
 #[tokio::test]
-async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again() {
+async fn an_unreadable_segment_sector_is_a_gap_until_it_reads_again() {
     let (mut hurt, mut told_only) = (0, 0);
     for encrypted in [false, true] {
-        let image = lived(encrypted).await;
+        let image = segments_image(encrypted).await;
         for (path, sector) in image.pages("segments/") {
             let told = format!("{path} sector {sector} encrypted {encrypted}");
             if !image.names(&path) {
@@ -111,7 +111,7 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again
             let (store, seen) = image.start(&sim, &told).await;
             assert!(!seen.frozen && seen.hurt <= 1, "{told}: {seen:?}");
             let lacks = missing(&store, &told).await;
-            let (verified_lacks, named) = verified(&store, &told);
+            let (verified_lacks, named) = verify_positions(&store, &told);
             assert_eq!(verified_lacks, lacks, "{told}");
             assert!(named, "{told}: nobody was told");
             let backup = store.backup(&mut |_| Ok(())).unwrap();
@@ -130,9 +130,13 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again
             store.flush().unwrap();
             assert_eq!(missing(&store, &told).await, lacks, "{told}: later");
             assert_eq!(store.health(), Health::Ready, "{told}");
-            // Live: it reads again, and a verification says so.
+            // Live: the sector reads again, and a verification reports it whole.
             sim.restore_sector(&path, sector);
-            assert_eq!(verified(&store, &told), (BTreeSet::new(), false), "{told}: restored");
+            assert_eq!(
+                verify_positions(&store, &told),
+                (BTreeSet::new(), false),
+                "{told}: restored"
+            );
             assert_eq!(missing(&store, &told).await, BTreeSet::new(), "{told}: restored");
             for session in SESSIONS {
                 append(&store, &key(session), batch([event("{}")])).await.unwrap();
@@ -152,10 +156,10 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_a_gap_until_it_reads_again
     assert!(hurt > 4 && told_only > 0, "{hurt} lack events, {told_only} do not");
 }
 
-/// A retry whose first outcome cannot be read is not taken for something new.
+/// A retry whose first outcome cannot be read is not treated as a new event.
 #[tokio::test]
-async fn a_session_with_names_that_cannot_be_read_takes_no_appends() {
-    let image = lived(false).await;
+async fn a_session_with_an_unreadable_id_table_accepts_no_appends() {
+    let image = segments_image(false).await;
     let mut refused = 0;
     for (path, sector) in image.pages("segments/") {
         let told = format!("{path} sector {sector}");
@@ -172,7 +176,7 @@ async fn a_session_with_names_that_cannot_be_read_takes_no_appends() {
                 }
             }
         }
-        // The refused writer retries.
+        // The rejected writer retries.
         sim.restore_sector(&path, sector);
         for session in SESSIONS {
             let _ = append(&store, &key(session), batch([event("{}")])).await;
@@ -183,11 +187,11 @@ async fn a_session_with_names_that_cannot_be_read_takes_no_appends() {
 }
 
 #[tokio::test]
-async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
+async fn an_operator_can_give_up_an_unreadable_segment_sector() {
     let mut given_up = 0;
     for encrypted in [false, true] {
-        let image = lived(encrypted).await;
-        // What it is encrypted with makes no difference to most of it.
+        let image = segments_image(encrypted).await;
+        // Encryption makes no difference to most pages: try a sample.
         let step = if encrypted { 5 } else { 1 };
         for (path, sector) in image.pages("segments/").into_iter().step_by(step) {
             let told = format!("{path} sector {sector} encrypted {encrypted}");
@@ -223,13 +227,13 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
                         positions(&slice.gaps).into_iter().map(|at| (*session, at)).collect();
                     assert!(all.iter().filter(|(one, _)| one == session).eq(&named), "{told}");
                 }
-                assert_eq!(verified(&store, &told), (BTreeSet::new(), false), "{told}");
+                assert_eq!(verify_positions(&store, &told), (BTreeSet::new(), false), "{told}");
                 store.flush().unwrap();
                 store.flush().unwrap();
                 match round {
                     0 => sim.power_loss(),
                     1 => store.close().await,
-                    // What was given up stays lost.
+                    // A loss that was given up stays a gap.
                     _ => sim.restore_sector(&path, sector),
                 }
                 if round < 2 {
@@ -242,10 +246,10 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
     assert!(given_up > 4, "{given_up} were given up");
 }
 
-/// A flush that was cut short wrote what the journal lost. An unreadable page of the segment
-/// takes only what is in it.
+/// An interrupted flush wrote the events that the journal lost. An unreadable page of the segment
+/// loses only the events in it.
 #[tokio::test]
-async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
+async fn lost_journal_frames_are_recovered_from_a_damaged_segment() {
     let interrupted = || async {
         let sim = Sim::new(23);
         let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -276,7 +280,7 @@ async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
     let (segment, _, length) = place(&sim, "segments/", "\"n\":7,");
     let (mut recovered, mut lost) = (0, 0);
     for page in 0..length.div_ceil(4096) {
-        // Behind the last one nothing says that it was durable.
+        // No frame after the last one confirms that it was durable.
         for n in 0..11 {
             let told = format!("page {page} event {n}");
             let (sim, _) = interrupted().await;
@@ -286,7 +290,7 @@ async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
             sim.flip(&journal, at, 1);
             sim.spoil_sector(&segment, page * 8);
             let store = Local::open_local(&sim.env(), small()).unwrap();
-            let slice = around(&store, &key("hurt")).await;
+            let slice = read_around(&store, &key("hurt")).await;
             for found in &slice.events {
                 assert_eq!(*found, events[found.position.0 as usize], "{told}");
             }

@@ -1,4 +1,4 @@
-//! Sectors of `settled/`: the other file, or an earlier generation, and the journal say the rest.
+//! Sectors of `settled/`: the other file, or an earlier generation, and the journal replace them.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use sessionlog_sim::Sim;
 use super::{Image, Left, Lived, SESSIONS, machine};
 use crate::engines::{append, batch, event, events_of, key, small};
 
-/// Entries that take some pages, in several generations.
-async fn lived(encrypted: bool, left: Left) -> Image {
+/// Creates entries of several pages, in several generations.
+async fn settled_image(encrypted: bool, left: Left) -> Image {
     let sim = machine(encrypted);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     for session in SESSIONS {
@@ -39,7 +39,7 @@ async fn lived(encrypted: bool, left: Left) -> Image {
     Image::left(Lived { sim, store, events }, encrypted, left).await
 }
 
-async fn serves_all(image: &Image, store: &Local, more: usize, told: &str) {
+async fn check_serves_all(image: &Image, store: &Local, more: usize, told: &str) {
     for (session, expected) in &image.events {
         let events = events_of(store, &key(session)).await;
         assert_eq!(events[..expected.len()], expected[..], "{told}: {session}");
@@ -48,25 +48,25 @@ async fn serves_all(image: &Image, store: &Local, more: usize, told: &str) {
     }
 }
 
-fn spoiled(image: &Image, pages: &[(String, u64)]) -> Sim {
+fn with_spoiled(image: &Image, pages: &[(String, u64)]) -> Sim {
     let sim = image.machine();
     pages.iter().for_each(|(path, sector)| sim.spoil_sector(path, *sector));
     sim
 }
 
 #[tokio::test]
-async fn a_sector_of_a_settled_file_that_cannot_be_read_costs_nothing() {
+async fn an_unreadable_sector_of_one_settled_file_loses_no_event() {
     for encrypted in [false, true] {
         for left in [Left::Busy, Left::Clean] {
-            let image = lived(encrypted, left).await;
+            let image = settled_image(encrypted, left).await;
             let pages = image.pages("settled/");
             assert!(pages.len() > 6, "{pages:?}");
             for page in &pages {
                 let told = format!("{page:?} {left:?} encrypted {encrypted}");
                 // At a start.
-                let sim = spoiled(&image, std::slice::from_ref(page));
+                let sim = with_spoiled(&image, std::slice::from_ref(page));
                 let store = Local::open_local(&sim.env(), small()).unwrap();
-                serves_all(&image, &store, 0, &told).await;
+                check_serves_all(&image, &store, 0, &told).await;
                 store.flush().unwrap();
                 store.flush().unwrap();
                 store.scrub();
@@ -74,7 +74,7 @@ async fn a_sector_of_a_settled_file_that_cannot_be_read_costs_nothing() {
                 sim.power_loss();
                 drop(store);
                 let store = Local::open_local(&sim.env(), small()).unwrap();
-                serves_all(&image, &store, 1, &format!("{told}, again")).await;
+                check_serves_all(&image, &store, 1, &format!("{told}, again")).await;
                 // Live.
                 let sim = image.machine();
                 let store = Local::open_local(&sim.env(), small()).unwrap();
@@ -82,7 +82,7 @@ async fn a_sector_of_a_settled_file_that_cannot_be_read_costs_nothing() {
                 store.scrub();
                 let found = store.recovery().scrub.found;
                 assert!(found.iter().any(|what| what.contains(&page.0)), "{told}: {found:?}");
-                serves_all(&image, &store, 0, &told).await;
+                check_serves_all(&image, &store, 0, &told).await;
                 store.flush().unwrap();
                 store.flush().unwrap();
                 store.scrub();
@@ -90,27 +90,27 @@ async fn a_sector_of_a_settled_file_that_cannot_be_read_costs_nothing() {
                 sim.power_loss();
                 drop(store);
                 let store = Local::open_local(&sim.env(), small()).unwrap();
-                serves_all(&image, &store, 1, &format!("{told}, live and again")).await;
+                check_serves_all(&image, &store, 1, &format!("{told}, live and again")).await;
             }
         }
     }
 }
 
-/// Two places at once: a start answers everything, or it is refused and changes no byte.
+/// Two sectors at once: a start serves every event, or fails and changes no byte.
 #[tokio::test]
-async fn sectors_of_both_settled_files_lose_nothing_in_silence() {
-    let image = lived(false, Left::Busy).await;
+async fn unreadable_sectors_of_both_settled_files_are_reported_or_lose_no_event() {
+    let image = settled_image(false, Left::Busy).await;
     let pages = image.pages("settled/");
     let (first, second): (Vec<_>, Vec<_>) =
         pages.into_iter().partition(|(path, _)| path == "settled/0");
     let (mut served, mut refused) = (0, 0);
     for (one, other) in first.iter().flat_map(|one| second.iter().map(move |two| (one, two))) {
         let told = format!("{one:?} {other:?}");
-        let sim = spoiled(&image, &[one.clone(), other.clone()]);
+        let sim = with_spoiled(&image, &[one.clone(), other.clone()]);
         match Local::open_local(&sim.env(), small()) {
             Ok(store) => {
                 served += 1;
-                serves_all(&image, &store, 0, &told).await;
+                check_serves_all(&image, &store, 0, &told).await;
             }
             Err(_) => {
                 refused += 1;
@@ -119,7 +119,7 @@ async fn sectors_of_both_settled_files_lose_nothing_in_silence() {
                 }
                 sim.restore_sector(&one.0, one.1);
                 let store = Local::open_local(&sim.env(), small()).unwrap();
-                serves_all(&image, &store, 0, &format!("{told}, one restored")).await;
+                check_serves_all(&image, &store, 0, &format!("{told}, one restored")).await;
             }
         }
     }

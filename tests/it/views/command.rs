@@ -1,10 +1,10 @@
-//! `view`: what HTTP answers with `--json`, and text for a person without.
+//! The verb `view`: HTTP's answer with `--json`, and readable text without.
 
 use serde_json::{Value, json};
 
 use crate::program::Place;
 
-fn written(place: &Place) {
+fn create_session(place: &Place) {
     let lines = [
         json!({"type": "user.message", "content": "mend \u{1b}[31mit"}),
         json!({"type": "plan.updated", "steps": [{"text": "look", "state": "done"}, "paint"]}),
@@ -19,9 +19,9 @@ fn written(place: &Place) {
 }
 
 #[test]
-fn every_view_is_had_from_the_command_line_as_http_answers_it() {
+fn the_command_line_prints_every_view_as_http_returns_it() {
     let place = Place::new();
-    written(&place);
+    create_session(&place);
     let server = place.serve_with(&["--token-limit", "100", "--token-margin", "0"]);
     let view = |arguments: &[&str]| {
         let all = [&["view", "s"], arguments, &["--url", &server.url]].concat();
@@ -74,7 +74,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
         let body = reqwest_text(&format!("{}/v1/sessions/s/views/{path}", server.url));
         assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), answer);
     }
-    // The level of the report: it came before this server had a limit, so no event records it.
+    // The level of a report from before this server had a limit: no event records it.
     assert_eq!(view(&["usage"]).0["tokens"], 90);
     let refused = ["view", "s", "window", "--transform", "squash", "--json"];
     assert_eq!(place.run(&refused).refused(2), "invalid_request");
@@ -86,7 +86,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
 }
 
 #[test]
-fn a_result_that_shows_a_file_as_it_was_before_a_change_says_so_and_is_in_no_text() {
+fn a_result_with_outdated_file_content_is_marked_and_left_out_of_texts() {
     let place = Place::new();
     let call = |id: &str, name: &str, path: &str| {
         json!({"type": "agent.tool_use", "name": name, "call_id": id,
@@ -122,13 +122,13 @@ fn a_result_that_shows_a_file_as_it_was_before_a_change_says_so_and_is_in_no_tex
     ];
     assert_eq!(changed, expected, "{view}");
     let text = place.run(&["view", "s", "continuation"]).ok();
-    // The text has the file as it is, and not as it was.
+    // The text has only the current content of the file.
     assert!(text.contains("Read a.rs") || text.contains("Read /p/a.rs"), "{text}");
     assert!(text.contains("fn a() { b() }") && !text.contains("fn a() {}"), "{text}");
 }
 
 #[test]
-fn a_long_result_takes_no_room_that_several_others_need() {
+fn a_long_result_does_not_displace_several_short_ones() {
     let place = Place::new();
     let pair = |id: &str, name: &str, input: Value, found: String| {
         [
@@ -140,7 +140,7 @@ fn a_long_result_takes_no_room_that_several_others_need() {
     let flights: Vec<Value> = (100..150).map(flight).collect();
     let cards: Vec<Value> = (0..24).map(|no| json!({"id": format!("card_97410{no:02}")})).collect();
     let mut lines = vec![json!({"type": "user.message", "content": "Take the cheapest to Oslo"})];
-    // A destination is no file that could be read again.
+    // A destination is not a file that could be read again.
     let to = json!({"origin": "SEA", "destination": "OSL"});
     let cards = json!({"name": "Ann Lee", "cards": cards}).to_string();
     lines.extend(pair("c1", "get_user", json!({"id": "ann_1"}), cards));

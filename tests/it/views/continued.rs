@@ -1,4 +1,4 @@
-//! `continue_session` and the prompt: past the limit, in every interface that serves it, once for
+//! `continue_session` and its prompt: past the limit, in every interface that serves it, once for
 //! each call, and always with the same session.
 
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::mcp::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_continued_through_each_interface_and_stays_the_same() {
+async fn continuing_through_each_interface_keeps_the_session() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -33,28 +33,28 @@ async fn a_session_is_continued_through_each_interface_and_stays_the_same() {
         assert_eq!(answer["trust"], "untrusted-external-content");
         let to = answer["pagedOut"]["to"].as_u64().unwrap();
         assert_eq!(answer["pagedOut"]["from"], 0);
-        // What was paged out is remembered, named as dropped, and read back.
+        // Events paged out are remembered, listed as dropped, and readable.
         let events = door.ok("get_events", json!({"from": to.to_string()})).await;
         let kinds: Vec<_> =
             events["events"].as_array().unwrap().iter().map(|event| &event["type"]).collect();
         let wanted = ["outcome.recorded", "research.summary", "memory.item", "context.compacted"];
         assert_eq!(kinds, wanted);
         assert_eq!(events["events"][2]["text"], "walls all around");
-        // The caller's own words come back, here and from the overview.
+        // The caller's own summary is returned, here and in the overview.
         let overview = door.ok("get_research_session", json!({})).await;
         for told in [&answer, &overview] {
             assert!(told["summary"].as_str().unwrap().contains("walls all around"), "{told}");
         }
         let back = door.ok("get_events", json!({"from": "0", "to": to.to_string()})).await;
         assert_eq!(back["events"].as_array().unwrap().len() as u64, to);
-        // A checkpoint says where: it can be resumed from like any other.
+        // The checkpoint can be resumed like any other.
         let resumed = door.ok("resume", json!({"checkpoint": "continuation"})).await;
         assert_eq!(resumed["checkpoint"]["id"], answer["checkpoint"], "{resumed}");
         assert_eq!(resumed["checkpoint"]["position"], to + 4);
-        // Called again with nothing new, it writes nothing.
+        // A second call without new events writes nothing.
         let again = door.ok("continue_session", json!({})).await;
         assert_eq!((&again["pagedOut"], &again["position"]), (&json!(null), &answer["position"]));
-        // And the research continues where it was.
+        // The research continues at the next step.
         let next = json!({"searchStep": "a window", "stepNumber": 2, "nextStepNeeded": true});
         assert_eq!(door.ok("sequential_search", next).await["sessionId"], id);
         let looked = door.ok("continue_session", json!({"pageOut": false})).await;
@@ -64,7 +64,7 @@ async fn a_session_is_continued_through_each_interface_and_stays_the_same() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_repeated_writes_once() {
+async fn a_repeated_continuation_call_writes_once() {
     let desk = Desk::new();
     desk.ok("sequential_search", crate::mcp::desk::step(1)).await;
     let id = desk.recover().await["sessionId"].clone();

@@ -1,6 +1,6 @@
-//! Benefit of the transforms on real conversations: tokens saved, and the share of a window that is
-//! the beginning of the one before, which a cache of prompts has. The figures are printed and
-//! published in docs/views.md; here it is only shown that each does what it is for.
+//! Benefit of the transforms on real conversations: tokens saved, and the share of a window that
+//! equals the beginning of the previous one, which a prompt cache has. The figures are printed and
+//! published in docs/views.md; here each transform is only shown to have its effect.
 
 use sessionlog::{
     api::window::Shape,
@@ -12,7 +12,7 @@ use sessionlog::{
 use super::{property, real};
 use crate::say;
 
-/// Tokens of a window, about half of what a conversation takes.
+/// Token budget of a window, about half of a conversation.
 const BUDGET: usize = 4_000;
 
 /// Sums over windows.
@@ -20,13 +20,13 @@ const BUDGET: usize = 4_000;
 struct Sum {
     windows: usize,
     tokens: usize,
-    /// Tokens at the beginning that are those of the window before.
+    /// Tokens at the beginning that are equal to those of the previous window.
     kept: usize,
-    /// Positions that were left out for the budget.
+    /// Number of positions omitted for the budget.
     left_out: u64,
 }
 
-/// A window before each turn of the model.
+/// Builds a window before each turn of the model and adds it to the sum.
 fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
     let names = names.split(' ').filter(|name| !name.is_empty());
     let plan = WindowPlan {
@@ -89,7 +89,7 @@ fn transforms_save_tokens_and_keep_the_beginning_of_a_window() {
     assert!(sum("compress", 1_000_000).tokens * 10 < plain.tokens * 9);
     let tight = sum("", BUDGET);
     let reordered = sum("reorder", BUDGET);
-    // Without places that stay it would be three percent more, and not twenty.
+    // Without stable places it would be three percent more, and not twenty.
     assert!(reordered.kept * tight.tokens * 10 > tight.kept * reordered.tokens * 11);
     let both = sum("compress reorder", BUDGET);
     assert!(both.left_out < reordered.left_out);

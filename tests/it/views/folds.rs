@@ -1,5 +1,5 @@
 //! Views that are folds: usage and its monitor, compactions, overviews, continuation; each now and
-//! as of a point, and each within its bound.
+//! as of a point, and each within its limit.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -31,7 +31,7 @@ fn report(tokens: u64) -> Value {
         "model_usage": {"input_tokens": tokens - 5, "output_tokens": 5}})
 }
 
-async fn monitored(limit: u64) -> House {
+async fn monitored_house(limit: u64) -> House {
     let engine = engines::all().into_iter().next().unwrap();
     let clock: std::sync::Arc<ManualClock> = engine.clock.clone();
     let monitor = Monitor { limit, ..Monitor::default() };
@@ -41,7 +41,7 @@ async fn monitored(limit: u64) -> House {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_level_is_reported_once_for_each_crossing() {
-    let house = monitored(1_000).await;
+    let house = monitored_house(1_000).await;
     let none = emit(&house, "s", json!([{"type": "user.message", "content": "go"}])).await;
     assert_eq!(none["next_position"], 1);
     let empty = view(&house, "s", "usage").await;
@@ -53,7 +53,7 @@ async fn a_level_is_reported_once_for_each_crossing() {
         (899, None),
         (910, Some("limit")),
         (950, None),
-        // The context was made smaller, and fills again.
+        // The context was reduced, and fills again.
         (300, None),
         (750, Some("threshold")),
         (905, Some("limit")),
@@ -84,8 +84,8 @@ async fn a_level_is_reported_once_for_each_crossing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_at_once_give_one_notice_of_a_crossed_level() {
-    let house = monitored(1_000).await;
+async fn concurrent_reports_give_one_notice_of_a_crossed_level() {
+    let house = monitored_house(1_000).await;
     emit(&house, "s", json!([report(10)])).await;
     let all = (0..8).map(|_| emit(&house, "s", json!([report(800)])));
     futures_util::future::join_all(all).await;
@@ -95,9 +95,9 @@ async fn reports_at_once_give_one_notice_of_a_crossed_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_appends_is_watched_too_and_without_a_limit_nothing_is() {
+async fn streamed_appends_are_monitored_only_with_a_limit() {
     for (limit, expected) in [(1_000, 1), (0, 0)] {
-        let house = monitored(limit).await;
+        let house = monitored_house(limit).await;
         let line = json!({"session": "s", "events": [report(800)]}).to_string() + "\n";
         let headers = [("content-type", "application/x-ndjson")];
         let body = Some(line.into_bytes());
@@ -109,7 +109,7 @@ async fn a_stream_of_appends_is_watched_too_and_without_a_limit_nothing_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_ranges_that_compactions_dropped_are_listed_and_read_back() {
+async fn ranges_dropped_by_compactions_are_listed_and_readable() {
     over_every_engine(async |house| {
         let said: Vec<Value> =
             (0..20).map(|n| json!({"type": "user.message", "content": format!("w{n}")})).collect();
@@ -130,12 +130,12 @@ async fn the_ranges_that_compactions_dropped_are_listed_and_read_back() {
         let one = &answer["compactions"][0];
         assert_eq!((&one["trigger"], &one["is_reported"]), (&json!("auto"), &json!(true)));
         assert_eq!(one["summary"], "thirteen words");
-        // What was lost is paged back in.
+        // The dropped events are paged in again.
         let page = house.get("/v1/sessions/s/events?from=2&to=15").await.json();
         let words: Vec<&Value> =
             page["data"].as_array().unwrap().iter().map(|event| &event["content"]).collect();
         assert_eq!((words.len(), words[0], words[12]), (13, &json!("w2"), &json!("w14")));
-        // One that does not say what it dropped; and what was before.
+        // A compaction that does not name what it dropped, and events before it.
         emit(
             house,
             "s",
@@ -153,7 +153,7 @@ async fn the_ranges_that_compactions_dropped_are_listed_and_read_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_stands_in_a_window_for_what_was_dropped_and_goes_when_that_is_shown() {
+async fn a_window_has_a_summary_of_dropped_events_unless_it_shows_them() {
     let house = House::plain().await;
     let said: Vec<Value> = (0..30)
         .map(|n| json!({"type": "user.message", "content": format!("word {n} ").repeat(30)}))
@@ -173,8 +173,8 @@ async fn a_summary_stands_in_a_window_for_what_was_dropped_and_goes_when_that_is
     }
 }
 
-/// A session in which something of everything is.
-async fn busy(house: &House, id: &str) {
+/// Creates a session with every kind of event.
+async fn create_busy_session(house: &House, id: &str) {
     let plan = |state: &str| {
         json!({"type": "plan.updated", "current": "paint it", "steps": [
         {"title": "look at it", "status": "done"}, {"title": "mend it", "status": state},
@@ -196,9 +196,9 @@ async fn busy(house: &House, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_continuation_has_all_that_is_needed_to_continue() {
+async fn a_continuation_has_everything_needed_to_continue() {
     over_every_engine(async |house| {
-        busy(house, "s").await;
+        create_busy_session(house, "s").await;
         let answer = view(house, "s", "continuation?tokens_max=4000").await;
         assert_eq!(answer["task"], json!({"text": "Mend the thing.", "position": 0}));
         let said = json!([{"text": "In green, please.", "position": 16}]);
@@ -226,14 +226,14 @@ async fn a_continuation_has_all_that_is_needed_to_continue() {
         let open: Vec<_> =
             then["plan"]["steps"].as_array().unwrap().iter().map(|step| &step["text"]).collect();
         assert!(open.ends_with(&[&json!("mend it"), &json!("paint it")]), "{then}");
-        // The plan says it, and no outcome does.
+        // The plan lists it, and no outcome does.
         assert_eq!((&then["results"], &then["next"]), (&json!([]), &json!([])));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_continuation_costs_no_more_than_its_budget_whatever_was_recorded() {
+async fn a_continuation_keeps_its_budget_for_any_recorded_content() {
     let house = House::plain().await;
     let hostile = "\"\\\u{1}\n👨‍👩‍👧 ".repeat(300);
     let lines = vec![hostile.clone(); 30];
@@ -253,7 +253,7 @@ async fn a_continuation_costs_no_more_than_its_budget_whatever_was_recorded() {
             "content": hostile}));
     }
     emit(&house, "s", json!(events)).await;
-    busy(&house, "plain").await;
+    create_busy_session(&house, "plain").await;
     for id in ["s", "plain"] {
         for tokens_max in [400, 500, 1_000, 2_000, 10_000, 100_000] {
             let answer = view(&house, id, &format!("continuation?tokens_max={tokens_max}")).await;
@@ -276,7 +276,7 @@ async fn a_continuation_costs_no_more_than_its_budget_whatever_was_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn overviews_and_steps_are_had_as_of_any_point() {
+async fn overviews_and_steps_are_available_as_of_any_point() {
     let house = House::plain().await;
     for number in 1..=12 {
         let step = json!({"type": "research.step", "number": number,
@@ -314,8 +314,8 @@ async fn overviews_and_steps_are_had_as_of_any_point() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bounds_of_a_session_come_before_those_of_the_server() {
-    let house = monitored(1_000).await;
+async fn token_limits_of_a_session_override_those_of_the_server() {
+    let house = monitored_house(1_000).await;
     let bounds = json!({"token_limit": "400", "token_threshold": "0.5", "token_margin": "50"});
     let new = json!({"id": "small", "metadata": bounds});
     assert_eq!(house.post("/v1/sessions", &new).await.status, 201);
@@ -343,8 +343,8 @@ async fn bounds_of_a_session_come_before_those_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crossed_level_saves_the_session_and_a_tool_shows_how_full_it_is() {
-    let house = monitored(1_000).await;
+async fn a_crossed_level_saves_the_session_and_a_tool_reports_the_level() {
+    let house = monitored_house(1_000).await;
     let points = async || house.get("/v1/sessions/s/checkpoints").await.json()["data"].clone();
     for (tokens, saved) in [(500, 0), (760, 1), (800, 1), (910, 2)] {
         emit(&house, "s", json!([report(tokens)])).await;

@@ -1,5 +1,5 @@
-//! Refusals of the two model APIs, and the cost of a conversation: written from their documents and
-//! not from the code that is judged.
+//! Requests that the two model APIs reject, and the cost of a conversation: written from the APIs'
+//! documents and not from the tested code.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,20 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} is no text: {value}"))
 }
 
-fn says_something(words: &str, whole: &Value) {
+fn check_not_blank(words: &str, whole: &Value) {
     assert!(!words.trim().is_empty(), "an empty text: {whole}");
 }
 
-fn id_fits(id: &str, max: usize) {
+fn check_id(id: &str, max: usize) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     assert!(!id.is_empty() && id.len() <= max && id.chars().all(plain), "{id:?}");
 }
 
-/// Refuses what `POST /v1/messages` refuses.
+/// Panics on a request that `POST /v1/messages` rejects.
 pub fn anthropic(answer: &Value) {
     for block in answer["system"].as_array().unwrap() {
         assert_eq!(block["type"], "text");
-        says_something(text(block, "text"), block);
+        check_not_blank(text(block, "text"), block);
     }
     let messages = answer["messages"].as_array().unwrap();
     let mut called: Vec<String> = Vec::new();
@@ -38,12 +38,12 @@ pub fn anthropic(answer: &Value) {
         let mut calls = Vec::new();
         for block in content {
             match (text(block, "type"), role) {
-                ("text", _) => says_something(text(block, "text"), block),
-                ("image", "user") => image(block),
+                ("text", _) => check_not_blank(text(block, "text"), block),
+                ("image", "user") => check_image(block),
                 ("tool_use", "assistant") => {
                     let id = text(block, "id");
-                    id_fits(id, 64);
-                    id_fits(text(block, "name"), 128);
+                    check_id(id, 64);
+                    check_id(text(block, "name"), 128);
                     assert!(block["input"].is_object(), "{block}");
                     assert!(known.insert(id.to_owned()), "an id twice: {id}");
                     calls.push(id.to_owned());
@@ -55,8 +55,8 @@ pub fn anthropic(answer: &Value) {
                     assert!(!parts.is_empty(), "{block}");
                     for part in parts {
                         match text(part, "type") {
-                            "text" => says_something(text(part, "text"), part),
-                            _ => image(part),
+                            "text" => check_not_blank(text(part, "text"), part),
+                            _ => check_image(part),
                         }
                     }
                 }
@@ -76,7 +76,7 @@ pub fn anthropic(answer: &Value) {
     }
 }
 
-fn image(block: &Value) {
+fn check_image(block: &Value) {
     let source = &block["source"];
     let needed: &[&str] = match text(source, "type") {
         "url" => &["url"],
@@ -85,7 +85,7 @@ fn image(block: &Value) {
     assert!(needed.iter().all(|name| source[name].is_string()), "{block}");
 }
 
-/// Refuses what `POST /v1/chat/completions` refuses.
+/// Panics on a request that `POST /v1/chat/completions` rejects.
 pub fn openai(answer: &Value) {
     let messages = answer["messages"].as_array().unwrap();
     let mut waiting: Vec<String> = Vec::new();
@@ -98,10 +98,10 @@ pub fn openai(answer: &Value) {
         match role {
             "system" => {
                 assert!(!begun, "a system message in the middle: {answer}");
-                says_something(text(message, "content"), message);
+                check_not_blank(text(message, "content"), message);
             }
             "user" => match &message["content"] {
-                Value::String(words) => says_something(words, message),
+                Value::String(words) => check_not_blank(words, message),
                 parts => assert!(!parts.as_array().unwrap().is_empty(), "{message}"),
             },
             "assistant" => {
@@ -109,11 +109,11 @@ pub fn openai(answer: &Value) {
                 let calls = message["tool_calls"].as_array();
                 match &message["content"] {
                     Value::Null => assert!(calls.is_some(), "{message}"),
-                    words => says_something(words.as_str().unwrap(), message),
+                    words => check_not_blank(words.as_str().unwrap(), message),
                 }
                 for call in calls.into_iter().flatten() {
-                    id_fits(text(call, "id"), 40);
-                    id_fits(text(&call["function"], "name"), 64);
+                    check_id(text(call, "id"), 40);
+                    check_id(text(&call["function"], "name"), 64);
                     assert!(call["function"]["arguments"].is_string(), "{call}");
                     waiting.push(text(call, "id").to_owned());
                 }
@@ -122,7 +122,7 @@ pub fn openai(answer: &Value) {
                 let id = text(message, "tool_call_id");
                 let at = waiting.iter().position(|one| one == id);
                 waiting.remove(at.unwrap_or_else(|| panic!("{id} was not called: {answer}")));
-                says_something(text(message, "content"), message);
+                check_not_blank(text(message, "content"), message);
             }
             _ => panic!("{message}"),
         }
@@ -131,8 +131,8 @@ pub fn openai(answer: &Value) {
     assert!(waiting.is_empty(), "{waiting:?} have no answer: {answer}");
 }
 
-/// Cost of a conversation by the published rules: every text in it, three tokens a message and
-/// three for the whole; pictures by their largest price.
+/// Returns the tokens of a conversation by the published rules: every text in it, three for each
+/// message and three for the whole; pictures at their highest price.
 pub fn price(answer: &Value, tokenizer: Tokenizer) -> usize {
     fn walk(value: &Value, tokenizer: Tokenizer) -> usize {
         match value {

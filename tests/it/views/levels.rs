@@ -1,5 +1,5 @@
-//! The summary on its three levels, why an item is shown, and pages of the lists of an index: over
-//! HTTP, and as of a point.
+//! The summary on its three levels, reasons for shown items, and pages of the lists of an index:
+//! over HTTP, and as of a point.
 
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ async fn view(house: &House, id: &str, view: &str) -> Value {
     reply.json()
 }
 
-/// Three phases: a finished step of the plan, a compaction, and what is under way.
-async fn worked(house: &House, id: &str) {
+/// Creates three phases: a finished step of the plan, a compaction, and the current work.
+async fn create_phases(house: &House, id: &str) {
     let plan = |first: &str| {
         json!({"type": "plan.updated", "steps": [{"title": "look at the axle", "status": first},
             {"title": "mend the axle", "status": "todo"}]})
@@ -41,9 +41,9 @@ async fn worked(house: &House, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_has_three_levels_and_auto_gives_the_finest_that_fits() {
+async fn a_summary_has_three_levels_and_auto_selects_the_finest_that_fits() {
     let house = House::plain().await;
-    worked(&house, "s").await;
+    create_phases(&house, "s").await;
     let phases = view(&house, "s", "summary?level=phase").await;
     assert_eq!(phases["level"], "phase");
     let told = phases["phases"].as_array().unwrap();
@@ -81,7 +81,7 @@ async fn a_summary_has_three_levels_and_auto_gives_the_finest_that_fits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_level_follows_the_budget_and_the_callers_words_come_first() {
+async fn the_level_follows_the_budget_and_the_callers_own_summary_comes_first() {
     let house = House::plain().await;
     for number in 1..=40_u64 {
         let text = format!("Step {number} measured {} of brass. ", number * 17).repeat(9);
@@ -94,7 +94,7 @@ async fn the_level_follows_the_budget_and_the_callers_words_come_first() {
         .await;
     }
     emit(&house, "s", json!([{"type": "research.summary", "summary": "Brass it is."}])).await;
-    // Four phases of thirty steps, each of which says three things.
+    // Four phases of thirty steps, each with three statements.
     for number in 0..120_u64 {
         let text = format!(
             "Bar {number} broke at {} N. The lathe of shop {number} turned it to {} mm. Its owner \
@@ -132,7 +132,7 @@ async fn the_level_follows_the_budget_and_the_callers_words_come_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_research_and_a_chat_have_a_few_phases_and_a_named_checkpoint_ends_one() {
+async fn a_research_and_a_chat_have_few_phases_and_a_named_checkpoint_ends_one() {
     let house = House::plain().await;
     for number in 1..=20_u64 {
         let text = format!("Step {number} found {} g of salt.", number * 17);
@@ -157,7 +157,7 @@ async fn a_research_and_a_chat_have_a_few_phases_and_a_named_checkpoint_ends_one
         text.contains("Asked: What of part 3?") && text.contains("and 3 requests more"),
         "{text}"
     );
-    // What a person names ends a phase; what a hook names at each prompt does not.
+    // A checkpoint named by a user ends a phase; one named by a hook at each prompt does not.
     for (at, label) in [(10, "half is done"), (3, "prompt"), (5, "prompt")] {
         let body = json!({ "label": label, "at": at.to_string() });
         let reply = house.post("/v1/sessions/research/checkpoints", &body).await;
@@ -171,7 +171,7 @@ async fn a_research_and_a_chat_have_a_few_phases_and_a_named_checkpoint_ends_one
     assert!(named[0]["text"].as_str().unwrap().ends_with("Checkpoint: half is done"));
     let then = view(&house, "research", "summary?level=phase&at=9").await;
     assert!(!then["phases"].as_array().unwrap().iter().any(ended), "{then}");
-    // Calls of tools are a line, where the agent says nothing.
+    // Tool calls are one line where the agent writes no message.
     let call = |tool: &str, n: u64| {
         json!([
             {"type": "agent.tool_use", "name": tool, "call_id": format!("c{n}"),
@@ -186,9 +186,9 @@ async fn a_research_and_a_chat_have_a_few_phases_and_a_named_checkpoint_ends_one
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_view_says_why_each_item_is_shown_when_it_is_asked() {
+async fn a_view_reports_on_request_why_each_item_is_shown() {
     let house = House::plain().await;
-    worked(&house, "s").await;
+    create_phases(&house, "s").await;
     for which in ["index", "continuation"] {
         assert!(view(&house, "s", which).await.get("why").is_none());
         let explained = view(&house, "s", &format!("{which}?explain=true")).await;
@@ -201,7 +201,7 @@ async fn a_view_says_why_each_item_is_shown_when_it_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lists_of_an_index_are_paged_with_its_cursors() {
+async fn the_lists_of_an_index_can_be_paged_with_its_cursors() {
     let house = House::plain().await;
     for number in 1..=120_u64 {
         let rejected = format!("approach {number} through the {}th gate", number * 7);
@@ -248,7 +248,7 @@ async fn the_lists_of_an_index_are_paged_with_its_cursors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_result_of_a_command_that_runs_now_is_in_no_view() {
+async fn a_failed_result_is_omitted_once_its_command_succeeds() {
     let house = House::plain().await;
     let ran = |id: &str, command: &str, text: &str, is_error: bool| {
         [

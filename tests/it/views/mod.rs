@@ -1,5 +1,5 @@
-//! Views of a session: windows that keep their budget and are always valid conversations, and their
-//! figures.
+//! Views of a session: windows that keep their budget and are always valid conversations, and
+//! figures about them.
 
 mod command;
 mod continued;

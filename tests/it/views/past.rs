@@ -1,7 +1,7 @@
-//! A view as of a point is the view of a session that stopped there: of that session itself while
-//! it was no longer, of a fork at the point, and of forks of forks whose point is in what they
-//! share. For every view, over generated sessions and every engine. It must not depend on what a
-//! view says.
+//! A view as of a point equals the view of a session that stopped there: of that session itself
+//! while it had that length, of a fork at the point, and of forks of forks whose point is in their
+//! shared part. For every view, over generated sessions and every engine. It must not depend on the
+//! content of a view.
 
 use std::sync::Mutex;
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::property::{TRANSFORMS, event};
 use crate::http::house::{House, over_every_engine};
 
-/// Sessions that are generated, and batches of each.
+/// Number of generated sessions, and of batches in each.
 const CASES: u32 = 3;
 const BATCHES: usize = 6;
 
-/// Events of a harness and a research beside a conversation.
-fn recorded() -> impl Strategy<Value = Value> {
+/// Generates events of a harness and of research in a conversation.
+fn event_strategy() -> impl Strategy<Value = Value> {
     let words = "[a-z]{2,9}( [a-z]{2,9}){0,6}";
     prop_oneof![
         6 => event(),
@@ -35,9 +35,9 @@ fn recorded() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Batches of a session, its steps numbered in their order.
+/// Generates batches of a session, its steps numbered in order.
 fn session() -> impl Strategy<Value = Vec<Vec<Value>>> {
-    let batches = prop::collection::vec(prop::collection::vec(recorded(), 1..7), BATCHES);
+    let batches = prop::collection::vec(prop::collection::vec(event_strategy(), 1..7), BATCHES);
     batches.prop_map(|mut batches| {
         let steps = batches.iter_mut().flatten().filter(|one| one["type"] == "research.step");
         for (number, step) in (1..).zip(steps) {
@@ -47,7 +47,7 @@ fn session() -> impl Strategy<Value = Vec<Vec<Value>>> {
     })
 }
 
-/// Every view; the window in every format, with every transform.
+/// Returns the path of every view; the window in every format, with every transform.
 fn views() -> Vec<String> {
     let plain = ["index", "summary", "continuation", "usage", "compactions", "continuation"];
     let mut all: Vec<String> = plain.map(|name| format!("{name}?")).to_vec();
@@ -61,7 +61,7 @@ fn views() -> Vec<String> {
     all
 }
 
-/// All views; with a point, as of then.
+/// Reads all views, as of a point if one is given.
 async fn seen(house: &House, session: &str, at: Option<u64>) -> Vec<(u16, Value)> {
     let mut seen = Vec::new();
     for view in views() {
@@ -76,7 +76,7 @@ async fn seen(house: &House, session: &str, at: Option<u64>) -> Vec<(u16, Value)
         }
         said.as_object_mut().unwrap().remove("request_id");
         if view.starts_with("continuation") {
-            // Its text names its session, and a fork is another one.
+            // Its text names its session, and a fork has another name.
             said.as_object_mut().unwrap().remove("tokens");
         }
         seen.push((reply.status, said));
@@ -90,7 +90,7 @@ fn same(one: &[(u16, Value)], other: &[(u16, Value)], told: &str) {
     }
 }
 
-async fn grow(house: &House, session: &str, batch: &[Value]) -> u64 {
+async fn append_batch(house: &House, session: &str, batch: &[Value]) -> u64 {
     let path = format!("/v1/sessions/{session}/events?create=true");
     let reply = house.post(&path, &json!({ "events": batch })).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
@@ -103,25 +103,25 @@ async fn fork(house: &House, parent: &str, at: u64, child: &str) {
     assert_eq!(made.status, 201, "{}", made.text);
 }
 
-async fn replayed(house: &House, session: &str, to: u64) -> Value {
+async fn replay_to(house: &House, session: &str, to: u64) -> Value {
     let slice = house.get(&format!("/v1/sessions/{session}/events?to={to}&limit=1000")).await;
     slice.json()["data"].clone()
 }
 
-/// One generated session: what it said of itself at each of its lengths is what is said of it as of
-/// then, and what its forks say.
-async fn looked_back(house: &House, name: &str, batches: &[Vec<Value>], points: &[usize]) {
+/// Checks one generated session: its views at each length equal those as of then, and those of its
+/// forks.
+async fn check_past_views(house: &House, name: &str, batches: &[Vec<Value>], points: &[usize]) {
     let mut stops = vec![];
     for batch in batches {
-        let tail = grow(house, name, batch).await;
-        stops.push((tail, seen(house, name, None).await, replayed(house, name, tail).await));
+        let tail = append_batch(house, name, batch).await;
+        stops.push((tail, seen(house, name, None).await, replay_to(house, name, tail).await));
     }
     for (tail, then, events) in &stops {
         same(then, &seen(house, name, Some(*tail)).await, &format!("{name} as of {tail}"));
-        assert_eq!(replayed(house, name, *tail).await, *events, "{name}: replayed up to {tail}");
+        assert_eq!(replay_to(house, name, *tail).await, *events, "{name}: replayed up to {tail}");
     }
-    // A fork of a fork of a fork, each at some stop of the one before, grown in between, so that
-    // later points are in what is shared, at its edge, and after it.
+    // Forks of forks, each at some length of its parent and grown in between, so that later points
+    // are within the shared part, at its edge, and after it.
     let mut parent = name.to_owned();
     for (depth, point) in points.iter().enumerate() {
         let shared = &stops[..=*point % stops.len()];
@@ -129,15 +129,15 @@ async fn looked_back(house: &House, name: &str, batches: &[Vec<Value>], points: 
         let child = format!("{}-{depth}", name.trim_end_matches("-9"));
         fork(house, &parent, *at, &child).await;
         same(then, &seen(house, &child, None).await, &format!("{child}, a fork at {at}"));
-        let own = grow(house, &child, &batches[depth % batches.len()]).await;
+        let own = append_batch(house, &child, &batches[depth % batches.len()]).await;
         let grown = seen(house, &child, None).await;
         for (tail, then, _) in shared {
             same(then, &seen(house, &child, Some(*tail)).await, &format!("{child} as of {tail}"));
         }
-        assert_eq!(replayed(house, &child, *at).await, *events, "{child}: replayed");
-        grow(house, &child, &batches[0]).await;
+        assert_eq!(replay_to(house, &child, *at).await, *events, "{child}: replayed");
+        append_batch(house, &child, &batches[0]).await;
         same(&grown, &seen(house, &child, Some(own)).await, &format!("{child} as of {own}"));
-        // The parent's own past is not disturbed by what its fork said.
+        // Events of the fork do not change the parent's past.
         same(then, &seen(house, &parent, Some(*at)).await, &format!("{parent} as of {at}"));
         stops.truncate(shared.len());
         parent = child;
@@ -145,7 +145,7 @@ async fn looked_back(house: &House, name: &str, batches: &[Vec<Value>], points: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_view_as_of_a_point_is_the_view_of_a_session_that_stopped_there_over_forks_too() {
+async fn a_view_as_of_a_point_equals_that_of_a_session_stopped_there() {
     let generated = Mutex::new(Vec::new());
     let mut runner = TestRunner::new(ProptestConfig::with_cases(CASES));
     let points = prop::collection::vec(0_usize..64, 3);
@@ -158,8 +158,8 @@ async fn a_view_as_of_a_point_is_the_view_of_a_session_that_stopped_there_over_f
     let generated = generated.into_inner().unwrap();
     over_every_engine(async |house| {
         for (case, (batches, points)) in generated.iter().enumerate() {
-            // A text that names its session has the same room as one of a fork's.
-            looked_back(house, &format!("g{case}-9"), batches, points).await;
+            // A text that names its session has the same space as that of a fork.
+            check_past_views(house, &format!("g{case}-9"), batches, points).await;
         }
     })
     .await;

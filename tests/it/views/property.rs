@@ -1,5 +1,5 @@
-//! Whatever was recorded and whatever is asked for: a window keeps its budget, is a conversation
-//! that no API refuses, and names every position it does not show.
+//! For any recorded events and any options: a window keeps its budget, is a conversation that no
+//! API rejects, and names every position it omits.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub const TRANSFORMS: &[&str] = &[
     "annotate:times",
 ];
 
-fn words() -> impl Strategy<Value = String> {
+fn words_strategy() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
         Just(" \n\t ".to_owned()),
@@ -40,24 +40,24 @@ fn words() -> impl Strategy<Value = String> {
     ]
 }
 
-fn content() -> impl Strategy<Value = Value> {
+fn content_strategy() -> impl Strategy<Value = Value> {
     let block = prop_oneof![
-        words().prop_map(|text| json!({ "type": "text", "text": text })),
+        words_strategy().prop_map(|text| json!({ "type": "text", "text": text })),
         Just(json!({"type": "image", "source": {"type": "url", "url": "https://x.org/a.png"}})),
         Just(json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}})),
         Just(json!({"type": "image", "source": {"type": "file", "file_id": "f"}})),
-        words().prop_map(|text| json!({ "type": "document", "source": { "data": text } })),
+        words_strategy().prop_map(|text| json!({ "type": "document", "source": { "data": text } })),
         Just(json!(17)),
     ];
     prop_oneof![
-        4 => words().prop_map(Value::String),
+        4 => words_strategy().prop_map(Value::String),
         2 => prop::collection::vec(block, 0..4).prop_map(Value::Array),
         1 => Just(Value::Null),
         1 => Just(json!({ "x": 1 })),
     ]
 }
 
-/// Ids of calls: few, so that they collide, miss and repeat; some that no API accepts.
+/// Generates ids of calls: few, so that they collide, miss and repeat; some that no API accepts.
 fn id() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "c[0-5]",
@@ -69,27 +69,27 @@ fn id() -> impl Strategy<Value = String> {
 
 pub fn event() -> impl Strategy<Value = Value> {
     prop_oneof![
-        4 => content().prop_map(|c| json!({ "type": "user.message", "content": c })),
-        4 => content().prop_map(|c| json!({ "type": "agent.message", "content": c })),
-        1 => content().prop_map(|c| json!({ "type": "system.message", "content": c })),
-        5 => (id(), words()).prop_map(|(id, text)| json!({
+        4 => content_strategy().prop_map(|c| json!({ "type": "user.message", "content": c })),
+        4 => content_strategy().prop_map(|c| json!({ "type": "agent.message", "content": c })),
+        1 => content_strategy().prop_map(|c| json!({ "type": "system.message", "content": c })),
+        5 => (id(), words_strategy()).prop_map(|(id, text)| json!({
             "type": "agent.tool_use", "name": "read", "call_id": id,
             "input": { "path": "a.rs", "text": text },
         })),
         1 => id().prop_map(|id| json!({
             "type": "agent.mcp_tool_use", "name": "a tool/with marks", "call_id": id, "input": [1],
         })),
-        5 => (id(), content(), any::<bool>()).prop_map(|(id, c, failed)| json!({
+        5 => (id(), content_strategy(), any::<bool>()).prop_map(|(id, c, failed)| json!({
             "type": "agent.tool_result", "call_id": id, "content": c, "is_error": failed,
         })),
-        1 => content().prop_map(|c| json!({
+        1 => content_strategy().prop_map(|c| json!({
             "type": "agent.tool_result", "name": "read", "content": c,
         })),
-        1 => (words(), 0_u64..20, 0_u64..20).prop_map(|(text, from, to)| json!({
+        1 => (words_strategy(), 0_u64..20, 0_u64..20).prop_map(|(text, from, to)| json!({
             "type": "context.compacted", "summary": text, "dropped": [{ "from": from, "to": to }],
         })),
         1 => Just(json!({ "type": "agent.thinking", "content": "hm" })),
-        1 => words().prop_map(|text| json!({ "type": "research.goal", "goal": text })),
+        1 => words_strategy().prop_map(|text| json!({ "type": "research.goal", "goal": text })),
         1 => Just(json!({ "type": "user.message", "content": 1.5 })),
         1 => Just(json!({ "type": "agent.tool_use" })),
         1 => Just(json!({ "type": "agent.message", "name": [] })),
@@ -101,7 +101,7 @@ fn plan() -> impl Strategy<Value = WindowPlan> {
     let tokenizer = prop::sample::select(Tokenizer::ALL.to_vec());
     let budget = prop_oneof![64_usize..400, 400_usize..5_000];
     let transforms = prop::collection::vec(prop::sample::select(TRANSFORMS), 0..4);
-    let passage = prop::option::of(words());
+    let passage = prop::option::of(words_strategy());
     let parts = (budget, tokenizer, transforms, shape, passage);
     parts.prop_map(|(tokens_max, tokenizer, names, shape, passage)| WindowPlan {
         tokens_max,
@@ -119,7 +119,7 @@ fn plan() -> impl Strategy<Value = WindowPlan> {
     })
 }
 
-/// Checks a window; answers it as it goes out.
+/// Builds and checks a window; returns it as it is sent.
 pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
     let made = window(events, at, plan);
     assert_eq!(made, window(events, at, plan), "the same twice");
@@ -134,7 +134,7 @@ pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
             let cost: usize = texts.sum();
             assert!(cost <= told, "{cost} of {told}: {answer}");
             let positions: Vec<u64> = shown.iter().map(|event| event.position.0).collect();
-            partition(&positions, &answer, at);
+            check_each_position_once(&positions, &answer, at);
         }
         Shape::Anthropic => judge::anthropic(&answer),
         Shape::OpenAi => judge::openai(&answer),
@@ -147,8 +147,8 @@ pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
     answer
 }
 
-/// Shown or named, each position once.
-fn partition(shown: &[u64], answer: &Value, at: Position) {
+/// Checks that each position is shown or named exactly once.
+fn check_each_position_once(shown: &[u64], answer: &Value, at: Position) {
     let mut all = shown.to_vec();
     for range in answer["dropped"].as_array().unwrap() {
         all.extend(range["from"].as_u64().unwrap()..range["to"].as_u64().unwrap());
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn a_window_keeps_its_budget_and_is_a_conversation_that_no_api_refuses(
+    fn a_window_keeps_its_budget_and_is_accepted_by_every_model_api(
         texts in prop::collection::vec(event(), 0..40),
         plan in plan(),
         from in 0_usize..20,
@@ -169,7 +169,7 @@ proptest! {
         let texts: Vec<String> = texts.iter().map(Value::to_string).collect();
         let mut events = real::events(&texts);
         let at = Position(events.len() as u64);
-        // As when the middle was not read.
+        // As if the middle was not read.
         if events.len() > from + 1 {
             events.drain(1..from.max(1));
         }
@@ -188,7 +188,7 @@ proptest! {
         let events = real::events(&texts);
         let at = Position(events.len() as u64);
         let parsed = |name: &&str| Transform::parse(name).unwrap();
-        // None, each alone, and all of them one after another, from either end.
+        // None, each alone, and all of them in both orders.
         let all: Vec<Transform> = TRANSFORMS.iter().map(parsed).collect();
         let alone = all.iter().map(|one| vec![one.clone()]);
         let back = all.iter().rev().cloned().collect();

@@ -1,14 +1,14 @@
-//! Output about a session on the command line: headings and facts instead of JSON, no character
-//! that steers a terminal, and an answer where there is nothing to show.
+//! Output about a session on the command line: headings and facts instead of JSON, no control
+//! character, and a message where nothing can be shown.
 
 use serde_json::{Value, json};
 
 use crate::program::Place;
 
-/// Text that acts on a terminal, in every part.
+/// Text of which every part acts on a terminal.
 const HOSTILE: &str = "ha\u{1b}[2Jre\u{9b}31m \u{202e}olleh\u{2066}\u{61c}\u{feff}\u{7f}";
 
-fn written(place: &Place) {
+fn create_session(place: &Place) {
     let line = |event: Value| format!("{event}\n");
     let events: String = [
         json!({"type": "user.message", "content": format!("mend the lock, {HOSTILE}")}),
@@ -42,9 +42,9 @@ fn steers(c: char) -> bool {
 }
 
 #[test]
-fn every_verb_prints_facts_without_json_and_nothing_that_steers_a_terminal() {
+fn every_verb_prints_facts_without_json_or_control_characters() {
     let place = Place::new();
-    written(&place);
+    create_session(&place);
     for (arguments, expected) in [
         (
             &["view", "s", "index"][..],
@@ -83,7 +83,7 @@ fn every_verb_prints_facts_without_json_and_nothing_that_steers_a_terminal() {
 #[test]
 fn a_range_without_events_and_a_point_past_the_end_are_reported() {
     let place = Place::new();
-    written(&place);
+    create_session(&place);
     for (arguments, told) in [
         (&["--from", "3", "--to", "2"][..], "the range is empty: it begins at 3 and ends before 2"),
         (&["--from", "3", "--to", "3"], "it begins at 3 and ends before 3"),
@@ -109,9 +109,9 @@ fn a_range_without_events_and_a_point_past_the_end_are_reported() {
 }
 
 #[test]
-fn a_range_between_times_is_listed_and_what_is_no_time_is_refused() {
+fn a_range_between_times_is_listed_and_an_invalid_time_is_rejected() {
     let place = Place::new();
-    written(&place);
+    create_session(&place);
     for verb in ["events", "replay"] {
         let wrong = place.run(&[verb, "s", "--since", "soon"]);
         assert_eq!(wrong.code, 2, "{wrong:?}");
@@ -123,7 +123,7 @@ fn a_range_between_times_is_listed_and_what_is_no_time_is_refused() {
     }
 }
 
-/// Events of agents and their users, and the words in which they are shown.
+/// Returns events of agents and their users, and the lines that show them.
 fn of_agents() -> Vec<(Value, &'static str)> {
     vec![
         (json!({"type": "user.message", "content": "hi"}), "hi"),
@@ -178,7 +178,7 @@ fn of_agents() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// The same of what a harness reports, and of types that are not known.
+/// Returns events of harnesses and of unknown types, and the lines that show them.
 fn of_harnesses() -> Vec<(Value, &'static str)> {
     vec![
         (
@@ -203,7 +203,7 @@ fn of_harnesses() -> Vec<(Value, &'static str)> {
 }
 
 #[test]
-fn each_event_is_replayed_in_words() {
+fn each_event_is_replayed_as_a_readable_line() {
     let cases = [of_agents(), of_harnesses()].concat();
     let place = Place::new();
     let lines: String = cases.iter().map(|(event, _)| format!("{event}\n")).collect();

@@ -11,7 +11,7 @@ use sessionlog::{
 
 use crate::say;
 
-/// One conversation after the other, as their import writes them; `None` where they are not.
+/// Reads the conversations one by one, as their import writes them; `None` if the file is missing.
 pub fn conversations() -> Option<Vec<Vec<Event>>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/tau-airline.jsonl");
     if !path.exists() {
@@ -33,7 +33,7 @@ pub fn conversations() -> Option<Vec<Vec<Event>>> {
     Some(lines.collect())
 }
 
-/// Events at positions from 0 on.
+/// Returns events at positions from 0 on.
 pub fn events(texts: &[String]) -> Vec<Event> {
     let event = |(position, text): (usize, &String)| {
         let new = json::event(text, Origin::Harness).unwrap_or_else(|error| {

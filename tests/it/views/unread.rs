@@ -1,11 +1,11 @@
-//! Windows that show little: why, in words; and results that name no call.
+//! Windows that show little, and the reason they give; and results that name no call.
 
 use serde_json::{Value, json};
 
 use super::judge;
 use crate::http::house::House;
 
-async fn filled(events: &Value) -> House {
+async fn house_with(events: &Value) -> House {
     let house = House::plain().await;
     let made = house.post("/v1/sessions", &json!({"id": "s", "initial_events": events})).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -19,8 +19,8 @@ async fn view(house: &House, path: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_window_says_what_it_renders_and_what_was_left_out() {
-    let house = filled(&json!([
+async fn an_empty_window_lists_the_types_it_renders_and_omits() {
+    let house = house_with(&json!([
         {"type": "assistant.message", "content": "hi"},
         {"type": "assistant.message", "content": "ho"},
         {"type": "tool.call", "name": "f"},
@@ -38,13 +38,13 @@ async fn an_empty_window_says_what_it_renders_and_what_was_left_out() {
         assert!(renders.contains(&json!("agent.message")), "{answer}");
         assert!(renders.contains(&json!("user.message")), "{answer}");
     }
-    let spoken = filled(&json!([{"type": "user.message", "content": "hi"}])).await;
+    let spoken = house_with(&json!([{"type": "user.message", "content": "hi"}])).await;
     assert_eq!(view(&spoken, "window?format=anthropic").await.get("empty"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_of_events_is_without_what_was_imported_beside_them() {
-    let house = filled(&json!([
+async fn a_window_of_events_omits_the_raw_member_of_imported_events() {
+    let house = house_with(&json!([
         {"type": "user.message", "content": "hi", "raw": {"role": "user", "content": "hi there"}},
         {"type": "agent.message", "content": "ho", "raw": {"much": "x".repeat(9_000)}},
     ]))
@@ -60,7 +60,7 @@ async fn a_window_of_events_is_without_what_was_imported_beside_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_without_an_id_closes_the_same_call_in_every_view() {
-    let house = filled(&json!([
+    let house = house_with(&json!([
         {"type": "user.message", "content": "do it"},
         {"type": "agent.tool_use", "name": "read", "call_id": "c1", "input": {"path": "a"}},
         {"type": "agent.tool_use", "name": "grep", "call_id": "c2", "input": {"q": "b"}},

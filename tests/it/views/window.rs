@@ -1,4 +1,4 @@
-//! Windows in each interface: parameters, refusals, points, the log it pages back into.
+//! Windows in each interface: parameters, errors, points, and the events they page in.
 
 use serde_json::{Value, json};
 use sessionlog::harness::Tokenizer;
@@ -6,8 +6,8 @@ use sessionlog::harness::Tokenizer;
 use super::{judge, recalled::indexed};
 use crate::http::house::{House, over_every_engine};
 
-/// A session of a task and `count` exchanges, each with a long output.
-async fn worked(house: &House, id: &str, count: usize) {
+/// Creates a session with a task and `count` exchanges, each with a long output.
+async fn create_exchanges(house: &House, id: &str, count: usize) {
     let made = house.post("/v1/sessions", &json!({ "id": id })).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let mut events = vec![
@@ -35,9 +35,9 @@ async fn window(house: &House, id: &str, query: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_shows_the_task_and_the_newest_and_names_what_it_leaves_out() {
+async fn a_window_shows_the_task_and_the_newest_events_and_names_omitted_ranges() {
     over_every_engine(async |house| {
-        worked(house, "long", 300).await;
+        create_exchanges(house, "long", 300).await;
         for format in ["anthropic", "openai"] {
             let query = format!("tokens_max=3000&format={format}");
             let answer = window(house, "long", &query).await;
@@ -51,11 +51,11 @@ async fn a_window_shows_the_task_and_the_newest_and_names_what_it_leaves_out() {
             for part in ["You mend things.", "Mend the thing, please.", "part-299.txt"] {
                 assert!(text.contains(part), "{part}: {text}");
             }
-            // What is left out is read back by the range that names it.
+            // Omitted events are read by the range that names them.
             let dropped = answer["dropped"].as_array().unwrap();
             assert_eq!(dropped.len(), 1, "{answer}");
             assert_eq!(dropped[0]["reason"], "budget");
-            // The task and what follows it within a fifth of the room are kept.
+            // The task and the events after it are kept within a fifth of the budget.
             let from = dropped[0]["from"].as_u64().unwrap();
             assert!((3..200).contains(&from), "{from}");
             let to = dropped[0]["to"].as_u64().unwrap();
@@ -69,10 +69,10 @@ async fn a_window_shows_the_task_and_the_newest_and_names_what_it_leaves_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_as_of_a_point_is_that_of_a_session_that_stopped_there() {
+async fn a_window_as_of_a_point_equals_that_of_a_session_that_stopped_there() {
     let house = House::plain().await;
-    worked(&house, "whole", 40).await;
-    worked(&house, "part", 10).await;
+    create_exchanges(&house, "whole", 40).await;
+    create_exchanges(&house, "part", 10).await;
     indexed(&house).await;
     for (query, at) in [("", "22"), ("&transforms[]=compress&transforms[]=reorder", "-60")] {
         let query = format!("tokens_max=2000&format=anthropic{query}");
@@ -84,9 +84,9 @@ async fn a_window_as_of_a_point_is_that_of_a_session_that_stopped_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transforms_are_named_with_parameters_and_leave_the_log_as_it_is() {
+async fn transforms_are_listed_with_parameters_and_do_not_change_the_log() {
     let house = House::plain().await;
-    worked(&house, "s", 12).await;
+    create_exchanges(&house, "s", 12).await;
     let before = house.get("/v1/sessions/s/export").await.text;
     let plain = window(&house, "s", "tokens_max=100000&format=openai").await;
     let tokens = |answer: &Value| answer["tokens"].as_u64().unwrap();
@@ -102,7 +102,7 @@ async fn transforms_are_named_with_parameters_and_leave_the_log_as_it_is() {
     let answer = window(&house, "s", &format!("{query}&format=anthropic")).await;
     assert_eq!(answer["dropped"], json!([{"from": 2, "to": 26, "reason": "filtered"}]));
     assert_eq!(answer["messages"][0]["content"][0]["text"], "[1] Mend the thing, please.");
-    // As events: what is shortened says so and has its place.
+    // In the events format a shortened output is marked and keeps its position.
     let query = "tokens_max=100000&transforms[]=compress:elide,keep=1,tokens=50";
     let answer = window(&house, "s", query).await;
     let shortened = answer["shortened"].as_array().unwrap();
@@ -116,7 +116,7 @@ async fn transforms_are_named_with_parameters_and_leave_the_log_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_call_goes_and_its_latest_stays() {
+async fn of_repeated_calls_only_the_latest_stays_in_a_window() {
     let house = House::plain().await;
     let call =
         |id: &str| json!({"type": "agent.tool_use", "name": "f", "call_id": id, "input": {}});
@@ -131,9 +131,9 @@ async fn a_repeated_call_goes_and_its_latest_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_parameter_of_a_window_is_refused_by_name() {
+async fn an_invalid_window_parameter_is_rejected_with_an_error_naming_it() {
     let house = House::plain().await;
-    worked(&house, "s", 1).await;
+    create_exchanges(&house, "s", 1).await;
     for (query, field) in [
         ("tokens_max=63", "tokens_max"),
         ("tokens_max=4000001", "tokens_max"),
@@ -156,7 +156,7 @@ async fn a_wrong_parameter_of_a_window_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_or_an_output_larger_than_the_budget_is_shown_in_part() {
+async fn a_task_or_output_larger_than_the_budget_is_shown_shortened() {
     let house = House::plain().await;
     let long = "a very long text about nothing ".repeat(2_000);
     let events = json!({"id": "s", "initial_events": [
