@@ -1,6 +1,5 @@
-//! Micro-benchmarks of the log's codecs: `cargo bench -p sessionlog-bench`. What the whole program
-//! does is measured by `sessionlog-bench` itself. They must not touch more of the disk than the
-//! index needs.
+//! Micro-benchmarks of the log's codecs: `cargo bench -p sessionlog-bench`. `sessionlog-bench`
+//! itself measures the whole program. They must not touch more of the disk than the index needs.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
@@ -26,7 +25,7 @@ use sessionlog::{
 };
 
 const SALT: u64 = 0x5e55_1011_0610_1234;
-/// Events of a slice, and of the segment whose index is asked.
+/// Events of a slice, and of the segment whose index is searched.
 const SLICE: usize = 100;
 const SEGMENT: usize = 10_000;
 
@@ -119,8 +118,8 @@ fn frames(c: &mut Criterion) {
     group.finish();
 }
 
-/// What an open segment costs to find a place in (its frames are walked), and a sealed one (its
-/// tables are read, then asked).
+/// Measures a position look-up in an open segment (walks its frames) and in a sealed one (reads its
+/// tables, then searches them).
 fn indexes(c: &mut Criterion) {
     let mut group = c.benchmark_group("index");
     let mut region = Vec::new();
@@ -164,8 +163,8 @@ fn indexes(c: &mut Criterion) {
     group.finish();
 }
 
-/// What encryption costs: a frame of one event as it is appended, one of a slice, and a block as it
-/// is opened again; and what a session's first use costs, its key.
+/// Measures the encryption and decryption of a frame with one event and of one with a slice, and
+/// the wrapping and unwrapping of a session's key.
 fn ciphers(c: &mut Criterion) {
     let mut group = c.benchmark_group("cipher");
     let cipher = Cipher::new(&[7; 32], [1; 16], KeyNumber(1));

@@ -1,6 +1,6 @@
-//! Micro-benchmarks of recall: what a step costs to fold into facts, and what an overview costs at
-//! any number of steps. They are for changes of a projection or a view; what a caller waits for is
-//! measured by `sessionlog-bench research`. They must not read a log.
+//! Micro-benchmarks of recall: the cost of folding a step into facts, and of an overview at any
+//! number of steps. They serve changes of a projection or view; `sessionlog-bench research`
+//! measures a caller's latency. They must not read a log.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
@@ -16,10 +16,10 @@ use sessionlog::{
     },
 };
 
-/// Steps folded in one go.
+/// Number of steps folded at once.
 const STEPS: u64 = 1_000;
 
-/// A step of about a kilobyte, in words that recur and some that do not.
+/// Returns a step of about a kilobyte, with recurring and unique words.
 fn step(number: u64) -> Event {
     let words = |from: u64, count: u64| {
         let word = |n: u64| match n * 7 % 11 {

@@ -1,4 +1,4 @@
-//! The command line of the benchmark. It must not measure.
+//! The command line of the benchmark. It must not run a measurement.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What is measured, as data: a cell has an id, a sentence and a setup; a load runs one round of
+//! The measurements as data: a cell has an id, a description and a setup; a load runs one round of
 //! it. A new row of the table is a new line here or in its own file. It must not run anything.
 
 use std::{
@@ -16,10 +16,10 @@ use sessionlog::env::{
     secrets::{KEY_BYTES, Secret},
 };
 
-/// What kind of thing a cell measures, and the word that selects it on the command line.
+/// Group of a cell, and its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// Plain files without a server: the limit of the disk.
+    /// Plain files without a server: the baseline of the disk.
     Floor,
     /// The engine in this process.
     Engine,
@@ -27,9 +27,9 @@ pub(super) enum Group {
     Http,
     /// Slices over HTTP from the same server.
     Slice,
-    /// Other stores that this program starts.
+    /// Other stores, started by this program.
     Peers,
-    /// How soon a server answers, and what an idle session costs.
+    /// Start time of a server, and the memory of an idle session.
     Start,
     /// Research sessions: overviews, and steps through MCP.
     Research,
@@ -37,7 +37,7 @@ pub(super) enum Group {
     Search,
     /// Forks of sessions.
     Fork,
-    /// What an agent waits for at its events.
+    /// Time that an agent waits for its hook.
     Hook,
     /// Bytes on disk.
     Disk,
@@ -75,12 +75,12 @@ impl Group {
     }
 }
 
-/// Whether a cell's work must reach the disk before it counts.
+/// Durability required before an operation of a cell counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Every operation is acknowledged once it is durable; so many may share one flush.
+    /// Every operation is acknowledged once it is durable; several may share one flush.
     Durable {
-        /// Operations that can be under way at once.
+        /// Maximum number of concurrent operations.
         in_flight: u64,
     },
     /// Nothing is written.
@@ -89,20 +89,20 @@ pub(super) enum Effect {
 
 /// A row of the table that is measured in rounds.
 pub(super) struct Cell {
-    /// Its name; groups and beginnings of names select rows.
+    /// Id of the row; groups and prefixes of ids select rows.
     pub(super) id: &'static str,
     pub(super) group: Group,
-    /// What one operation is, for a person.
+    /// Description of one operation for the report.
     pub(super) what: &'static str,
-    /// Writers, readers or connections.
+    /// Number of writers, readers or connections.
     pub(super) clients: usize,
     pub(super) effect: Effect,
-    /// Sets it up; `None` when what it needs is not on this machine, which the site has noted.
+    /// Setup; `None` when a required program is missing, which the site has noted.
     pub(super) prepare: Prepare,
 }
 
 impl Cell {
-    /// Operations that count once they are durable; so many may be under way at once.
+    /// Creates a cell whose operations count once they are durable, up to `in_flight` at once.
     pub(super) const fn durable(
         group: Group,
         id: &'static str,
@@ -114,7 +114,7 @@ impl Cell {
         Self { id, group, what, clients, effect: Effect::Durable { in_flight }, prepare }
     }
 
-    /// An environment with a data directory of its own; it encrypts where the cell's name says so.
+    /// Creates an environment with a separate data directory, encrypted for a cell so named.
     pub(super) fn env(&self, site: &Site) -> Outcome<Env> {
         let env = site.env(self.id)?;
         let mut key = [0; KEY_BYTES];
@@ -124,7 +124,7 @@ impl Cell {
         Ok(env.with_keys(encrypted.then(|| Arc::new(keys))))
     }
 
-    /// Operations that write nothing.
+    /// Creates a cell whose operations write nothing.
     pub(super) const fn reads(
         group: Group,
         id: &'static str,
@@ -136,150 +136,150 @@ impl Cell {
     }
 }
 
-/// Sets a cell up.
+/// Function that sets a cell up.
 pub(super) type Prepare = fn(&mut Site, &Cell) -> Prepared;
-/// A cell that is set up, unless what it needs is not here.
+/// A load, or `None` if a required program is missing.
 pub(super) type Prepared = Outcome<Option<Box<dyn Load>>>;
 
-/// A cell that is set up.
+/// A cell that is set up and can run rounds.
 pub(super) trait Load {
     /// Runs one round.
     fn round(&mut self, limits: &Limits) -> Outcome<Round>;
 
-    /// Makes once what every later round finds made, as it is in a store that has run for a while.
+    /// Creates once, before the rounds, the files that a store has after running for a while.
     fn warm(&mut self, _limits: &Limits) -> Outcome<()> {
         Ok(())
     }
 
-    /// Waits for the work that the store put off, so that it does not run within the next round;
-    /// returns the processor seconds of it. `None` where nothing is put off.
+    /// Waits for the deferred work of the store, so that it does not run within the next round;
+    /// returns its processor seconds. `None` where no work is deferred.
     fn finish(&mut self) -> Outcome<Option<f64>> {
         Ok(None)
     }
 
-    /// Why no target must be judged by its rounds; `None` when one may.
+    /// Returns why no target may be judged by its rounds; `None` when one may.
     fn unjudged(&self) -> Option<String> {
         None
     }
 
-    /// Events acknowledged so far, and events found in the store; `None` where nothing is kept.
+    /// Counts events acknowledged so far and events found in the store; `None` for readers.
     fn kept(&mut self) -> Outcome<Option<Kept>> {
         Ok(None)
     }
 }
 
-/// What a store was asked to keep, and what it has.
+/// Numbers of acknowledged and of stored events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Events acknowledged.
+    /// Number of events acknowledged.
     pub(super) acknowledged: u64,
-    /// Events found.
+    /// Number of events found.
     pub(super) found: u64,
 }
 
-/// When a round ends.
+/// Limits of a round.
 #[derive(Clone)]
 pub(super) struct Limits {
-    /// How long it lasts.
+    /// Duration of the round.
     pub(super) duration: Duration,
-    /// Set when the user wants to leave.
+    /// Set when the user interrupts the run.
     pub(super) stop: Arc<AtomicBool>,
 }
 
 impl Limits {
-    /// Whether a round that has run so long is over.
+    /// Returns true if a round that has run for `elapsed` is over.
     pub(super) fn over(&self, elapsed: Duration) -> bool {
         elapsed >= self.duration || self.stopped()
     }
 
-    /// Whether the user wants to leave.
+    /// Returns true if the user has interrupted the run.
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// What one round did.
+/// Measurements of one round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    /// Operations finished.
+    /// Number of operations completed.
     pub(super) operations: u64,
-    /// Events they appended or read.
+    /// Number of events appended or read.
     pub(super) events: u64,
-    /// From the first operation's start to the last one's end.
+    /// Time from the first operation's start to the last one's end.
     pub(super) elapsed: Duration,
-    /// Each operation's nanoseconds, in no order.
+    /// Nanoseconds of each operation, unordered.
     pub(super) latencies: Vec<u32>,
-    /// Processor seconds of the server meanwhile; `None` where there is none.
+    /// Processor seconds of the server in the round; `None` without a server.
     pub(super) server: Option<f64>,
 }
 
 impl Round {
-    /// One operation more.
+    /// Adds one operation.
     pub(super) fn add(&mut self, events: u64, took: Duration) {
         self.operations += 1;
         self.events += events;
         self.latencies.push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
     }
 
-    /// Another client's part of the same round.
+    /// Adds another client's part of the same round.
     pub(super) fn join(&mut self, other: Self) {
         self.operations += other.operations;
         self.events += other.events;
         self.elapsed = self.elapsed.max(other.elapsed);
         self.latencies.extend(other.latencies);
-        // Each part looked at the whole server.
+        // Each part measured the whole server.
         self.server = self.server.into_iter().chain(other.server).reduce(f64::max);
     }
 }
 
-/// A row of the table that is one figure.
+/// A row of the table that has a single figure.
 pub(super) struct Figure {
     pub(super) id: &'static str,
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
 }
 
-/// A [`Figure`] in a line.
+/// Creates a [`Figure`].
 pub(super) const fn figure(id: &'static str, what: &'static str, unit: &'static str) -> Figure {
     Figure { id, what, unit }
 }
 
-/// Figures that are found together, after the rounds.
+/// Figures measured together, after the rounds.
 pub(super) struct Probe {
     pub(super) group: Group,
     pub(super) figures: &'static [Figure],
-    /// Finds them.
+    /// Function that measures them.
     pub(super) run: fn(&mut Site) -> Outcome<ProbeResult>,
 }
 
-/// What a probe found.
+/// Result of a probe.
 pub(super) struct ProbeResult {
-    /// The values of each figure, in their order.
+    /// Values of each figure, in the figures' order.
     pub(super) values: Vec<Vec<f64>>,
-    /// Why targets must not be judged by them; `None` when they may.
+    /// Why targets may not be judged by the values; `None` when they may.
     pub(super) unjudged: Option<String>,
 }
 
-/// How a target is met.
+/// Criterion of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Bound {
-    /// At least so many times the best of the rows it is compared with.
+    /// At least this multiple of the best of the rows compared.
     TimesMin(f64),
     /// At most this value, in the row's unit.
     ValueMax(f64),
-    /// The server's processor time for an event, with what is put off, at most so many times the
-    /// least of the rows it is compared with.
+    /// Processor time of the server for an event, deferred work included, at most this multiple of
+    /// the least of the rows compared.
     CostTimesMax(f64),
-    /// Shown and not judged: what a reader of another target should see beside it.
+    /// Shown but not judged: context for a reader of another target.
     Shown,
 }
 
-/// A promise of docs/performance.md about one row.
+/// A target of docs/performance.md for one row.
 pub(super) struct Target {
-    /// Its number there.
+    /// Number of the target in that document.
     pub(super) id: &'static str,
     pub(super) row: &'static str,
-    /// The rows it is compared with; those that were not measured are left out.
+    /// Rows compared with; those that were not measured are skipped.
     pub(super) against: &'static [&'static str],
     pub(super) bound: Bound,
 }

@@ -1,5 +1,5 @@
-//! The engine in this process: one writer and many, on one session and over many. It must not use
-//! anything a caller of `store` has not.
+//! Appends to the engine in this process: one writer and many, on one session and many. It must not
+//! use anything that a caller of `store` cannot.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -25,33 +25,38 @@ pub(super) const CELLS: &[Cell] = &[
     append("engine.append.64", "64 writers, 1 session", 64, one),
     append("engine.append.64.keys", "64 writers, 1 session, encrypted", 64, one),
     append("engine.append.64.sessions", "64 writers, many sessions", 64, many),
-    append("engine.lasting.1", "1 writer, 1 session, settled", 1, one_lasting),
-    append("engine.lasting.64", "64 writers, 1 session, settled over and over", 64, one_lasting),
-    append("engine.lasting.64.sessions", "the same, many sessions", 64, many_lasting),
+    append("engine.lasting.1", "1 writer, 1 session, settled", 1, prepare_one_lasting),
+    append(
+        "engine.lasting.64",
+        "64 writers, 1 session, settled over and over",
+        64,
+        prepare_one_lasting,
+    ),
+    append("engine.lasting.64.sessions", "the same, many sessions", 64, prepare_many_lasting),
 ];
 
 const fn append(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
     Cell::durable(Group::Engine, id, what, clients, clients as u64, prepare)
 }
 
-/// Sessions that are created at once.
+/// Number of sessions created concurrently.
 const CREATED_AT_ONCE: usize = 64;
-/// Longer than any run.
+/// A duration longer than any run.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
-/// More bytes than a round writes that is not to flush.
+/// More bytes than any round writes, for rounds that must not flush.
 const ENDLESS_BYTES: u64 = 1 << 40;
-/// After so many rounds the journal's ring has the files that one needs: those of the two before
-/// it are kept until both generations of `settled/` are past them.
+/// Number of rounds after which the journal's ring has the files that a round needs: those of the
+/// two previous rounds are kept until both generations of `settled/` are past them.
 const ROUNDS_UNTIL_WARM: usize = 3;
-/// Sessions that the target of many speaks of.
+/// Number of sessions in the target for many sessions.
 const SESSIONS: usize = 10_000;
-/// Clients that write [`lasting_bytes`] together.
+/// Number of clients that together write [`lasting_bytes`].
 const WRITERS: u64 = 64;
-/// What a lasting round writes where nothing is judged by it.
+/// Bytes written by a lasting round that is not judged.
 pub(super) const QUICK_BYTES: u64 = 16 << 20;
 
-/// What a lasting round writes: twice the journal's room, so that by far the most of it is flushed
-/// while others write, when the engine thinks fit.
+/// Returns the bytes written by a lasting round: twice the journal's capacity, so that most of them
+/// are flushed while other clients write.
 pub(super) fn lasting_bytes() -> u64 {
     2 * Options::default().journal_retained_bytes
 }
@@ -65,19 +70,19 @@ fn many(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, sessions, false)
 }
 
-fn one_lasting(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_one_lasting(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, 1, true)
 }
 
-fn many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
     let sessions = site.settings.sessions;
     prepare(site, cell, sessions, true)
 }
 
 fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepared {
     let env = cell.env(site)?;
-    // Sealing waits for a quiet time, which a writer who never stops never leaves. A short round is
-    // the journal's alone: what it leaves is flushed behind it.
+    // Sealing waits for an idle period, which a continuous writer never leaves. A short round
+    // measures the journal only: its events are flushed after it.
     let options = match lasts {
         true => Options { settle_after: NEVER, ..Options::default() },
         false => Options { journal_retained_bytes: ENDLESS_BYTES, ..Options::default() },
@@ -114,7 +119,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
     })))
 }
 
-/// An event for the engine.
+/// Converts a sample to an event for the engine.
 pub(super) fn event(sample: &Sample) -> NewEvent {
     NewEvent {
         id: None,
@@ -126,7 +131,7 @@ pub(super) fn event(sample: &Sample) -> NewEvent {
     }
 }
 
-/// The keys of so many sessions.
+/// Returns the keys of `count` sessions.
 pub(super) fn keys(count: usize) -> Arc<[SessionKey]> {
     let scope = Scope::local();
     let key = |number: usize| {
@@ -136,7 +141,7 @@ pub(super) fn keys(count: usize) -> Arc<[SessionKey]> {
     (0..count).map(key).collect()
 }
 
-/// Creates these sessions, without events.
+/// Creates sessions without events.
 pub(super) async fn create(local: &Arc<Local>, keys: &[SessionKey]) -> StoreResult<()> {
     for part in keys.chunks(CREATED_AT_ONCE) {
         let created = part.iter().map(|key| {
@@ -148,11 +153,11 @@ pub(super) async fn create(local: &Arc<Local>, keys: &[SessionKey]) -> StoreResu
     Ok(())
 }
 
-/// Events appended at once where a session is filled.
+/// Number of events appended in one batch while a session is filled.
 const FILLED_AT_ONCE: usize = 500;
 
-/// Appends so many events to a session; flushed after each batch when `settled`, so that its
-/// segments are sealed on the way.
+/// Appends events to a session; with `settled`, flushes after each batch, so that its segments are
+/// sealed meanwhile.
 pub(super) async fn fill(
     local: &Local,
     key: &SessionKey,
@@ -180,7 +185,7 @@ struct Engine {
     writers: Vec<Writer>,
     runtime: tokio::runtime::Handle,
     clock: Arc<dyn Clock>,
-    /// A round lasts until all it wrote is flushed.
+    /// True if a round lasts until all its events are flushed.
     lasts: bool,
     unjudged: Option<String>,
     acknowledged: u64,
@@ -193,12 +198,12 @@ struct Writer {
     samples: Samples,
     numbers: Numbers,
     clock: Arc<dyn Clock>,
-    /// Events that it writes at least.
+    /// Minimum number of events written.
     least: u64,
 }
 
 impl Writer {
-    /// Appends one event after the other, each to any of the sessions.
+    /// Appends events one after the other, each to a random session.
     async fn write(mut self, limits: Limits) -> StoreResult<Round> {
         let mut round = Round::default();
         let began = self.clock.monotonic();
@@ -221,11 +226,11 @@ impl Writer {
 }
 
 impl Engine {
-    /// Has every writer write until its round is over.
+    /// Runs all writers until the round is over.
     fn write(&mut self, limits: &Limits) -> Outcome<Round> {
         let mut all = Round::default();
         if let [writer] = self.writers.as_slice() {
-            // Nothing to hand over to: the caller's thread is the writer.
+            // With a single writer, the caller's thread is the writer.
             let written = self.runtime.block_on(writer.clone().write(limits.clone()));
             all.join(written.map_err(io::Error::other)?);
         } else {
@@ -238,7 +243,7 @@ impl Engine {
             }
         }
         for (number, writer) in self.writers.iter_mut().enumerate() {
-            // The next round writes to other positions.
+            // The next round writes to other random sessions.
             writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
         }
         self.acknowledged += all.events;
@@ -257,7 +262,7 @@ impl Load for Engine {
         Ok(all)
     }
 
-    /// A lasting round is long enough to make the journal's files in it.
+    /// Skips lasting loads, whose rounds are long enough to create the journal's files.
     fn warm(&mut self, limits: &Limits) -> Outcome<()> {
         for _ in 0..if self.lasts { 0 } else { ROUNDS_UNTIL_WARM } {
             self.write(limits)?;

@@ -1,4 +1,4 @@
-//! Why a run ended without its figures, and the exit code of each reason. It must not print.
+//! Reasons for which a run ends without its figures, and the exit code of each. It must not print.
 
 use std::{io, path::PathBuf};
 
@@ -7,10 +7,10 @@ use sessionlog::{client::ClientError, import::ImportError};
 /// Result of a step of a run.
 pub(super) type Outcome<T = ()> = Result<T, Failure>;
 
-/// Why a run failed.
+/// Reason for which a run failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// Our server refused a request, or did not answer.
+    /// Our server refused a request, or did not respond.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A conversation could not be imported.
@@ -19,13 +19,13 @@ pub(super) enum Failure {
     /// The command line names a row or a directory that does not exist.
     #[error("{0}")]
     Usage(String),
-    /// A row failed, or a signal ended the run; the second is what the user can do.
+    /// A row failed, or a signal ended the run; the second text is the remedy.
     #[error("{0}\n{1}")]
     Ended(String, &'static str),
     /// A store lost acknowledged events.
     #[error("{0}")]
     Damaged(String),
-    /// A target is missed under `--check`. The report says which.
+    /// A target is missed under `--check`; the report names it.
     #[error("a target is missed")]
     Missed,
     /// A file could not be read or written.
@@ -33,17 +33,17 @@ pub(super) enum Failure {
     File {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file of a data set has another shape.
+    /// A file of a data set has an unexpected format.
     #[error("{}: {place}: {problem}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
-        /// Where in it: a line, or members from the top.
+        /// Location in the file: a line, or members from the top.
         place: String,
-        /// What is wrong there.
+        /// Description of the error.
         problem: String,
     },
     /// Input or output failed.
@@ -52,7 +52,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// The exit code of the program.
+    /// Returns the exit code of the program.
     pub(super) fn exit(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,

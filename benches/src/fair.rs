@@ -1,7 +1,7 @@
-//! Two tenants on one server: how long a plain read, a search, a view and a request that does
-//! nothing take for one alone, and beside another one at its limit on what computes: 16 clients
-//! that search, ten that query the graph, ten that compare, and four that hang up on windows. It
-//! must not know how places are shared.
+//! Two tenants on one server: measures the latency of a read, a search, a view and an empty request
+//! of one tenant alone, and next to another one at its limit of computing requests: 16 clients that
+//! search, ten that query the graph, ten that compare, and four that hang up on windows. It must
+//! not know how the server shares capacity.
 
 use std::{
     io,
@@ -57,30 +57,30 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 const DATA_DIR: &str = "fair";
-/// --sessions of a usual run.
+/// Value of --sessions in a full run.
 const USUAL: usize = 10_000;
 const TENANTS: [&str; 2] = ["busy", "quiet"];
 /// Sessions of a tenant, events of each, and words of an event.
 const SESSIONS: usize = 20;
 const EVENTS: usize = 1_000;
 const EVENT_WORDS: usize = 80;
-/// Requests of each kind, alone and beside.
+/// Number of requests of each kind, alone and next to the busy tenant.
 const ASKED: usize = 300;
-/// Clients of the busy tenant, by what they do.
+/// Number of clients of the busy tenant, by kind of request.
 const SEARCHERS: usize = 16;
 const GRAPHS: usize = 10;
 const DIFFS: usize = 10;
 const WINDOWS: usize = 4;
-/// How far the clients of the busy tenant give way.
+/// Nice value of the busy tenant's clients.
 const CROWD_NICE: i32 = 10;
-/// How long a client waits for a window before it hangs up.
+/// Time after which a client hangs up on a window.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
-    site.runtime.block_on(fill(site))?;
+    site.runtime.block_on(fill_tenants(site))?;
     let (server, credentials) = Server::of_tenants(site, &site.path(DATA_DIR), &TENANTS)?;
     let [busy, quiet] = credentials.as_slice() else { return Err(io::Error::other("two").into()) };
-    // Of its own: on the runtime of the other clients it would wait for them, not for the server.
+    // A separate runtime: on that of the other clients it would wait for them, not for the server.
     let own = Builder::new_current_thread().enable_all().build()?;
     let mut client = own.block_on(Connection::open(server.address, Protocol::Http))?;
     let others = others()?;
@@ -124,7 +124,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values: figures, unjudged: (sessions < USUAL).then(other) })
 }
 
-/// Milliseconds of the answers to each request, sorted; one that is refused fails the run.
+/// Returns the sorted milliseconds of the responses to each request; a refused one fails the run.
 fn times(
     site: &Site,
     (own, client): (&Runtime, &mut Connection),
@@ -148,8 +148,8 @@ fn times(
     Ok(all)
 }
 
-/// Where the clients of the busy tenant run: they stand for other machines, so they give way to
-/// the server and to the client that measures.
+/// Creates the runtime of the busy tenant's clients: they represent other machines, so their
+/// threads yield to the server and to the measuring client.
 fn others() -> io::Result<Runtime> {
     let give_way = || {
         let _ = rustix::process::nice(CROWD_NICE);
@@ -157,7 +157,7 @@ fn others() -> io::Result<Runtime> {
     Builder::new_multi_thread().on_thread_start(give_way).enable_all().build()
 }
 
-/// The clients of the busy tenant, until they are to stop.
+/// Starts the clients of the busy tenant, which run until `stop` is set.
 fn crowd(others: &Runtime, server: &Server, of: &str, stop: &Arc<AtomicBool>) -> JoinSet<()> {
     let search = get("/v1/search?q=w1+w2+w3+w4+w5+w6+w7+w8&limit=100", "application/json", of);
     let body = json!({"limit": 100}).to_string();
@@ -198,8 +198,8 @@ fn crowd(others: &Runtime, server: &Server, of: &str, stop: &Arc<AtomicBool>) ->
     clients
 }
 
-/// Writes the sessions of both tenants.
-async fn fill(site: &Site) -> Outcome<()> {
+/// Appends the sessions of both tenants.
+async fn fill_tenants(site: &Site) -> Outcome<()> {
     let env = site.env(DATA_DIR)?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
     for tenant in TENANTS {

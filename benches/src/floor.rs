@@ -1,6 +1,6 @@
-//! The floor: appends of 1 KiB to plain files on the same disk, each durable before the next,
-//! through the traits of `env` that the engine uses. No store of events on this disk is faster. It
-//! must not have an optimisation that a store could not have.
+//! The baseline: appends of 1 KiB to plain files on the same disk, each durable before the next,
+//! through the traits of `env` that the engine uses. No store of events on this disk can be faster.
+//! It must not have an optimisation that a store could not have.
 
 use std::{io, sync::Arc};
 
@@ -20,15 +20,27 @@ use sessionlog::env::{
 pub(super) const CELLS: &[Cell] = &[
     cell("floor.append.1", "1 writer, zeroed file: write, sync", 1, 1, zeroed),
     cell("floor.append.1.once", "1 writer, zeroed file: both in one call", 1, 1, once),
-    cell("floor.append.1.growing", "1 writer, growing file: write, sync", 1, 1, growing),
+    cell("floor.append.1.growing", "1 writer, growing file: write, sync", 1, 1, prepare_growing),
     cell("floor.append.64", "64 threads, one file, group commit by a leader", 64, 64, group),
-    cell("floor.append.64.once", "the same, write and sync in one call", 64, 64, group_once),
+    cell(
+        "floor.append.64.once",
+        "the same, write and sync in one call",
+        64,
+        64,
+        prepare_group_once,
+    ),
     cell("floor.append.64.tasks", "64 tasks, one file, a committing thread", 64, 64, tasks),
-    cell("floor.append.64.tasks.once", "the same, in one call", 64, 64, tasks_once),
+    cell("floor.append.64.tasks.once", "the same, in one call", 64, 64, prepare_tasks_once),
     cell("floor.flush", "sync with nothing written", 1, 1, flush),
-    // In-flight operations share a flush; this row claims one for each, makes none, and must be
-    // found out.
-    cell("floor.unsynced", "write without sync: not durable, here to be told so", 1, 1, unsynced),
+    // This row claims one shared flush for each in-flight operation but makes none: the check of
+    // flushes must detect it.
+    cell(
+        "floor.unsynced",
+        "write without sync: not durable, here to be told so",
+        1,
+        1,
+        prepare_unsynced,
+    ),
 ];
 
 const fn cell(
@@ -41,7 +53,7 @@ const fn cell(
     Cell::durable(Group::Floor, id, what, clients, in_flight, prepare)
 }
 
-/// Size of the zeroed file; a writer at its end continues at the beginning.
+/// Size of the zeroed file; a writer at its end continues at the start.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 const FILE: &str = "file";
@@ -56,16 +68,16 @@ pub(super) fn zeroed_file(env: &Env) -> io::Result<Box<dyn File>> {
     Ok(file)
 }
 
-/// How bytes reach the device.
+/// Way in which bytes reach the device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// A write, then a sync.
+    /// A write followed by a sync.
     Twice,
-    /// One call that writes and syncs.
+    /// A single call that writes and syncs.
     Once,
-    /// A write alone.
+    /// A write without a sync.
     Never,
-    /// A sync alone.
+    /// A sync without a write.
     Nothing,
 }
 
@@ -81,26 +93,26 @@ impl Manner {
 }
 
 fn zeroed(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Manner::Twice, false)
+    prepare_single(site, cell, Manner::Twice, false)
 }
 
 fn once(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Manner::Once, false)
+    prepare_single(site, cell, Manner::Once, false)
 }
 
-fn growing(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Manner::Twice, true)
+fn prepare_growing(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_single(site, cell, Manner::Twice, true)
 }
 
 fn flush(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Manner::Nothing, false)
+    prepare_single(site, cell, Manner::Nothing, false)
 }
 
-fn unsynced(site: &mut Site, cell: &Cell) -> Prepared {
-    single(site, cell, Manner::Never, false)
+fn prepare_unsynced(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_single(site, cell, Manner::Never, false)
 }
 
-fn single(site: &mut Site, cell: &Cell, manner: Manner, grow: bool) -> Prepared {
+fn prepare_single(site: &mut Site, cell: &Cell, manner: Manner, grow: bool) -> Prepared {
     let env = site.env(cell.id)?;
     let file = if grow { env.storage.create(FILE)? } else { zeroed_file(&env)? };
     let samples = site.samples.clone();
@@ -111,7 +123,7 @@ struct Single {
     env: Env,
     file: Box<dyn File>,
     manner: Manner,
-    /// A new file in every round, never zeroed.
+    /// True for a new file in every round, without zeroed space.
     grow: bool,
     samples: Samples,
     at: u64,
@@ -143,16 +155,16 @@ impl Load for Single {
             asked = now;
         }
         if self.manner == Manner::Never {
-            // Bytes that are only written would reach the device within the next round.
+            // Otherwise the written bytes would reach the device within the next round.
             self.file.sync()?;
         }
         Ok(round)
     }
 }
 
-// -- group commit: the first caller writes and syncs for all that wait ----------------------------
+// -- group commit: the first caller writes and syncs for all waiting callers ----------------------
 
-/// A file that many append to.
+/// A file that many callers append to.
 struct Shared {
     file: Box<dyn File>,
     manner: Manner,
@@ -164,15 +176,15 @@ struct Shared {
 struct Waiting {
     bytes: Vec<u8>,
     at: u64,
-    /// Number of the group that is being filled.
+    /// Number of the group being filled.
     group: u64,
-    /// Groups below this are durable.
+    /// Groups below this number are durable.
     durable: u64,
-    /// Whether a thread writes and syncs.
+    /// True while a thread writes and syncs.
     leading: bool,
-    /// A sync failed; nothing is promised after that.
+    /// True after a failed sync: no later event is acknowledged.
     failed: bool,
-    /// Callers that wait for the group that is being filled, where a committer thread commits.
+    /// Callers waiting for the group being filled, where a committer thread commits.
     done: Vec<oneshot::Sender<()>>,
     closed: bool,
 }
@@ -186,7 +198,7 @@ impl Shared {
         self.changed.wait(state)
     }
 
-    /// Writes and syncs a group at the place after the last.
+    /// Writes and syncs a group at the byte offset after the last one.
     fn write(&self, at: &mut u64, bytes: &[u8]) -> io::Result<()> {
         if *at + bytes.len() as u64 > FILE_BYTES {
             *at = 0;
@@ -196,7 +208,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns once `event` is durable; the first to wait does the work.
+    /// Returns once `event` is durable; the first waiting caller writes and syncs.
     fn append(&self, event: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         state.bytes.extend_from_slice(event);
@@ -226,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// Commits what tasks hand over, until the round is over.
+    /// Commits the events that tasks hand over, until the round is over.
     fn commit(&self) -> io::Result<()> {
         let mut at = 0;
         loop {
@@ -239,7 +251,7 @@ impl Shared {
             }
             let (bytes, done) = (std::mem::take(&mut state.bytes), std::mem::take(&mut state.done));
             drop(state);
-            // Waiting callers see a failure by the end of their channel.
+            // Waiting callers see a failure as a closed channel.
             self.write(&mut at, &bytes)?;
             for waiting in done {
                 let _ = waiting.send(());
@@ -254,27 +266,27 @@ struct Many {
     clients: usize,
     clock: Arc<dyn Clock>,
     runtime: tokio::runtime::Handle,
-    /// Tasks and a thread that commits, instead of threads with a leader among them.
+    /// True for tasks with a committer thread, instead of threads with a leader among them.
     tasks: bool,
 }
 
 fn group(site: &mut Site, cell: &Cell) -> Prepared {
-    many(site, cell, Manner::Twice, false)
+    prepare_many(site, cell, Manner::Twice, false)
 }
 
-fn group_once(site: &mut Site, cell: &Cell) -> Prepared {
-    many(site, cell, Manner::Once, false)
+fn prepare_group_once(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_many(site, cell, Manner::Once, false)
 }
 
 fn tasks(site: &mut Site, cell: &Cell) -> Prepared {
-    many(site, cell, Manner::Twice, true)
+    prepare_many(site, cell, Manner::Twice, true)
 }
 
-fn tasks_once(site: &mut Site, cell: &Cell) -> Prepared {
-    many(site, cell, Manner::Once, true)
+fn prepare_tasks_once(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_many(site, cell, Manner::Once, true)
 }
 
-fn many(site: &mut Site, cell: &Cell, manner: Manner, tasks: bool) -> Prepared {
+fn prepare_many(site: &mut Site, cell: &Cell, manner: Manner, tasks: bool) -> Prepared {
     let file = zeroed_file(&site.env(cell.id)?)?;
     let shared = Shared { file, manner, state: Mutex::default(), changed: Condvar::new() };
     Ok(Some(Box::new(Many {
@@ -289,7 +301,7 @@ fn many(site: &mut Site, cell: &Cell, manner: Manner, tasks: bool) -> Prepared {
 
 impl Load for Many {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
-        let rounds = if self.tasks { self.by_tasks(limits) } else { self.by_threads(limits) };
+        let rounds = if self.tasks { self.run_tasks(limits) } else { self.run_threads(limits) };
         let mut all = Round::default();
         for round in rounds? {
             all.join(round?);
@@ -299,7 +311,7 @@ impl Load for Many {
 }
 
 impl Many {
-    fn by_threads(&self, limits: &Limits) -> io::Result<Vec<io::Result<Round>>> {
+    fn run_threads(&self, limits: &Limits) -> io::Result<Vec<io::Result<Round>>> {
         let write = |number: usize| -> io::Result<Round> {
             let mut samples = self.samples.starting_at(number);
             let mut round = Round::default();
@@ -325,7 +337,7 @@ impl Many {
         })
     }
 
-    fn by_tasks(&self, limits: &Limits) -> io::Result<Vec<io::Result<Round>>> {
+    fn run_tasks(&self, limits: &Limits) -> io::Result<Vec<io::Result<Round>>> {
         self.shared.state().closed = false;
         let write = |number: usize| {
             let mut samples = self.samples.starting_at(number);
@@ -363,7 +375,7 @@ impl Many {
     }
 }
 
-/// Adds an event to the next commit; the returned channel ends the wait once it is durable.
+/// Adds an event to the next commit; the returned channel resolves once it is durable.
 fn hand_over(shared: &Shared, event: &[u8]) -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     let mut state = shared.state();

@@ -1,6 +1,6 @@
-//! Forks in this process: how long one takes until it is durable, of a session of its own, of the
-//! last of a hundred and of a thousand forks of each other, at the end and in the middle of what it
-//! reads, and how many bytes one writes. It must not leave out the sync.
+//! Forks in this process: measures the time until a fork is durable and the bytes it writes, for a
+//! session without parents and for the last of a hundred and of a thousand nested forks, at the end
+//! and in the middle of the events it reads. It must not leave out the sync.
 
 use std::{io, sync::Arc};
 
@@ -35,19 +35,19 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 const DATA_DIR: &str = "fork";
-/// Events of the session that all forks begin from.
+/// Number of events of the root session.
 const EVENTS: usize = 10_000;
-/// Levels of forks of each other; each appends one event.
+/// Depths of nested forks; each fork appends one event.
 const DEPTHS: [usize; 2] = [100, 1_000];
-/// Forks of each kind in a round.
+/// Number of forks of each kind in a round.
 const FORKS: usize = 200;
 
-/// So many, or as many as sessions were asked for: a tiny run is to be short.
-fn so_many(site: &Site, usual: usize) -> usize {
+/// Limits a count to the requested number of sessions, so that a tiny run is short.
+fn limited_by_sessions(site: &Site, usual: usize) -> usize {
     usual.min(site.settings.sessions)
 }
 
-/// Where the forks of a row begin.
+/// Parent and position of the forks of a row.
 struct ForkedAt {
     parent: String,
     at: Option<u64>,
@@ -57,12 +57,12 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let env = site.env(DATA_DIR)?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
     fill(site, &local)?;
-    let middle = so_many(site, EVENTS) as u64 / 2 + 7;
-    let depths = DEPTHS.map(|depth| so_many(site, depth));
-    let forks = so_many(site, FORKS);
-    let mut places = vec![ForkedAt { parent: level(0), at: None }];
-    places.extend(depths.map(|depth| ForkedAt { parent: level(depth), at: None }));
-    places.push(ForkedAt { parent: level(depths[1]), at: Some(middle) });
+    let middle = limited_by_sessions(site, EVENTS) as u64 / 2 + 7;
+    let depths = DEPTHS.map(|depth| limited_by_sessions(site, depth));
+    let forks = limited_by_sessions(site, FORKS);
+    let mut places = vec![ForkedAt { parent: level_name(0), at: None }];
+    places.extend(depths.map(|depth| ForkedAt { parent: level_name(depth), at: None }));
+    places.push(ForkedAt { parent: level_name(depths[1]), at: Some(middle) });
     let mut found = vec![Vec::new(); 6];
     let mut made = 0;
     let before = flushed_bytes(&local)?;
@@ -90,13 +90,13 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
-/// Bytes handed to write() until everything so far is flushed.
+/// Returns the bytes passed to write() until all events are flushed.
 fn flushed_bytes(local: &Local) -> Outcome<Option<u64>> {
     local.flush()?;
     Ok(machine::written_bytes(std::process::id()))
 }
 
-fn level(depth: usize) -> String {
+fn level_name(depth: usize) -> String {
     format!("level-{depth}")
 }
 
@@ -104,26 +104,26 @@ fn id(name: &str) -> SessionId {
     SessionId::new(name).expect("letters, a dash and digits are an id")
 }
 
-/// Makes the session and the forks of each other.
+/// Creates the root session and the nested forks.
 fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
     let scope = Scope::local();
-    let new = NewSession { id: Some(id(&level(0))), ..NewSession::default() };
+    let new = NewSession { id: Some(id(&level_name(0))), ..NewSession::default() };
     site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
     let mut samples = site.samples.clone();
-    let key = |depth: usize| SessionKey { scope: scope.clone(), session: id(&level(depth)) };
-    let events = so_many(site, EVENTS);
+    let key = |depth: usize| SessionKey { scope: scope.clone(), session: id(&level_name(depth)) };
+    let events = limited_by_sessions(site, EVENTS);
     site.wait(engine::fill(local, &key(0), &mut samples, events, false))??;
-    let depth_max = so_many(site, DEPTHS[1]);
+    let depth_max = limited_by_sessions(site, DEPTHS[1]);
     for depth in 1..=depth_max {
         site.bar.set_message(format!("fork: level {depth} of {depth_max}"));
-        site.wait(fork(local, &level(depth - 1), None, Some(&level(depth))))??;
+        site.wait(fork(local, &level_name(depth - 1), None, Some(&level_name(depth))))??;
         site.wait(engine::fill(local, &key(depth), &mut samples, 1, false))??;
     }
     local.flush()?;
     Ok(())
 }
 
-/// Makes a fork; returns the bytes that it wrote.
+/// Creates a fork; returns the bytes that it wrote.
 async fn fork(local: &Local, parent: &str, at: Option<u64>, name: Option<&str>) -> Outcome<u64> {
     let scope = Scope::local();
     let parent = SessionKey { scope: scope.clone(), session: id(parent) };

@@ -1,6 +1,6 @@
-//! What an agent waits for at each of its events: the program that is its hook, from its start to
-//! its end, with a running owner; and the same of a program that does nothing, which is what any
-//! hook costs. One at a time, as an agent runs them. It must not time what prepares an event.
+//! Time that an agent waits at each of its events: for the hook program, from its start to its end,
+//! with a running owner; and for a program that does nothing, the minimum of any hook. They run one
+//! at a time, as an agent runs them. It must not time the preparation of an event.
 
 use std::process::Stdio;
 
@@ -27,13 +27,13 @@ pub(super) const PROBE: Probe = Probe {
     run,
 };
 
-/// Hooks in a round, and as few as will do where little is asked for.
+/// Number of hooks in a round, and the minimum for a small run.
 const HOOKS: usize = 200;
 const HOOKS_FEW: usize = 20;
-/// Sessions of a run from which on it is a whole one.
+/// Number of sessions from which on a run is a full one.
 const WHOLE: usize = 10_000;
 const DATA_DIR: &str = "hook";
-/// Does nothing.
+/// Program that does nothing.
 const NOTHING: &str = "true";
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
@@ -49,17 +49,17 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
             stop_here(site)?;
             let id = format!("{round}-{hook}");
             let said = String::from_utf8_lossy(&samples.next().json).into_owned();
-            records.push(timed(site, ours(site)?, &result(&id, &said))?);
+            records.push(time_program(site, hook_command(site)?, &result_payload(&id, &said))?);
             if let Some(nothing) = &nothing {
-                nothings.push(timed(site, Command::new(nothing), "")?);
+                nothings.push(time_program(site, Command::new(nothing), "")?);
             }
             if hook % 10 == 0 {
-                answers.push(timed(site, ours(site)?, &compaction())?);
+                answers.push(time_program(site, hook_command(site)?, &compaction_payload())?);
             }
         }
         floor.extend((!nothings.is_empty()).then(|| median(&nothings)));
         record.push(median(&records));
-        slowest.push(slow(&records));
+        slowest.push(percentile_99(&records));
         answer.push(median(&answers));
     }
     drop(server);
@@ -68,7 +68,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values: vec![floor, record, slowest, answer], unjudged })
 }
 
-fn ours(site: &Site) -> Outcome<Command> {
+fn hook_command(site: &Site) -> Outcome<Command> {
     let mut command = sessionlog();
     without_settings(&mut command);
     command.arg("hook").arg("--data-dir").arg(site.path(DATA_DIR));
@@ -76,7 +76,7 @@ fn ours(site: &Site) -> Outcome<Command> {
     Ok(command)
 }
 
-fn result(id: &str, said: &str) -> String {
+fn result_payload(id: &str, said: &str) -> String {
     json!({
         "session_id": "bench", "hook_event_name": "PostToolUse", "cwd": "/", "tool_name": "Bash",
         "tool_use_id": id, "tool_input": { "command": "cargo test" },
@@ -85,19 +85,19 @@ fn result(id: &str, said: &str) -> String {
     .to_string()
 }
 
-fn compaction() -> String {
+fn compaction_payload() -> String {
     json!({ "session_id": "bench", "hook_event_name": "SessionStart", "cwd": "/", "source": "compact" })
         .to_string()
 }
 
-/// Milliseconds from a program's start to its end.
-fn timed(site: &Site, mut command: Command, input: &str) -> Outcome<f64> {
+/// Runs a program; returns the milliseconds from its start to its end.
+fn time_program(site: &Site, mut command: Command, input: &str) -> Outcome<f64> {
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let began = site.clock.monotonic();
     site.runtime.block_on(async {
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that reads nothing may be gone.
+            // A program that reads no input may have ended.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
         child.wait().await
@@ -105,8 +105,8 @@ fn timed(site: &Site, mut command: Command, input: &str) -> Outcome<f64> {
     Ok(site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e3)
 }
 
-/// The time that all but one in a hundred stay below.
-fn slow(times: &[f64]) -> f64 {
+/// Returns the 99th percentile of the times.
+fn percentile_99(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (sorted.len() * 99).div_ceil(100).saturating_sub(1);

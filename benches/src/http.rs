@@ -1,6 +1,6 @@
-//! Our server over HTTP: appends one by one and in batches, slices and the latest event, as JSON
-//! and as protobuf. Requests are bytes written here by hand, from docs/http.md and the proto file
-//! alone, as a client in another language would. It must not share code with the server.
+//! Requests to our server over HTTP: single and batch appends, slices and the latest event, as JSON
+//! and as protobuf. Requests are encoded by hand from docs/http.md and the proto file alone, like
+//! those of a client in another language. It must not share code with the server.
 
 use super::{
     cell::{Cell, Group, Prepare, Prepared},
@@ -13,44 +13,104 @@ use super::{
 };
 
 pub(super) const CELLS: &[Cell] = &[
-    append("http.append.json.1", "1 connection, 1 event a request, JSON", 1, json_1),
-    append("http.append.json.64", "64 connections, 1 event a request, JSON", 64, json_1),
-    append("http.append.json.1.token", "the same, with a token", 1, json_1),
-    append("http.append.json.64.token", "the same, with a token each", 64, json_1),
-    append("http.append.json.1.keys", "the same, encrypted", 1, json_1),
-    append("http.append.json.64.keys", "the same, encrypted, 64 connections", 64, json_1),
-    append("http.append.json.64.sessions", "64 connections, many sessions", 64, json_many),
-    append("http.append.protobuf.1", "1 connection, 1 event a request, protobuf", 1, protobuf_1),
-    append(
+    append_cell("http.append.json.1", "1 connection, 1 event a request, JSON", 1, prepare_json_1),
+    append_cell(
+        "http.append.json.64",
+        "64 connections, 1 event a request, JSON",
+        64,
+        prepare_json_1,
+    ),
+    append_cell("http.append.json.1.token", "the same, with a token", 1, prepare_json_1),
+    append_cell("http.append.json.64.token", "the same, with a token each", 64, prepare_json_1),
+    append_cell("http.append.json.1.keys", "the same, encrypted", 1, prepare_json_1),
+    append_cell(
+        "http.append.json.64.keys",
+        "the same, encrypted, 64 connections",
+        64,
+        prepare_json_1,
+    ),
+    append_cell(
+        "http.append.json.64.sessions",
+        "64 connections, many sessions",
+        64,
+        prepare_json_many,
+    ),
+    append_cell(
+        "http.append.protobuf.1",
+        "1 connection, 1 event a request, protobuf",
+        1,
+        prepare_protobuf_1,
+    ),
+    append_cell(
         "http.append.protobuf.64",
         "64 connections, 1 event a request, protobuf",
         64,
-        protobuf_1,
+        prepare_protobuf_1,
     ),
-    append("http.batch.json.1", "1 connection, 100 events a request, JSON", 1, json_100),
-    append("http.batch.json.64", "64 connections, 100 events a request, JSON", 64, json_100),
-    append("http.batch.protobuf.64", "64 connections, 100 events, protobuf", 64, protobuf_100),
-    read("slice.json.1", "1 connection, 100 events of the active segment, JSON", 1, slice_json),
-    read("slice.json.64", "64 connections, 100 events, JSON", 64, slice_json),
-    read("slice.protobuf.1", "1 connection, 100 events, protobuf", 1, slice_protobuf),
-    read("slice.protobuf.64", "64 connections, 100 events, protobuf", 64, slice_protobuf),
-    read("slice.sealed.json.1", "1 connection, 100 of a sealed segment, JSON", 1, sealed_json),
-    read("slice.sealed.protobuf.64", "64 connections, sealed, protobuf", 64, sealed_protobuf),
-    read("slice.latest.1", "1 connection, the latest event, JSON", 1, latest),
-    read("slice.latest.64", "64 connections, the latest event, JSON", 64, latest),
+    append_cell(
+        "http.batch.json.1",
+        "1 connection, 100 events a request, JSON",
+        1,
+        prepare_json_100,
+    ),
+    append_cell(
+        "http.batch.json.64",
+        "64 connections, 100 events a request, JSON",
+        64,
+        prepare_json_100,
+    ),
+    append_cell(
+        "http.batch.protobuf.64",
+        "64 connections, 100 events, protobuf",
+        64,
+        prepare_protobuf_100,
+    ),
+    read_cell(
+        "slice.json.1",
+        "1 connection, 100 events of the active segment, JSON",
+        1,
+        prepare_slice_json,
+    ),
+    read_cell("slice.json.64", "64 connections, 100 events, JSON", 64, prepare_slice_json),
+    read_cell("slice.protobuf.1", "1 connection, 100 events, protobuf", 1, prepare_slice_protobuf),
+    read_cell(
+        "slice.protobuf.64",
+        "64 connections, 100 events, protobuf",
+        64,
+        prepare_slice_protobuf,
+    ),
+    read_cell(
+        "slice.sealed.json.1",
+        "1 connection, 100 of a sealed segment, JSON",
+        1,
+        prepare_sealed_json,
+    ),
+    read_cell(
+        "slice.sealed.protobuf.64",
+        "64 connections, sealed, protobuf",
+        64,
+        prepare_sealed_protobuf,
+    ),
+    read_cell("slice.latest.1", "1 connection, the latest event, JSON", 1, prepare_latest),
+    read_cell("slice.latest.64", "64 connections, the latest event, JSON", 64, prepare_latest),
 ];
 
-const fn append(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
+const fn append_cell(
+    id: &'static str,
+    what: &'static str,
+    clients: usize,
+    prepare: Prepare,
+) -> Cell {
     Cell::durable(Group::Http, id, what, clients, clients as u64, prepare)
 }
 
-const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
+const fn read_cell(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
     Cell::reads(Group::Slice, id, what, clients, prepare)
 }
 
-/// Events of a slice.
+/// Number of events of a slice.
 pub(super) const SLICE: usize = 100;
-/// The session whose active segment slices are read from.
+/// Session whose active segment slices are read from.
 const ACTIVE: &str = "active";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +127,7 @@ impl Form {
         }
     }
 
-    /// Writes the body of an emitEvent with these events.
+    /// Writes the body of an emitEvent request with these events.
     fn emit<'a>(self, samples: impl Iterator<Item = &'a Sample>, out: &mut Vec<u8>) {
         match self {
             Self::Json => {
@@ -80,34 +140,34 @@ impl Form {
                 }
                 out.extend_from_slice(b"]}");
             }
-            Self::Protobuf => samples.for_each(|sample| protobuf_event(sample, out)),
+            Self::Protobuf => samples.for_each(|sample| write_protobuf_event(sample, out)),
         }
     }
 
     fn carried(self) -> Number {
         match self {
             Self::Json => |answer| Some(json(answer)?.get("data")?.as_array()?.len() as u64),
-            Self::Protobuf => |answer| protobuf_count(body(answer)?),
+            Self::Protobuf => |answer| count_protobuf_events(body(answer)?),
         }
     }
 }
 
-/// One `events` field of an EmitRequest: field 1, holding `type` as 2 and `body` as 5.
-fn protobuf_event(sample: &Sample, out: &mut Vec<u8>) {
+/// Encodes one `events` field of an EmitRequest: field 1, with `type` as 2 and `body` as 5.
+fn write_protobuf_event(sample: &Sample, out: &mut Vec<u8>) {
     let (kind, body) = (TYPE.as_bytes(), &sample.body);
-    let length = 1 + varint_bytes(kind.len()) + kind.len() + 1 + varint_bytes(body.len());
+    let length = 1 + varint_length(kind.len()) + kind.len() + 1 + varint_length(body.len());
     for (tag, length, bytes) in [
         (0x0a, length + body.len(), [].as_slice()),
         (0x12, kind.len(), kind),
         (0x2a, body.len(), body),
     ] {
         out.push(tag);
-        varint(length, out);
+        write_varint(length, out);
         out.extend_from_slice(bytes);
     }
 }
 
-fn varint(mut value: usize, out: &mut Vec<u8>) {
+fn write_varint(mut value: usize, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(u8::try_from(value & 0x7f).unwrap_or_default() | 0x80);
         value >>= 7;
@@ -115,12 +175,12 @@ fn varint(mut value: usize, out: &mut Vec<u8>) {
     out.push(u8::try_from(value).unwrap_or_default());
 }
 
-fn varint_bytes(value: usize) -> usize {
+fn varint_length(value: usize) -> usize {
     value.checked_ilog2().map_or(1, |bits| bits as usize / 7 + 1)
 }
 
-/// How many fields of number 1 with a length a message has.
-fn protobuf_count(mut bytes: &[u8]) -> Option<u64> {
+/// Counts the length-delimited fields of number 1 in a message.
+fn count_protobuf_events(mut bytes: &[u8]) -> Option<u64> {
     let mut count = 0;
     while let Some((tag, rest)) = bytes.split_first() {
         let (value, rest) = read_varint(rest)?;
@@ -138,31 +198,31 @@ fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, rest))
 }
 
-/// Asks how many events a session has.
+/// Creates a request for the number of events of a session.
 pub(super) fn count_of(session: &str, credential: &str) -> Vec<u8> {
     let path = format!("/v1/sessions/{session}/events?from=-1&limit=1");
     get(&path, Form::Json.media_type(), credential)
 }
 
-/// A GET; the credential is a line of its head, or nothing.
+/// Creates a GET request; the credential is a header line, or empty.
 pub(super) fn get(path: &str, form: &str, credential: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{credential}accept: {form}\r\n\r\n")
         .into_bytes()
 }
 
-/// A request with a JSON body.
+/// Creates a request with a JSON body.
 pub(super) fn post_json(path: &str, body: &str) -> Vec<u8> {
     post_json_as(path, "", body)
 }
 
-/// The same with a credential: a line of its head.
+/// Creates a request with a JSON body and a credential, which is a header line.
 pub(super) fn post_json_as(path: &str, credential: &str, body: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    post(path, Form::Json, credential, body.as_bytes(), &mut out);
+    write_post(path, Form::Json, credential, body.as_bytes(), &mut out);
     out
 }
 
-fn post(path: &str, form: Form, credential: &str, body: &[u8], out: &mut Vec<u8>) {
+fn write_post(path: &str, form: Form, credential: &str, body: &[u8], out: &mut Vec<u8>) {
     let (form, length) = (form.media_type(), body.len());
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\n{credential}content-type: {form}\r\n\
@@ -172,13 +232,13 @@ fn post(path: &str, form: Form, credential: &str, body: &[u8], out: &mut Vec<u8>
     out.extend_from_slice(body);
 }
 
-/// Creates a session, or finds it there, with so many events.
-fn created(site: &Site, session: &str, events: usize, credential: &str) -> Vec<Vec<u8>> {
+/// Creates the requests that create a session, unless it exists, and fill it.
+fn creation_requests(site: &Site, session: &str, events: usize, credential: &str) -> Vec<Vec<u8>> {
     let mut samples = site.samples.clone();
     let mut requests = Vec::new();
     let mut create = Vec::new();
     let body = format!(r#"{{"id":"{session}"}}"#);
-    post("/v1/sessions", Form::Json, credential, body.as_bytes(), &mut create);
+    write_post("/v1/sessions", Form::Json, credential, body.as_bytes(), &mut create);
     requests.push(create);
     let path = format!("/v1/sessions/{session}/events");
     for from in (0..events).step_by(SLICE) {
@@ -186,41 +246,41 @@ fn created(site: &Site, session: &str, events: usize, credential: &str) -> Vec<V
         let part: Vec<Sample> = (0..wanted).map(|_| samples.next().clone()).collect();
         let (mut body, mut request) = (Vec::new(), Vec::new());
         Form::Json.emit(part.iter(), &mut body);
-        post(&path, Form::Json, credential, &body, &mut request);
+        write_post(&path, Form::Json, credential, &body, &mut request);
         requests.push(request);
     }
     requests
 }
 
-fn json_1(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_json_1(site: &mut Site, cell: &Cell) -> Prepared {
     appends(site, cell, cell.clients, (Form::Json, 1))
 }
 
-fn json_many(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_json_many(site: &mut Site, cell: &Cell) -> Prepared {
     let sessions = site.settings.sessions.max(cell.clients);
     appends(site, cell, sessions, (Form::Json, 1))
 }
 
-fn json_100(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_json_100(site: &mut Site, cell: &Cell) -> Prepared {
     appends(site, cell, cell.clients, (Form::Json, SLICE))
 }
 
-fn protobuf_1(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_protobuf_1(site: &mut Site, cell: &Cell) -> Prepared {
     appends(site, cell, cell.clients, (Form::Protobuf, 1))
 }
 
-fn protobuf_100(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_protobuf_100(site: &mut Site, cell: &Cell) -> Prepared {
     appends(site, cell, cell.clients, (Form::Protobuf, SLICE))
 }
 
-/// One of the sessions that a cell appends to: those of a connection are as many connections
-/// apart as the cell has.
+/// Returns the id of a session that a cell appends to: connection n of c has the sessions n, n + c,
+/// n + 2c and so on.
 pub(super) fn session_of(cell: &Cell, number: usize) -> String {
     format!("{}-{number}", cell.id)
 }
 
-/// Creates that many sessions for a cell; how its server is spoken to, and the credential it asks
-/// for.
+/// Creates sessions for a cell; returns the connection options of its server and the credential
+/// that it requires.
 pub(super) fn create_sessions(
     site: &mut Site,
     cell: &Cell,
@@ -228,13 +288,13 @@ pub(super) fn create_sessions(
 ) -> Outcome<(Manner, String)> {
     let server = site.server_of(cell)?;
     let (manner, credential) = (server.manner(), server.credential.clone());
-    let one = |number| created(site, &session_of(cell, number), 0, &credential);
+    let one = |number| creation_requests(site, &session_of(cell, number), 0, &credential);
     let requests: Vec<_> = (0..sessions).flat_map(one).collect();
     network::once(manner, &requests)?;
     Ok((manner, credential))
 }
 
-/// Appends so many events a request, each connection to its part of so many sessions in turn.
+/// Sets up appends: each connection appends `events` a request to each of its sessions in turn.
 fn appends(
     site: &mut Site,
     cell: &Cell,
@@ -257,7 +317,10 @@ fn appends(
             let part: Vec<Sample> = (0..events).map(|_| samples.next().clone()).collect();
             form.emit(part.iter(), &mut body);
             turn = (turn + 1) % paths.len();
-            paths.get(turn).into_iter().for_each(|path| post(path, form, &credential, &body, out));
+            paths
+                .get(turn)
+                .into_iter()
+                .for_each(|path| write_post(path, form, &credential, &body, out));
         };
         Talk { hello: Vec::new(), next: Box::new(next), count }
     };
@@ -265,23 +328,23 @@ fn appends(
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
 }
 
-fn slice_json(site: &mut Site, cell: &Cell) -> Prepared {
-    slices(site, cell, Form::Json, ACTIVE)
+fn prepare_slice_json(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_slices(site, cell, Form::Json, ACTIVE)
 }
 
-fn slice_protobuf(site: &mut Site, cell: &Cell) -> Prepared {
-    slices(site, cell, Form::Protobuf, ACTIVE)
+fn prepare_slice_protobuf(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_slices(site, cell, Form::Protobuf, ACTIVE)
 }
 
-fn sealed_json(site: &mut Site, cell: &Cell) -> Prepared {
-    slices(site, cell, Form::Json, SEALED)
+fn prepare_sealed_json(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_slices(site, cell, Form::Json, SEALED)
 }
 
-fn sealed_protobuf(site: &mut Site, cell: &Cell) -> Prepared {
-    slices(site, cell, Form::Protobuf, SEALED)
+fn prepare_sealed_protobuf(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_slices(site, cell, Form::Protobuf, SEALED)
 }
 
-fn slices(site: &mut Site, cell: &Cell, form: Form, session: &'static str) -> Prepared {
+fn prepare_slices(site: &mut Site, cell: &Cell, form: Form, session: &'static str) -> Prepared {
     if session == SEALED && !site.server()?.has_sealed {
         site.notes.push(format!("{}: no segment was sealed, so nothing was measured", cell.id));
         return Ok(None);
@@ -293,12 +356,12 @@ fn slices(site: &mut Site, cell: &Cell, form: Form, session: &'static str) -> Pr
     })
 }
 
-fn latest(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_latest(site: &mut Site, cell: &Cell) -> Prepared {
     let path = format!("/v1/sessions/{ACTIVE}/events?from=-1&limit=1");
     reads(site, cell, Form::Json, ACTIVE, 1, move |_| path.clone())
 }
 
-/// Reads of a session that is filled when it is first wanted.
+/// Sets up reads of a session, which is filled before its first use.
 fn reads(
     site: &mut Site,
     cell: &Cell,
@@ -310,7 +373,7 @@ fn reads(
     let server = site.server()?;
     let manner = Manner { events: events as u64, carried: Some(form.carried()), ..server.manner() };
     if session == ACTIVE && !std::mem::replace(&mut server.has_active, true) {
-        network::once(manner, &created(site, ACTIVE, site.settings.events, ""))?;
+        network::once(manner, &creation_requests(site, ACTIVE, site.settings.events, ""))?;
     }
     let talk = |connection: usize| {
         let (path, mut numbers) = (path.clone(), Numbers::from(connection));
@@ -329,12 +392,12 @@ mod tests {
     use sessionlog::{event::Origin, wire::protobuf};
 
     #[test]
-    fn a_request_written_by_hand_is_what_the_server_reads() {
+    fn the_server_decodes_a_hand_written_protobuf_request() {
         let mut samples = Samples::new();
         let part: Vec<Sample> = (0..3).map(|_| samples.next().clone()).collect();
         let mut body = Vec::new();
         Form::Protobuf.emit(part.iter(), &mut body);
-        assert_eq!(protobuf_count(&body), Some(3));
+        assert_eq!(count_protobuf_events(&body), Some(3));
         let events = protobuf::events(body.into(), Origin::Harness).expect("a request");
         for (event, sample) in events.iter().zip(&part) {
             assert_eq!((event.kind.as_str(), &event.body), (TYPE, &sample.body));
@@ -343,11 +406,11 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_as_long_as_it_is_written() {
+    fn a_varint_round_trips_and_has_its_computed_length() {
         for value in [0, 1, 127, 128, 1_023, 16_383, 16_384, 1 << 21, 1 << 40] {
             let mut out = Vec::new();
-            varint(value, &mut out);
-            assert_eq!(out.len(), varint_bytes(value), "{value}");
+            write_varint(value, &mut out);
+            assert_eq!(out.len(), varint_length(value), "{value}");
             assert_eq!(read_varint(&out), Some((value as u64, [].as_slice())));
         }
     }

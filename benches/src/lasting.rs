@@ -1,7 +1,7 @@
-//! The floor of a lasting load: groups of events made durable one after the other in one zeroed
+//! The baseline of a lasting load: groups of events made durable one after the other in one zeroed
 //! file, and copied to a file of each session when due, by plain calls. The engine's ratio of many
-//! sessions to one cannot be better than this one. It must not share code with the engine except
-//! the traits of `env`.
+//! sessions to one cannot be better. It must not share code with the engine except the traits of
+//! `env`.
 
 use std::io;
 
@@ -22,16 +22,16 @@ pub(super) const CELLS: &[Cell] = &[
     Cell::durable(Group::Floor, "floor.lasting.64.sessions", "then a file each", 1, 1, many),
 ];
 
-/// Events that are made durable at once: as many as 64 writers have in a round, while the other
-/// writers receive the answers of the round before.
+/// Number of events made durable at once: as many as 64 writers have in a round, while the other
+/// writers receive the responses of the previous round.
 const GROUP_EVENTS: usize = 32;
-/// Bytes that may wait to be copied, as the engine's default.
+/// Maximum bytes pending to be copied, the engine's default.
 const ROOM_BYTES: u64 = 256 << 20;
-/// Up to so many sessions are copied when an eighth of the room waits; more when half of it does.
+/// Maximum sessions whose copy starts at an eighth of the capacity; with more it starts at half.
 const FEW_SESSIONS_MAX: usize = 32;
 /// Bytes of one write.
 const PIECE_BYTES: usize = 256 << 10;
-/// Files of a directory, about.
+/// Number of directories for the files.
 const DIRECTORIES: usize = 256;
 
 fn one(site: &mut Site, cell: &Cell) -> Prepared {
@@ -47,7 +47,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
     let journal = zeroed_file(&env)?;
     (0..DIRECTORIES).try_for_each(|number| env.storage.create_dir(&format!("{number:02x}")))?;
     for session in 0..sessions {
-        env.storage.create(&path(session))?;
+        env.storage.create(&file_path(session))?;
     }
     env.storage.sync_all()?;
     let (bytes, ends) = (site.settings.lasting_bytes, vec![0; sessions]);
@@ -59,7 +59,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
     Ok(Some(Box::new(Lasting { env, journal, bytes, piece, ends: Mutex::from(ends) })))
 }
 
-fn path(session: usize) -> String {
+fn file_path(session: usize) -> String {
     format!("{:02x}/{session}", session % DIRECTORIES)
 }
 
@@ -68,18 +68,18 @@ struct Lasting {
     journal: Box<dyn File>,
     /// Bytes of a round.
     bytes: u64,
-    /// Events, end to end.
+    /// Encoded events, concatenated.
     piece: Vec<u8>,
-    /// Where each session's file ends.
+    /// End of each session's file.
     ends: Mutex<Vec<u64>>,
 }
 
-/// How far a round is.
+/// Progress of a round.
 #[derive(Default)]
 struct Progress {
     written: u64,
     copied: u64,
-    /// Nothing more is written.
+    /// True once nothing more is written.
     over: bool,
     failed: bool,
 }
@@ -94,7 +94,7 @@ impl Turn {
         self.progress.lock()
     }
 
-    /// Waits until it holds, or the other side ends.
+    /// Waits until a condition holds, or the other side ends.
     fn until(&self, is_so: impl Fn(&Progress) -> bool) -> MutexGuard<'_, Progress> {
         let mut progress = self.progress();
         while !(is_so(&progress) || progress.over || progress.failed) {
@@ -132,8 +132,8 @@ impl Lasting {
         Ok(round)
     }
 
-    /// Copies what is written whenever enough of it waits, until all of it is copied.
-    fn copy(&self, turn: &Turn) -> io::Result<()> {
+    /// Copies pending bytes whenever enough are pending, until all are copied.
+    fn copy_pending(&self, turn: &Turn) -> io::Result<()> {
         let mut ends = self.ends.lock();
         let few = ends.len() <= FEW_SESSIONS_MAX;
         let due = if few { ROOM_BYTES / 8 } else { ROOM_BYTES / 2 };
@@ -146,7 +146,7 @@ impl Lasting {
             drop(so_far);
             let each = waits / ends.len() as u64;
             for (session, end) in ends.iter_mut().enumerate() {
-                let file = self.env.storage.open(&path(session))?;
+                let file = self.env.storage.open(&file_path(session))?;
                 let behind = *end + each;
                 while *end < behind {
                     let bytes = (PIECE_BYTES as u64).min(behind - *end);
@@ -174,7 +174,7 @@ impl Load for Lasting {
         let began = self.env.clock.monotonic();
         let (written, copied) = std::thread::scope(|scope| {
             let copier = scope.spawn(|| {
-                let copied = self.copy(&turn);
+                let copied = self.copy_pending(&turn);
                 turn.tell(|so_far| so_far.failed |= copied.is_err());
                 copied
             });

@@ -1,5 +1,5 @@
-//! What the kernel tells about this machine: which device is under a directory, its flushes and
-//! bytes, processor time, memory, load. It must not guess: what cannot be read is absent.
+//! Data of the kernel about this machine: the device under a directory, its flushes and bytes,
+//! processor time, memory, load. It must not guess: a value that cannot be read is absent.
 
 use std::{
     io,
@@ -9,20 +9,20 @@ use std::{
 
 use sessionlog::env::{Clock, files};
 
-/// Largest file of /proc that is read.
+/// Maximum bytes of a file of /proc.
 const PROC_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of a sector in /proc/diskstats, whatever the device's own are.
+/// Bytes of a sector in /proc/diskstats, regardless of the device.
 const SECTOR_BYTES: u64 = 512;
-/// Clock ticks in a second of /proc/stat, on every architecture this runs on.
+/// Clock ticks a second in /proc/stat, on all supported architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A server that did nothing for so long has nothing left to do: three of its timers.
+/// Time without activity after which a server is idle: three of its timers.
 const REST: Duration = Duration::from_millis(600);
 const REST_LOOK: Duration = Duration::from_millis(50);
-/// How long it may take until it is idle.
+/// Time limit for waiting until a server is idle.
 const REST_MAX: Duration = Duration::from_secs(120);
 
-fn proc(path: &str) -> Option<String> {
+fn read_proc(path: &str) -> Option<String> {
     files::read_text(Path::new(path), PROC_BYTES_MAX).ok()
 }
 
@@ -30,34 +30,34 @@ fn number(text: Option<&str>) -> Option<u64> {
     text?.parse().ok()
 }
 
-/// The file system under a directory, and the device under that.
+/// File system of a directory, and its device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Disk {
-    /// ext4, xfs, tmpfs and so on.
+    /// Type of the file system: ext4, xfs, tmpfs and so on.
     pub(super) file_system: String,
-    /// Its line in /proc/diskstats; `None` when the directory is on no single block device.
+    /// Name in /proc/diskstats; `None` when the directory is not on a single block device.
     pub(super) device: Option<String>,
 }
 
 impl Disk {
-    /// The disk under `directory`.
+    /// Returns the disk of `directory`.
     pub(super) fn under(directory: &Path) -> Self {
-        let mounts = proc("/proc/self/mountinfo").unwrap_or_default();
-        let Some((file_system, number)) = mount_of(&mounts, directory) else {
+        let mounts = read_proc("/proc/self/mountinfo").unwrap_or_default();
+        let Some((file_system, number)) = find_mount(&mounts, directory) else {
             return Self::default();
         };
-        let device = whole_device(&number).filter(|name| Counters::of(name).is_some());
+        let device = whole_disk_name(&number).filter(|name| Counters::of(name).is_some());
         Self { file_system, device }
     }
 
-    /// What the device did since it was there.
+    /// Returns the device's counters since the machine started.
     pub(super) fn counters(&self) -> Option<Counters> {
         Counters::of(self.device.as_ref()?)
     }
 }
 
-/// File system and device number of the mount that holds `directory`.
-fn mount_of(mounts: &str, directory: &Path) -> Option<(String, String)> {
+/// Returns the file system and device number of the mount that contains `directory`.
+fn find_mount(mounts: &str, directory: &Path) -> Option<(String, String)> {
     let of_line = |line: &str| {
         let (mount, about) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(2);
@@ -67,24 +67,24 @@ fn mount_of(mounts: &str, directory: &Path) -> Option<(String, String)> {
         let depth = point.components().count();
         directory.starts_with(&point).then(|| (depth, file_system.to_owned(), device.to_owned()))
     };
-    // A later mount hides an earlier one at the same place.
+    // A later mount hides an earlier one at the same path.
     let found = mounts.lines().filter_map(of_line).max_by_key(|(depth, ..)| *depth)?;
     Some((found.1, found.2))
 }
 
-/// Name of the device with that number; of the whole disk for a partition, because the kernel
-/// counts flushes there only.
-fn whole_device(number: &str) -> Option<String> {
+/// Returns the name of the device with that number; for a partition, of the whole disk, because the
+/// kernel counts flushes only there.
+fn whole_disk_name(number: &str) -> Option<String> {
     let at = files::canonical(Path::new(&format!("/sys/dev/block/{number}"))).ok()?;
     let is_partition = files::look(&at.join("partition")).ok()?.is_some();
     let device = if is_partition { at.parent()? } else { &at };
     Some(device.file_name()?.to_str()?.to_owned())
 }
 
-/// What a device did since the machine started; other programs' work is in it.
+/// Counters of a device since the machine started, including other programs' work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// Flushes of its write cache.
+    /// Number of flushes of its write cache.
     pub(super) flushes: u64,
     /// Bytes written to it.
     pub(super) bytes: u64,
@@ -92,7 +92,7 @@ pub(super) struct Counters {
 
 impl Counters {
     fn of(device: &str) -> Option<Self> {
-        Self::parse(&proc("/proc/diskstats")?, device)
+        Self::parse(&read_proc("/proc/diskstats")?, device)
     }
 
     fn parse(statistics: &str, device: &str) -> Option<Self> {
@@ -116,19 +116,19 @@ impl Counters {
 /// Processor seconds used so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Processor {
-    /// By this process.
+    /// Used by this process.
     pub(super) own: f64,
-    /// By everything on the machine.
+    /// Used by all processes of the machine.
     pub(super) all: f64,
 }
 
 impl Processor {
     pub(super) fn now() -> Self {
-        let all = proc("/proc/stat").and_then(|text| {
+        let all = read_proc("/proc/stat").and_then(|text| {
             let line = text.lines().next()?;
             let ticks = |text: &str| text.parse::<u64>().ok();
             let counts: Vec<u64> = line.split_whitespace().skip(1).filter_map(ticks).collect();
-            // The fourth and fifth are idle and waiting for a disk; guests are in the first two.
+            // Fields four and five are idle and I/O wait; guests are included in the first two.
             let busy = [0, 1, 2, 5, 6, 7].iter().filter_map(|at| counts.get(*at)).sum::<u64>();
             Some(seconds(busy))
         });
@@ -146,20 +146,20 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / TICKS_PER_SECOND
 }
 
-/// Work that a process did so far; two equal values, some time apart, mean that it was idle.
+/// Work of a process so far; two equal values, some time apart, mean that it was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Work {
     /// Processor seconds.
     pub(super) processor: f64,
-    /// Bytes it sent towards a disk.
+    /// Bytes sent towards a disk.
     written: u64,
-    /// Whether one of its threads waits for a disk now.
+    /// True if one of its threads is waiting for a disk.
     pub(super) waits: bool,
 }
 
 impl Work {
     pub(super) fn of(pid: u32) -> Self {
-        let written = proc(&format!("/proc/{pid}/io")).and_then(|text| {
+        let written = read_proc(&format!("/proc/{pid}/io")).and_then(|text| {
             number(text.lines().find_map(|line| line.strip_prefix("write_bytes: ")))
         });
         let threads = files::list(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default();
@@ -175,15 +175,15 @@ impl Work {
     }
 }
 
-/// Clock ticks a process has used.
+/// Returns the clock ticks that a process has used.
 fn ticks_of(pid: u32) -> Option<u64> {
-    let text = proc(&format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may hold anything.
+    let text = read_proc(&format!("/proc/{pid}/stat"))?;
+    // The name, in parentheses, may contain any character.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(number(fields.next())? + number(fields.next())?)
 }
 
-/// Processor seconds that the threads which a process has now have used, to the microsecond.
+/// Returns the processor seconds of the current threads of a process, to the microsecond.
 pub(super) fn busy(pid: u32) -> f64 {
     let threads = files::list(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default();
     let of_thread = |thread: &PathBuf| {
@@ -193,49 +193,49 @@ pub(super) fn busy(pid: u32) -> f64 {
     Duration::from_nanos(threads.iter().filter_map(of_thread).sum()).as_secs_f64()
 }
 
-/// Processor seconds that a server and the processes which it has now have used: PostgreSQL serves
-/// each connection by a process.
+/// Returns the processor seconds of a server and its current child processes: PostgreSQL serves
+/// each connection with a process.
 pub(super) fn served(pid: u32) -> f64 {
-    let children = proc(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = read_proc(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());
     children.map(busy).fold(busy(pid), |all, one| all + one)
 }
 
-/// Bytes of a process that are no file's: beside the page cache.
+/// Returns the anonymous memory of a process in bytes, without the page cache.
 pub(super) fn own_bytes(pid: u32) -> Option<u64> {
     status_bytes(pid, "RssAnon:")
 }
 
-/// Resident bytes of a process.
+/// Returns the resident bytes of a process.
 pub(super) fn resident_bytes(pid: u32) -> Option<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
 fn status_bytes(pid: u32, name: &str) -> Option<u64> {
-    let text = proc(&format!("/proc/{pid}/status"))?;
+    let text = read_proc(&format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     number(line.split_whitespace().next()).map(|kib| kib * 1024)
 }
 
-/// Bytes a process handed to write() and its relatives, whatever the file.
+/// Returns the bytes that a process passed to write() and similar calls, for any file.
 pub(super) fn written_bytes(pid: u32) -> Option<u64> {
-    let text = proc(&format!("/proc/{pid}/io"))?;
+    let text = read_proc(&format!("/proc/{pid}/io"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("wchar:"))?;
     number(Some(line.trim()))
 }
 
-/// Programs that wanted a processor, over the last minute.
+/// Returns the load average of the last minute.
 pub(super) fn load() -> Option<f64> {
-    proc("/proc/loadavg")?.split(' ').next()?.parse().ok()
+    read_proc("/proc/loadavg")?.split(' ').next()?.parse().ok()
 }
 
-/// The kernel's name and version.
+/// Returns the kernel's name and version.
 pub(super) fn kernel() -> Option<String> {
-    Some(proc("/proc/sys/kernel/osrelease")?.trim().to_owned())
+    Some(read_proc("/proc/sys/kernel/osrelease")?.trim().to_owned())
 }
 
-/// Waits until a server is idle, and returns the processor seconds of that: it flushes and seals
-/// after the answers.
+/// Waits until a server is idle, since it flushes and seals after its responses; returns the
+/// processor seconds that it used meanwhile.
 pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
     let (began, first) = (clock.monotonic(), Work::of(pid));
     let (mut last, mut since) = (first, began);
@@ -264,8 +264,8 @@ mod tests {
 ";
 
     #[test]
-    fn the_disk_under_a_directory_is_that_of_its_longest_mount() {
-        let of = |path: &str| mount_of(MOUNTS, Path::new(path)).expect("mounted");
+    fn the_disk_of_a_directory_is_that_of_its_longest_mount_path() {
+        let of = |path: &str| find_mount(MOUNTS, Path::new(path)).expect("mounted");
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(of("/home/me"), pair("ext4", "254:0"));
         assert_eq!(of("/dev/shm/x"), pair("tmpfs", "0:25"));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn flushes_and_bytes_of_a_device_are_read_from_its_line() {
+    fn flushes_and_bytes_are_parsed_from_the_line_of_a_device() {
         let text = "\
  254       1 vda1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17
  254       0 vda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 99 17

@@ -1,6 +1,6 @@
-//! The benchmark: the workload of docs/performance.md measured on this machine in one run: the
-//! raw disk, the engine, HTTP, and other stores for comparison; and `eval`, which counts what views
-//! show. It must not touch the user's sessions, and leaves no process and no directory behind.
+//! The benchmark: measures the workload of docs/performance.md on this machine in one run: the raw
+//! disk, the engine, HTTP, and other stores for comparison; `eval` counts the facts that views
+//! show. It must not touch the user's sessions, nor leave a process or a directory behind.
 
 mod args;
 mod cell;
@@ -56,16 +56,16 @@ use self::{
     site::{Settings, Site, stop_here},
     start::SESSIONS,
 };
-/// The allocator of the servers that are measured, which are this program.
+/// Allocator of the measured servers, which are this program.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Under this name the program is the command line of sessionlog: the servers and hooks that are
-/// measured are built with the benchmark and cannot be of another version.
+/// Name under which this program runs the command line of sessionlog: the measured servers and
+/// hooks are built with the benchmark, so their version is the same.
 const SESSIONLOG: &str = "sessionlog";
 
-/// Every cell that is measured in rounds, in the order of the table.
+/// All cells measured in rounds, in the order of the table.
 const CELLS: [&[Cell]; 8] = [
     floor::CELLS,
     lasting::CELLS,
@@ -76,7 +76,7 @@ const CELLS: [&[Cell]; 8] = [
     postgres::CELLS,
     redis::CELLS,
 ];
-/// What is found once, after the rounds.
+/// Probes, measured once after the rounds.
 const PROBES: [Probe; 8] = [
     start::PROBE,
     research::PROBE,
@@ -88,11 +88,11 @@ const PROBES: [Probe; 8] = [
     room::PROBE,
 ];
 
-/// How much a run does by default: three minutes, or twenty seconds.
-/// A session of so many events is smaller than the segments that are sealed.
+/// Default size of a full run (three minutes) and a quick one (twenty seconds). A session of this
+/// many events is smaller than the segments that are sealed.
 const USUAL: (u32, f64, usize, usize) = (3, 1.0, 10_000, 4_000);
 const QUICK: (u32, f64, usize, usize) = (1, 0.2, 1_000, 2_000);
-/// A directory of the machine that is on a disk, unlike the one for temporary files on many.
+/// Default parent directory: on a disk, unlike the directory for temporary files on many machines.
 const DIRECTORY: &str = "/var/tmp";
 
 fn main() -> ExitCode {
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // It is lost when standard error is gone.
+            // The message is lost if standard error is closed.
             let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("error: {failure}\n"));
             ExitCode::from(failure.exit())
         }
@@ -116,15 +116,15 @@ fn main() -> ExitCode {
 
 fn run(wanted: &Bench) -> Outcome {
     let plan = Plan::of(&wanted.rows)?;
-    raise_descriptors();
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let directory = wanted.dir.clone().unwrap_or_else(|| PathBuf::from(DIRECTORY));
     let mut site = Site::new(&directory, settings(wanted), runtime)
         .map_err(|why| Failure::Usage(format!("--dir {}: {why}", directory.display())))?;
     stop_on_signals(&site.runtime, &site)?;
-    warn(&mut site);
+    add_machine_notes(&mut site);
     let load_before = machine::load();
-    warn_of_load(&mut site, load_before);
+    add_load_note(&mut site, load_before);
     let bar = progress_bar(plan.steps(site.settings.rounds), wanted.json);
     site.bar = bar.clone();
     let rows = plan.run(&mut site, &mut |what| {
@@ -137,9 +137,9 @@ fn run(wanted: &Bench) -> Outcome {
     if wanted.check && !report.is_good() { Err(Failure::Missed) } else { Ok(()) }
 }
 
-/// What is measured in a run.
+/// Measurements of a run.
 struct Plan<'a> {
-    /// Groups, or beginnings of ids; everything when there is none.
+    /// Groups, or prefixes of ids; empty for everything.
     wanted: &'a [String],
     cells: Vec<&'static Cell>,
     probes: Vec<&'static Probe>,
@@ -172,7 +172,7 @@ impl<'a> Plan<'a> {
         probe.figures.iter().any(|figure| self.names(probe.group, figure.id))
     }
 
-    /// How many times progress is shown.
+    /// Returns the number of progress steps.
     fn steps(&self, rounds: u32) -> u64 {
         self.cells.len() as u64 * (1 + u64::from(rounds)) + self.probes.len() as u64
     }
@@ -186,7 +186,7 @@ impl<'a> Plan<'a> {
             stop_here(site)?;
             let ProbeResult { values, unjudged } = found?;
             let figures = probe.figures.iter().zip(values);
-            // What is not on this machine has no value.
+            // A figure whose program is missing on this machine has no value.
             let wanted = figures.filter(|(figure, values)| {
                 !values.is_empty() && self.names(probe.group, figure.id)
             });
@@ -224,8 +224,8 @@ fn names(word: &str, group: Group, id: &str) -> bool {
     word == group.name() || id.starts_with(word)
 }
 
-/// Notes on this machine that change how the figures are read.
-fn warn(site: &mut Site) {
+/// Adds notes on this machine that affect how the figures are read.
+fn add_machine_notes(site: &mut Site) {
     let mut notes = Vec::new();
     if cfg!(debug_assertions) {
         notes.push("this is a debug build: the figures say nothing about speed".to_owned());
@@ -239,8 +239,8 @@ fn warn(site: &mut Site) {
     site.notes.extend(notes);
 }
 
-/// Rounds that wait for a processor measure other processes.
-fn warn_of_load(site: &mut Site, load: Option<f64>) {
+/// Adds a note if the load is high: rounds that wait for a processor measure other processes.
+fn add_load_note(site: &mut Site, load: Option<f64>) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     if let Some(load) = load.filter(|load| *load > runner::float(processors)) {
         site.notes.push(format!(
@@ -250,15 +250,15 @@ fn warn_of_load(site: &mut Site, load: Option<f64>) {
     }
 }
 
-/// Thousands of sessions and connections need more files than the usual limit allows.
-fn raise_descriptors() {
+/// Raises the limit of open files for thousands of sessions and connections.
+fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // A limit that stays shows as an error of whatever needs more.
+    // If the limit cannot be raised, the rows that need more files fail.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// The first signal ends the round that runs; then everything is taken down as after a failure.
+/// Stops the current round at the first signal; cleanup then runs as after a failure.
 fn stop_on_signals(runtime: &Runtime, site: &Site) -> Outcome {
     let _inside = runtime.enter();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {

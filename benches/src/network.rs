@@ -1,5 +1,5 @@
-//! One thin client for every server: prepared bytes out, one whole answer in, on as many
-//! connections as a cell has. The same code drives our server and its peers. It must not know the
+//! A thin client for every server: sends prepared bytes and waits for complete responses, on all
+//! connections of a cell. The same code drives our server and its peers. It must not know the
 //! content of a request.
 
 use std::{
@@ -23,16 +23,16 @@ use super::{
 };
 use sessionlog::env::Clock;
 
-/// Room for an answer before the first byte of it came.
+/// Initial buffer for a response.
 const ANSWER_BYTES: usize = 256 << 10;
-/// How long an answer may take: a server that hangs is an error, not a slow server.
+/// Time limit of a response: a server that hangs is an error, not a slow server.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// One connection.
 pub(super) struct Connection {
     stream: TcpStream,
     protocol: Protocol,
-    /// What is sent next.
+    /// Bytes to be sent next.
     pub(super) out: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -44,7 +44,7 @@ impl Connection {
         Ok(Self { stream, protocol, out: Vec::new(), answer: Vec::with_capacity(ANSWER_BYTES) })
     }
 
-    /// Sends what is in `out` and waits for so many whole answers.
+    /// Sends the bytes in `out` and waits for `answers` complete responses.
     pub(super) async fn ask(&mut self, answers: usize) -> io::Result<&[u8]> {
         self.stream.write_all(&self.out).await?;
         self.out.clear();
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Sends these bytes and waits for so many answers, for a while.
+    /// Sends bytes and waits for `answers` responses, with a time limit.
     async fn say(&mut self, bytes: &[u8], answers: usize) -> io::Result<&[u8]> {
         self.out.clear();
         self.out.extend_from_slice(bytes);
@@ -77,59 +77,59 @@ impl Connection {
     }
 }
 
-/// Appends the next request to the buffer.
+/// Function that appends the next request to the buffer.
 pub(super) type Next = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
-/// Finds a number in an answer.
+/// Function that extracts a number from a response.
 pub(super) type Number = fn(&[u8]) -> Option<u64>;
 
-/// The requests of one connection in every round.
+/// Requests of one connection in every round.
 pub(super) struct Talk {
-    /// Said once it is open, before time is taken.
+    /// Requests sent after the connection opens, before timing starts.
     pub(super) hello: Vec<Vec<u8>>,
-    /// The requests that are measured.
+    /// The measured requests.
     pub(super) next: Next,
-    /// Asks how many events are kept where this connection appended, one place after the other;
-    /// nothing for readers.
+    /// Requests for the number of stored events of each session that this connection appended to;
+    /// empty for readers.
     pub(super) count: Vec<Vec<u8>>,
 }
 
-/// What all connections of a cell have in common.
+/// Options common to all connections of a cell.
 #[derive(Clone, Copy)]
 pub(super) struct Manner {
     pub(super) address: SocketAddr,
     pub(super) protocol: Protocol,
-    /// The process whose processor time is counted, with those that it started.
+    /// Process whose processor time is counted, with its children.
     pub(super) server: Option<u32>,
-    /// True if it defers work, which is waited for after a round that wrote.
+    /// True if the server defers work, which is awaited after a round that wrote.
     pub(super) defers: bool,
-    /// Answers to one `next`.
+    /// Number of responses to one `next`.
     pub(super) answers: usize,
-    /// Events in one of them, asked for or sent.
+    /// Number of events sent or requested in one `next`.
     pub(super) events: u64,
-    /// How many events an answer carries; the first answer of a connection must carry `events`.
+    /// Extracts the number of events in a response; the first must contain `events`.
     pub(super) carried: Option<Number>,
-    /// The number in the answer to `count`.
+    /// Extracts the number of events from the response to `count`.
     pub(super) counted: Number,
 }
 
 impl Manner {
-    /// One answer for each `next`, which carries no events.
+    /// Creates options with one response for each `next` and no events.
     pub(super) fn new(address: SocketAddr, protocol: Protocol, counted: Number) -> Self {
         let (server, defers, answers, events, carried) = (None, false, 1, 0, None);
         Self { address, protocol, server, defers, answers, events, carried, counted }
     }
 }
 
-/// One of a cell's clients, with a connection of its own in every round.
+/// A client of a cell, with a new connection in every round.
 pub(super) trait Client: Send {
-    /// Its connection.
+    /// Type of its connection.
     type Open;
 
-    /// Opens it, before time is taken.
+    /// Opens the connection, before timing starts.
     async fn open(&self, manner: Manner) -> io::Result<Self::Open>;
 
-    /// Goes through one round.
+    /// Runs one round.
     async fn drive(
         &mut self,
         open: &mut Self::Open,
@@ -138,8 +138,8 @@ pub(super) trait Client: Send {
         limits: &Limits,
     ) -> io::Result<Round>;
 
-    /// What is said on a new connection to learn how many events are kept where it appended: a
-    /// handshake, and the requests. None for readers.
+    /// Returns the requests for the number of stored events where this client appended: a
+    /// handshake, and the requests. Empty for readers.
     fn count(&self) -> (&[Vec<u8>], &[Vec<u8>]);
 }
 
@@ -157,7 +157,7 @@ impl<C> Network<C> {
     }
 }
 
-/// Says these things on one connection, one after the other, and answers the last answer.
+/// Sends requests on one connection, one after the other, and returns the last response.
 pub(super) fn once(manner: Manner, words: &[Vec<u8>]) -> io::Result<Vec<u8>> {
     alone(async {
         let mut connection = Connection::open(manner.address, manner.protocol).await?;
@@ -169,9 +169,9 @@ pub(super) fn once(manner: Manner, words: &[Vec<u8>]) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Runs one round: each thread has its part of the connections, and half of the processors are left
-/// to the server.
-fn in_parts<T: Send>(
+/// Runs one round: each thread drives a part of the connections, and half of the processors are
+/// left to the server.
+fn run_in_parts<T: Send>(
     connections: &mut [T],
     work: impl Fn(&mut [T], &Barrier) -> io::Result<Round> + Sync,
 ) -> io::Result<Round> {
@@ -200,7 +200,7 @@ pub(super) fn alone<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<
 impl<C: Client> Load for Network<C> {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
         let (manner, clock) = (self.manner, &self.clock);
-        let all = in_parts(&mut self.clients, |clients, start| {
+        let all = run_in_parts(&mut self.clients, |clients, start| {
             alone(part(manner, clients, &**clock, limits, start))
         })?;
         self.acknowledged += all.events;
@@ -222,7 +222,7 @@ impl<C: Client> Load for Network<C> {
         let found = alone(async {
             let mut found = 0;
             for (hello, questions) in asked {
-                let mut connection = handshake(manner, hello).await?;
+                let mut connection = open_connection(manner, hello).await?;
                 for words in questions {
                     let answer = connection.say(words, 1).await?;
                     let unclear = || io::Error::other("an answer that should be a number is none");
@@ -235,7 +235,7 @@ impl<C: Client> Load for Network<C> {
     }
 }
 
-/// One thread's connections through one round.
+/// Drives one thread's connections through one round.
 async fn part<C: Client>(
     manner: Manner,
     clients: &mut [C],
@@ -244,7 +244,7 @@ async fn part<C: Client>(
     start: &Barrier,
 ) -> io::Result<Round> {
     let opened = try_join_all(clients.iter().map(|client| client.open(manner))).await;
-    // Every thread waits for the others, also one that has failed: they must not wait without end.
+    // Every thread waits for the others, even after a failure: they must not wait without end.
     start.wait();
     let mut opened = opened?;
     let (began, used) = (clock.monotonic(), manner.server.map(served));
@@ -255,12 +255,12 @@ async fn part<C: Client>(
         all.join(round?);
     }
     all.elapsed = clock.monotonic().saturating_sub(began);
-    // Before the connections close, and processes that served them end.
+    // Read before the connections close, since the processes that serve them then end.
     all.server = manner.server.map(served).zip(used).map(|(now, before)| now - before);
     Ok(all)
 }
 
-async fn handshake(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
+async fn open_connection(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
     let mut connection = Connection::open(manner.address, manner.protocol).await?;
     for words in hello {
         connection.say(words, 1).await?;
@@ -272,10 +272,10 @@ impl Client for Talk {
     type Open = Connection;
 
     async fn open(&self, manner: Manner) -> io::Result<Connection> {
-        handshake(manner, &self.hello).await
+        open_connection(manner, &self.hello).await
     }
 
-    /// A request, its answer, the next request.
+    /// Sends a request, waits for the response, and repeats.
     async fn drive(
         &mut self,
         open: &mut Connection,

@@ -1,6 +1,6 @@
-//! PostgreSQL, started by the benchmark in a new directory, as a peer: one table, one row an
-//! event, one prepared statement a connection, one transaction an append. It must not use a
-//! PostgreSQL that runs already, nor weaken its durability.
+//! PostgreSQL, started by the benchmark in a new directory, as a peer: one table, one row an event,
+//! one prepared statement a connection, one transaction an append. It must not use a running
+//! PostgreSQL, nor weaken its durability.
 
 use std::{
     net::SocketAddr,
@@ -26,21 +26,21 @@ use sessionlog::env::files;
 pub(super) const CELLS: &[Cell] = &[
     append("postgres.append.1", "1 connection, INSERT, a transaction each", 1),
     append("postgres.append.64", "64 connections, INSERT", 64),
-    read("postgres.slice.1", "1 connection, SELECT of 100 by primary key", 1, slice),
-    read("postgres.slice.64", "64 connections, SELECT of 100", 64, slice),
-    read("postgres.latest.1", "1 connection, SELECT of the latest", 1, latest),
-    read("postgres.latest.64", "64 connections, SELECT of the latest", 64, latest),
+    read_cell("postgres.slice.1", "1 connection, SELECT of 100 by primary key", 1, prepare_slice),
+    read_cell("postgres.slice.64", "64 connections, SELECT of 100", 64, prepare_slice),
+    read_cell("postgres.latest.1", "1 connection, SELECT of the latest", 1, prepare_latest),
+    read_cell("postgres.latest.64", "64 connections, SELECT of the latest", 64, prepare_latest),
 ];
 
 const fn append(id: &'static str, what: &'static str, clients: usize) -> Cell {
-    Cell::durable(Group::Peers, id, what, clients, clients as u64, appends)
+    Cell::durable(Group::Peers, id, what, clients, clients as u64, prepare_appends)
 }
 
-const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
+const fn read_cell(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
     Cell::reads(Group::Peers, id, what, clients, prepare)
 }
 
-/// The session slices are read from.
+/// Session that slices are read from.
 const FILLED: &str = "filled";
 const USER: &str = "bench";
 const INSERT: &str = "INSERT INTO events (session, position, body) VALUES ($1, $2, $3)";
@@ -66,15 +66,17 @@ struct User {
 }
 
 impl Postgres {
-    /// Starts it, with the table and the session that slices are read from; else returns why not.
+    /// Starts it with the table and the session for slices; else returns the reason.
     pub(super) fn start(site: &Site) -> Result<Self, String> {
-        let others = versions();
+        let others = version_directories();
         let (server, make) = find("postgres", &others)
             .zip(find("initdb", &others))
             .ok_or("neither PATH nor /usr/lib/postgresql has postgres and initdb")?;
-        // It refuses to run as root.
+        // PostgreSQL refuses to run as root.
         let user = match rustix::process::geteuid().is_root() {
-            true => Some(unprivileged().ok_or("it does not run as root, and no user is there")?),
+            true => Some(
+                find_unprivileged_user().ok_or("it does not run as root, and no user is there")?,
+            ),
             false => None,
         };
         Self::run(site, &make, &server, user).map_err(|error| error.to_string())
@@ -111,7 +113,7 @@ impl Postgres {
             "max_connections=200",
             "fsync=on",
             "synchronous_commit=on",
-            // A checkpoint in the middle of a round would be counted against it.
+            // A checkpoint during a round would be counted against it.
             "max_wal_size=8GB",
             "checkpoint_timeout=1h",
         ] {
@@ -120,17 +122,22 @@ impl Postgres {
         serving.stderr(Stdio::null());
         let mut process = Process::start(&mut serving, Signal::INT, site.runtime.handle())?;
         let address = loopback(port);
-        process.wait_until(|| network::once(manner(address, 1), &[startup()]).map(drop))?;
-        let words: Vec<Vec<u8>> =
-            [startup(), query(TABLE), parse(INSERT)].into_iter().chain(fill(site)).collect();
+        process.wait_until(|| network::once(manner(address, 1), &[startup_message()]).map(drop))?;
+        let words: Vec<Vec<u8>> = [startup_message(), query_message(TABLE), parse(INSERT)]
+            .into_iter()
+            .chain(fill_requests(site))
+            .collect();
         network::once(manner(address, 1), &words)?;
-        network::once(manner(address, 1), &[startup(), query("VACUUM ANALYZE events")])?;
+        network::once(
+            manner(address, 1),
+            &[startup_message(), query_message("VACUUM ANALYZE events")],
+        )?;
         Ok(Self { process, address })
     }
 }
 
-/// Where distributions keep the versions they have, the newest first.
-fn versions() -> Vec<PathBuf> {
+/// Returns the directories in which distributions install versions, the newest first.
+fn version_directories() -> Vec<PathBuf> {
     let mut found = files::list(Path::new("/usr/lib/postgresql")).unwrap_or_default();
     found.sort_by_key(|path| {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -139,8 +146,8 @@ fn versions() -> Vec<PathBuf> {
     found.into_iter().map(|version| version.join("bin")).collect()
 }
 
-/// PostgreSQL's own user, or the one without rights.
-fn unprivileged() -> Option<User> {
+/// Returns PostgreSQL's own user, or an unprivileged one.
+fn find_unprivileged_user() -> Option<User> {
     let users = files::read_text(Path::new("/etc/passwd"), 1 << 20).ok()?;
     let numbers = |name: &str| {
         let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
@@ -154,20 +161,20 @@ fn manner(address: SocketAddr, events: u64) -> Manner {
     Manner { events, ..Manner::new(address, Protocol::Postgres, count_in) }
 }
 
-/// The one number in an answer's row.
+/// Returns the single number in a response's row.
 fn count_in(answer: &[u8]) -> Option<u64> {
-    let row = messages(answer).find(|(kind, _)| *kind == b'D')?.1;
-    // Two bytes say how many columns, four how long the first is.
+    let row = parse_messages(answer).find(|(kind, _)| *kind == b'D')?.1;
+    // Two bytes for the number of columns, four for the length of the first.
     let number: [u8; 8] = row.get(6..14)?.try_into().ok()?;
     Some(u64::from_be_bytes(number))
 }
 
-/// Rows of an answer.
+/// Returns the number of rows in a response.
 fn rows(answer: &[u8]) -> Option<u64> {
-    Some(messages(answer).filter(|(kind, _)| *kind == b'D').count() as u64)
+    Some(parse_messages(answer).filter(|(kind, _)| *kind == b'D').count() as u64)
 }
 
-fn messages(answer: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+fn parse_messages(answer: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let (kind, body, next) = postgres_message(answer, at)?;
@@ -176,9 +183,9 @@ fn messages(answer: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-// -- what is said: docs of PostgreSQL, "Message Formats" ------------------------------------------
+// -- messages: docs of PostgreSQL, "Message Formats" ----------------------------------------------
 
-fn message(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
+fn write_message(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     out.push(kind);
     out.extend_from_slice(&be32(length + 4));
@@ -189,28 +196,28 @@ fn be32(value: usize) -> [u8; 4] {
     u32::try_from(value).unwrap_or(u32::MAX).to_be_bytes()
 }
 
-fn startup() -> Vec<u8> {
+fn startup_message() -> Vec<u8> {
     let parameters = format!("user\0{USER}\0database\0postgres\0\0");
     let version = [0, 3, 0, 0];
     [be32(8 + parameters.len()).as_slice(), &version, parameters.as_bytes()].concat()
 }
 
-fn query(text: &str) -> Vec<u8> {
+fn query_message(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    message(b'Q', &[text.as_bytes(), b"\0"], &mut out);
+    write_message(b'Q', &[text.as_bytes(), b"\0"], &mut out);
     out
 }
 
-/// Prepares the one statement of a connection.
+/// Encodes a request that prepares the statement of a connection.
 fn parse(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    message(b'P', &[b"s\0", text.as_bytes(), b"\0\0\0"], &mut out);
-    message(b'S', &[], &mut out);
+    write_message(b'P', &[b"s\0", text.as_bytes(), b"\0\0\0"], &mut out);
+    write_message(b'S', &[], &mut out);
     out
 }
 
-/// Runs the prepared statement; parameters and columns are binary.
-fn execute(parameters: &[&[u8]], out: &mut Vec<u8>) {
+/// Encodes a run of the prepared statement; parameters and columns are binary.
+fn write_execute(parameters: &[&[u8]], out: &mut Vec<u8>) {
     let count = u16::try_from(parameters.len()).unwrap_or_default().to_be_bytes();
     let lengths: Vec<[u8; 4]> = parameters.iter().map(|value| be32(value.len())).collect();
     let mut parts: Vec<&[u8]> = vec![b"\0s\0", &[0, 1, 0, 1], &count];
@@ -218,44 +225,44 @@ fn execute(parameters: &[&[u8]], out: &mut Vec<u8>) {
         parts.extend([length.as_slice(), value]);
     }
     parts.push(&[0, 1, 0, 1]);
-    message(b'B', &parts, out);
-    message(b'E', &[b"\0\0\0\0\0"], out);
+    write_message(b'B', &parts, out);
+    write_message(b'E', &[b"\0\0\0\0\0"], out);
 }
 
-fn sync(out: &mut Vec<u8>) {
-    message(b'S', &[], out);
+fn write_sync(out: &mut Vec<u8>) {
+    write_message(b'S', &[], out);
 }
 
-/// Inserts the events of the filled session, a slice's in one transaction.
-fn fill(site: &Site) -> impl Iterator<Item = Vec<u8>> {
+/// Returns requests that insert the events of the filled session, a slice in one transaction each.
+fn fill_requests(site: &Site) -> impl Iterator<Item = Vec<u8>> {
     let mut samples = site.samples.clone();
     (0..site.settings.events / SLICE).map(move |part| {
         let mut out = Vec::new();
         for position in part * SLICE..(part + 1) * SLICE {
             let position = (position as u64).to_be_bytes();
-            execute(&[FILLED.as_bytes(), &position, &samples.next().json], &mut out);
+            write_execute(&[FILLED.as_bytes(), &position, &samples.next().json], &mut out);
         }
-        sync(&mut out);
+        write_sync(&mut out);
         out
     })
 }
 
-fn appends(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_appends(site: &mut Site, cell: &Cell) -> Prepared {
     let Some(postgres) = site.peer("PostgreSQL", Postgres::start) else { return Ok(None) };
     let (address, server) = (postgres.address, Some(postgres.process.pid()));
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
-        let mut count = parse_unnamed(COUNT);
-        count.extend(unnamed(&session));
+        let mut count = unnamed_parse_message(COUNT);
+        count.extend(unnamed_execute_message(&session));
         let mut samples = site.samples.starting_at(connection);
         let mut position = 0_u64;
         let next = move |out: &mut Vec<u8>| {
             let place = position.to_be_bytes();
-            execute(&[session.as_bytes(), &place, &samples.next().json], out);
-            sync(out);
+            write_execute(&[session.as_bytes(), &place, &samples.next().json], out);
+            write_sync(out);
             position += 1;
         };
-        let hello = vec![startup(), parse(INSERT)];
+        let hello = vec![startup_message(), parse(INSERT)];
         Talk { hello, next: Box::new(next), count: vec![count] }
     };
     let talks = (0..cell.clients).map(talk).collect();
@@ -263,36 +270,36 @@ fn appends(site: &mut Site, cell: &Cell) -> Prepared {
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
 }
 
-/// Prepares a statement without a name, beside the one that has one.
-fn parse_unnamed(text: &str) -> Vec<u8> {
+/// Encodes a request that prepares an unnamed statement, in addition to the named one.
+fn unnamed_parse_message(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    message(b'P', &[b"\0", text.as_bytes(), b"\0\0\0"], &mut out);
+    write_message(b'P', &[b"\0", text.as_bytes(), b"\0\0\0"], &mut out);
     out
 }
 
-/// Runs it with one parameter.
-fn unnamed(parameter: &str) -> Vec<u8> {
+/// Encodes a run of the unnamed statement with one parameter.
+fn unnamed_execute_message(parameter: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let length = be32(parameter.len());
     let parts =
         [b"\0\0\0\x01\0\x01\0\x01".as_slice(), &length, parameter.as_bytes(), &[0, 1, 0, 1]];
-    message(b'B', &parts, &mut out);
-    message(b'E', &[b"\0\0\0\0\0"], &mut out);
-    sync(&mut out);
+    write_message(b'B', &parts, &mut out);
+    write_message(b'E', &[b"\0\0\0\0\0"], &mut out);
+    write_sync(&mut out);
     out
 }
 
-fn slice(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_slice(site: &mut Site, cell: &Cell) -> Prepared {
     let places = (site.settings.events - SLICE) as u64;
     reads(site, cell, SELECT, SLICE as u64, move |numbers, out| {
         let from = numbers.below(places + 1);
         let to = (from + SLICE as u64).to_be_bytes();
-        execute(&[FILLED.as_bytes(), &from.to_be_bytes(), &to], out);
+        write_execute(&[FILLED.as_bytes(), &from.to_be_bytes(), &to], out);
     })
 }
 
-fn latest(site: &mut Site, cell: &Cell) -> Prepared {
-    reads(site, cell, LATEST, 1, |_, out| execute(&[FILLED.as_bytes()], out))
+fn prepare_latest(site: &mut Site, cell: &Cell) -> Prepared {
+    reads(site, cell, LATEST, 1, |_, out| write_execute(&[FILLED.as_bytes()], out))
 }
 
 fn reads(
@@ -309,9 +316,13 @@ fn reads(
         let (request, mut numbers) = (request.clone(), Numbers::from(connection));
         let next = move |out: &mut Vec<u8>| {
             request(&mut numbers, out);
-            sync(out);
+            write_sync(out);
         };
-        Talk { hello: vec![startup(), parse(statement)], next: Box::new(next), count: Vec::new() }
+        Talk {
+            hello: vec![startup_message(), parse(statement)],
+            next: Box::new(next),
+            count: Vec::new(),
+        }
     };
     let talks = (0..cell.clients).map(talk).collect();
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))

@@ -1,5 +1,5 @@
-//! Programs this benchmark starts: each is asked to stop and waited for when its owner is dropped,
-//! whatever the reason. It must not outlive the benchmark, nor touch a process it did not start.
+//! Programs started by this benchmark: each is asked to stop and awaited when its owner is dropped.
+//! It must not outlive the benchmark, nor touch a process that it did not start.
 
 use std::{
     io,
@@ -15,9 +15,9 @@ use tokio::{
     runtime::Handle,
 };
 
-/// How long a program may take to stop before it is killed, where its exit code is not read.
+/// Time for a program to stop before it is killed, where its exit code is not read.
 const STOP: Duration = Duration::from_secs(20);
-/// How long a program may take to end without being asked.
+/// Time limit for a program to stop, where its exit code is read.
 const CLEAN_STOP: Duration = Duration::from_secs(600);
 
 const START_TRIES: usize = 400;
@@ -27,12 +27,12 @@ const START_PAUSE: Duration = Duration::from_millis(25);
 pub(super) struct Process {
     child: Child,
     runtime: Handle,
-    /// What asks it to stop.
+    /// Signal that asks it to stop.
     polite: Signal,
 }
 
 impl Process {
-    /// Starts it, out of reach of the terminal's Ctrl-C: the benchmark stops it itself.
+    /// Starts it unaffected by the terminal's Ctrl-C: the benchmark stops it itself.
     pub(super) fn start(
         command: &mut Command,
         polite: Signal,
@@ -51,10 +51,10 @@ impl Process {
         self.child.id().unwrap_or_default()
     }
 
-    /// Waits until it ends by itself.
+    /// Asks it to stop and waits for a clean end.
     ///
     /// # Errors
-    /// It ended in another way, or not for ten minutes.
+    /// Fails if it ended with an error, or not within ten minutes.
     pub(super) fn stop(mut self) -> io::Result<()> {
         match self.ended(CLEAN_STOP) {
             Some(status) if status.success() => Ok(()),
@@ -63,16 +63,16 @@ impl Process {
         }
     }
 
-    /// Asks it to stop and waits; how it ended, if it did.
+    /// Asks it to stop and waits; returns its exit status, if it ended.
     fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
-        // Without an id it has ended and was waited for: the number may belong to another process.
+        // Without an id it was already awaited: the number may belong to another process.
         let pid = Pid::from_raw(i32::try_from(self.child.id()?).ok()?)?;
         kill_process(pid, self.polite).ok()?;
         let wait = async { tokio::time::timeout(patience, self.child.wait()).await };
         self.runtime.clone().block_on(wait).ok()?.ok()
     }
 
-    /// Tries until the program answers, or has ended, or took too long.
+    /// Retries until the program responds, ends, or exceeds the time limit.
     pub(super) fn wait_until(&mut self, answers: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let mut last = Ok(());
         for _ in 0..START_TRIES {
@@ -89,32 +89,32 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.child.id().is_some() && self.ended(STOP).is_none() {
-            // A destructor cannot report it; the runtime kills what still runs.
+            // A destructor cannot report an error; the runtime kills the remaining process.
             let _ = self.runtime.clone().block_on(self.child.kill());
         }
     }
 }
 
-/// A free port of the loopback address. Another process may take it first: then the program that
-/// gets it does not start, and reports that.
+/// Returns a free port of the loopback address. Another process may take it first: then the started
+/// program fails and reports that.
 pub(super) fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind(loopback(0))?;
     Ok(listener.local_addr()?.port())
 }
 
-/// An address of this machine only.
+/// Returns an address reachable from this machine only.
 pub(super) fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Where a program is, by PATH and then by `others`.
+/// Finds a program in PATH, then in `others`.
 pub(super) fn find(program: &str, others: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(others.iter().cloned());
     directories.map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
-/// The command line of sessionlog: this very program under the other name, see `main`.
+/// Returns the command line of sessionlog: this program under its other name, see `main`.
 pub(super) fn sessionlog() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(super::SESSIONLOG);

@@ -1,65 +1,65 @@
-//! Where one answer ends, in the protocols of the servers that are compared: all three are asked
-//! through the same few lines, so that no client library makes a server look slow. It must not
-//! interpret more of an answer than whether it is whole and no refusal, and the tail that it has.
+//! Finds the end of a response in the protocols of the servers compared: all three are read by the
+//! same few lines, so that no client library makes a server look slow. It must not interpret more
+//! of a response than its completeness, a refusal, and the tail.
 
 use std::io;
 
 use serde_json::Value;
 
-/// How a server speaks.
+/// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// HTTP/1.1, `Content-Length` or chunked.
     Http,
     /// Redis' RESP2.
     Resp,
-    /// PostgreSQL's version 3: an answer ends with `ReadyForQuery`.
+    /// PostgreSQL's version 3: a response ends with `ReadyForQuery`.
     Postgres,
 }
 
 impl Protocol {
-    /// Bytes of the first answer in `bytes`, once it is whole.
+    /// Returns the length of the first response in `bytes`, once it is complete.
     ///
-    /// A refusal is an error: a benchmark of refusals measures nothing.
+    /// Returns an error for a refusal: a benchmark of refusals measures nothing.
     pub(super) fn end(self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
-            Self::Http => http(bytes),
-            Self::Resp => resp(bytes),
-            Self::Postgres => postgres(bytes),
+            Self::Http => http_end(bytes),
+            Self::Resp => resp_end(bytes),
+            Self::Postgres => postgres_end(bytes),
         }
     }
 }
 
-fn refused(bytes: &[u8]) -> io::Error {
+fn refusal_error(bytes: &[u8]) -> io::Error {
     let shown = bytes.get(..600).unwrap_or(bytes);
     io::Error::other(format!("refused: {}", String::from_utf8_lossy(shown)))
 }
 
-/// Where `wanted` begins in `bytes`, from `from` on.
+/// Returns the offset of `wanted` in `bytes`, from `from` on.
 fn find(bytes: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.windows(wanted.len()).position(|window| window == wanted).map(|at| from + at)
 }
 
-fn text(bytes: &[u8], from: usize, to: usize) -> &str {
+fn utf8_range(bytes: &[u8], from: usize, to: usize) -> &str {
     bytes.get(from..to).and_then(|part| std::str::from_utf8(part).ok()).unwrap_or_default().trim()
 }
 
-/// Where the body of an HTTP answer starts, and its length; `None` for a chunked one.
+/// Returns the start of an HTTP response's body and its length; `None` for a chunked one.
 pub(super) fn http_head(bytes: &[u8]) -> io::Result<Option<(usize, Option<usize>)>> {
     let Some(end) = find(bytes, 0, b"\r\n\r\n") else { return Ok(None) };
-    let head = text(bytes, 0, end);
+    let head = utf8_range(bytes, 0, end);
     let header = |wanted: &str| {
         let mut lines = head.split("\r\n").filter_map(|line| line.split_once(':'));
         lines.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
     };
     if !head.starts_with("HTTP/1.1 2") {
-        return Err(refused(bytes));
+        return Err(refusal_error(bytes));
     }
     Ok(Some((end + 4, header("content-length").and_then(|length| length.parse().ok()))))
 }
 
-fn http(bytes: &[u8]) -> io::Result<Option<usize>> {
+fn http_end(bytes: &[u8]) -> io::Result<Option<usize>> {
     let Some((start, length)) = http_head(bytes)? else { return Ok(None) };
     if let Some(length) = length {
         return Ok(Some(start + length).filter(|end| *end <= bytes.len()));
@@ -74,7 +74,7 @@ fn http(bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// One chunk of a chunked body: where its bytes are, and where the next chunk starts. The last one
+/// A chunk of a chunked body: the range of its bytes, and the start of the next chunk. The last one
 /// has no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
@@ -83,25 +83,25 @@ pub(super) struct Chunk {
     pub(super) next: usize,
 }
 
-/// The chunk that starts at `at`, once it is whole.
+/// Parses the chunk that starts at `at`, once it is complete.
 pub(super) fn chunk(bytes: &[u8], at: usize) -> io::Result<Option<Chunk>> {
     let Some(line) = find(bytes, at, b"\r\n") else { return Ok(None) };
-    let length = usize::from_str_radix(text(bytes, at, line), 16)
+    let length = usize::from_str_radix(utf8_range(bytes, at, line), 16)
         .map_err(|_| io::Error::other("a chunk of an answer has no length"))?;
     let from = line + 2;
     let next = from + length + 2;
     Ok((next <= bytes.len()).then_some(Chunk { from, to: from + length, next }))
 }
 
-fn resp(bytes: &[u8]) -> io::Result<Option<usize>> {
+fn resp_end(bytes: &[u8]) -> io::Result<Option<usize>> {
     let (mut at, mut wanted) = (0, 1_i64);
     while wanted > 0 {
         let Some(line) = find(bytes, at, b"\r\n") else { return Ok(None) };
         let kind = bytes.get(at).copied().unwrap_or_default();
-        let count: i64 = text(bytes, at + 1, line).parse().unwrap_or(-1);
+        let count: i64 = utf8_range(bytes, at + 1, line).parse().unwrap_or(-1);
         at = line + 2;
         match kind {
-            b'-' => return Err(refused(bytes)),
+            b'-' => return Err(refusal_error(bytes)),
             b'*' => wanted += count.max(0),
             b'$' if count >= 0 => at += usize::try_from(count).unwrap_or_default() + 2,
             _ => {}
@@ -111,12 +111,12 @@ fn resp(bytes: &[u8]) -> io::Result<Option<usize>> {
     Ok(Some(at).filter(|end| *end <= bytes.len()))
 }
 
-fn postgres(bytes: &[u8]) -> io::Result<Option<usize>> {
+fn postgres_end(bytes: &[u8]) -> io::Result<Option<usize>> {
     let (mut at, mut error) = (0, None);
     while let Some((kind, body, next)) = postgres_message(bytes, at) {
         match kind {
             b'E' => error = error.or(Some(body)),
-            b'Z' => return error.map_or(Ok(Some(next)), |body| Err(refused(body))),
+            b'Z' => return error.map_or(Ok(Some(next)), |body| Err(refusal_error(body))),
             _ => {}
         }
         at = next;
@@ -125,7 +125,7 @@ fn postgres(bytes: &[u8]) -> io::Result<Option<usize>> {
     Ok(None)
 }
 
-/// Kind, body and end of the message at `at`, once it is whole.
+/// Returns kind, body and end of the message at `at`, once it is complete.
 pub(super) fn postgres_message(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let kind = *bytes.get(at)?;
     let length: [u8; 4] = bytes.get(at + 1..at + 5)?.try_into().ok()?;
@@ -133,18 +133,18 @@ pub(super) fn postgres_message(bytes: &[u8], at: usize) -> Option<(u8, &[u8], us
     Some((kind, bytes.get(at + 5..next)?, next))
 }
 
-/// The body of a whole answer. The server sends its answers to these requests in one piece.
+/// Returns the body of a complete response. The server sends these responses in one piece.
 pub(super) fn body(answer: &[u8]) -> Option<&[u8]> {
     let (start, _) = http_head(answer).ok()??;
     answer.get(start..)
 }
 
-/// The same as a tree.
+/// Parses the body as JSON.
 pub(super) fn json(answer: &[u8]) -> Option<Value> {
     serde_json::from_slice(body(answer)?).ok()
 }
 
-/// The tail that an answer of getEvents tells.
+/// Returns the tail in a response of getEvents.
 pub(super) fn tail(answer: &[u8]) -> Option<u64> {
     json(answer)?.get("tail")?.as_u64()
 }
@@ -153,7 +153,7 @@ pub(super) fn tail(answer: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Every beginning of a whole answer is not whole, and what follows it does not count.
+    /// Checks that every proper prefix is incomplete and that bytes after the response are ignored.
     fn check(protocol: Protocol, answer: &[u8]) {
         for end in 0..answer.len() {
             assert_eq!(protocol.end(&answer[..end]).expect("no refusal"), None, "{end}");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_where_its_protocol_says() {
+    fn an_answer_ends_at_the_end_defined_by_its_protocol() {
         check(Protocol::Http, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
         check(Protocol::Http, b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n");
         let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";

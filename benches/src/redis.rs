@@ -1,5 +1,5 @@
 //! Redis, started by the benchmark with `appendfsync always`, as a peer: a stream for each session,
-//! XADD and XRANGE. It must not use a Redis that runs already.
+//! XADD and XRANGE. It must not use a running Redis.
 
 use std::{net::SocketAddr, path::PathBuf, process::Stdio};
 
@@ -19,16 +19,22 @@ use super::{
 use sessionlog::env::files;
 
 pub(super) const CELLS: &[Cell] = &[
-    append("redis.append.1", "1 connection, XADD, appendfsync always", 1, 1, append_1),
-    append("redis.append.64", "64 connections, XADD", 64, 64, append_1),
-    append("redis.pipeline.64", "64 connections, 16 XADD under way on each", 64, 1024, append_16),
-    read("redis.slice.1", "1 connection, XRANGE COUNT 100", 1, slice),
-    read("redis.slice.64", "64 connections, XRANGE COUNT 100", 64, slice),
-    read("redis.latest.1", "1 connection, XREVRANGE COUNT 1", 1, latest),
-    read("redis.latest.64", "64 connections, XREVRANGE COUNT 1", 64, latest),
+    append_cell("redis.append.1", "1 connection, XADD, appendfsync always", 1, 1, prepare_append_1),
+    append_cell("redis.append.64", "64 connections, XADD", 64, 64, prepare_append_1),
+    append_cell(
+        "redis.pipeline.64",
+        "64 connections, 16 XADD under way on each",
+        64,
+        1024,
+        prepare_append_16,
+    ),
+    read_cell("redis.slice.1", "1 connection, XRANGE COUNT 100", 1, prepare_slice),
+    read_cell("redis.slice.64", "64 connections, XRANGE COUNT 100", 64, prepare_slice),
+    read_cell("redis.latest.1", "1 connection, XREVRANGE COUNT 1", 1, prepare_latest),
+    read_cell("redis.latest.64", "64 connections, XREVRANGE COUNT 1", 64, prepare_latest),
 ];
 
-const fn append(
+const fn append_cell(
     id: &'static str,
     what: &'static str,
     clients: usize,
@@ -38,13 +44,13 @@ const fn append(
     Cell::durable(Group::Peers, id, what, clients, in_flight, prepare)
 }
 
-const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
+const fn read_cell(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
     Cell::reads(Group::Peers, id, what, clients, prepare)
 }
 
-/// XADDs that a pipelining connection sends before it waits.
+/// Number of XADDs that a pipelining connection sends before it waits.
 const PIPELINE: usize = 16;
-/// The stream slices are read from.
+/// Stream that slices are read from.
 const FILLED: &str = "filled";
 /// A running Redis.
 pub(super) struct Redis {
@@ -53,7 +59,7 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Starts it and fills the stream that slices are read from; else returns why not.
+    /// Starts it and fills the stream for slices; else returns the reason.
     pub(super) fn start(site: &Site) -> Result<Self, String> {
         let program = find("redis-server", &["/usr/bin", "/usr/local/bin"].map(PathBuf::from))
             .ok_or("redis-server is not in PATH")?;
@@ -67,16 +73,16 @@ impl Redis {
         let mut command = Command::new(program);
         command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--daemonize", "no"]);
         command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-        // A rewrite of the file in the middle of a round would be counted against it.
+        // A rewrite of the file during a round would be counted against it.
         command.args(["--auto-aof-rewrite-percentage", "0", "--save", ""]);
         command.arg("--dir").arg(&directory);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = Process::start(&mut command, Signal::TERM, site.runtime.handle())?;
         let address = loopback(port);
         process.wait_until(|| {
-            network::once(manner(address, 1), &[command_of(&[b"PING"])]).map(drop)
+            network::once(manner(address, 1), &[encode_command(&[b"PING"])]).map(drop)
         })?;
-        fill(site, address)?;
+        fill_stream(site, address)?;
         Ok(Self { process, address })
     }
 }
@@ -90,8 +96,8 @@ fn first_line(answer: &[u8]) -> Option<&str> {
     std::str::from_utf8(answer.split(|byte| *byte == b'\r').next()?).ok()
 }
 
-/// A command as Redis reads it.
-fn command_of(words: &[&[u8]]) -> Vec<u8> {
+/// Encodes a command of Redis.
+fn encode_command(words: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     write_command(words, &mut out);
     out
@@ -106,8 +112,8 @@ fn write_command(words: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// Fills the stream, a slice's events at a time.
-fn fill(site: &Site, address: SocketAddr) -> Outcome {
+/// Fills the stream, a slice at a time.
+fn fill_stream(site: &Site, address: SocketAddr) -> Outcome {
     let mut samples = site.samples.clone();
     let mut requests = vec![Vec::new(); site.settings.events / SLICE];
     for (part, request) in requests.iter_mut().enumerate() {
@@ -121,21 +127,21 @@ fn fill(site: &Site, address: SocketAddr) -> Outcome {
     Ok(())
 }
 
-fn append_1(site: &mut Site, cell: &Cell) -> Prepared {
-    appends(site, cell, 1)
+fn prepare_append_1(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_appends(site, cell, 1)
 }
 
-fn append_16(site: &mut Site, cell: &Cell) -> Prepared {
-    appends(site, cell, PIPELINE)
+fn prepare_append_16(site: &mut Site, cell: &Cell) -> Prepared {
+    prepare_appends(site, cell, PIPELINE)
 }
 
-fn appends(site: &mut Site, cell: &Cell, under_way: usize) -> Prepared {
+fn prepare_appends(site: &mut Site, cell: &Cell, under_way: usize) -> Prepared {
     let Some(redis) = site.peer("Redis", Redis::start) else { return Ok(None) };
     let server = Some(redis.process.pid());
     let manner = Manner { answers: under_way, server, ..manner(redis.address, under_way as u64) };
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
-        let count = command_of(&[b"XLEN", session.as_bytes()]);
+        let count = encode_command(&[b"XLEN", session.as_bytes()]);
         let mut samples = site.samples.starting_at(connection);
         let next = move |out: &mut Vec<u8>| {
             for _ in 0..under_way {
@@ -149,7 +155,7 @@ fn appends(site: &mut Site, cell: &Cell, under_way: usize) -> Prepared {
     Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
 }
 
-fn slice(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_slice(site: &mut Site, cell: &Cell) -> Prepared {
     let places = (site.settings.events - SLICE) as u64;
     reads(site, cell, SLICE as u64, move |numbers, out| {
         let from = format!("{}-1", numbers.below(places + 1) + 1);
@@ -158,7 +164,7 @@ fn slice(site: &mut Site, cell: &Cell) -> Prepared {
     })
 }
 
-fn latest(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_latest(site: &mut Site, cell: &Cell) -> Prepared {
     reads(site, cell, 1, |_, out| {
         write_command(&[b"XREVRANGE", FILLED.as_bytes(), b"+", b"-", b"COUNT", b"1"], out);
     })

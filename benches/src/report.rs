@@ -1,5 +1,5 @@
-//! The figures as a table for a person and as JSON for a program; docs/performance.md describes
-//! both. It must not measure, nor leave out a row that went badly.
+//! Prints the figures as a table and as JSON; docs/performance.md describes both. It must not
+//! measure, nor leave out a row that missed its target.
 
 use serde_json::{Map, Value, json};
 
@@ -17,16 +17,16 @@ use super::{
 /// Version of the JSON report; a member is never removed within one.
 const VERSION: u32 = 1;
 
-/// All there is to tell about a run.
+/// Results of a run.
 pub(super) struct Report<'a> {
     pub(super) site: &'a Site,
     pub(super) rows: Vec<Row>,
-    /// Programs that wanted a processor before the first round.
+    /// Load average before the first round.
     pub(super) load_before: Option<f64>,
 }
 
 impl Report<'_> {
-    /// Whether every target that was measured is met.
+    /// Returns true if every measured target is met.
     pub(super) fn is_good(&self) -> bool {
         targets::verdicts(&self.rows).iter().all(|verdict| verdict.met != Some(false))
     }
@@ -58,7 +58,7 @@ impl Report<'_> {
                 (None, Some(_)) => "open  ",
                 (None, None) => "beside",
             };
-            writeln!(out, "{word} {}", sentence(&verdict))?;
+            writeln!(out, "{word} {}", verdict_sentence(&verdict))?;
         }
         for note in &self.site.notes {
             writeln!(out, "note   {note}")?;
@@ -125,7 +125,7 @@ const HEADS: [&str; 10] = [
 const LEGEND: &str = " FLUSHES, BYTES: of the device, an event. SERVER: processor µs of the server \
                       an event; BEHIND: those for what was put off";
 
-/// Rows below their heads.
+/// Formats rows below their headings.
 pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -136,29 +136,29 @@ pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 
 fn line(row: &Row, verdicts: &[Verdict<'_>]) -> Vec<String> {
     let verdict = verdicts.iter().find(|verdict| verdict.target.row == row.id);
-    let timing = |of: f64| row.timing.map_or(String::new(), |_| figure(of));
-    let device = |of: f64| row.device.map_or(String::new(), |_| figure(of));
+    let timing = |of: f64| row.timing.map_or(String::new(), |_| format_figure(of));
+    let device = |of: f64| row.device.map_or(String::new(), |_| format_figure(of));
     let durable = row.device.and_then(|device| device.durable);
     let verdict = match durable {
         Some(false) => "NOT DURABLE".to_owned(),
-        _ => verdict.map_or(String::new(), judgement),
+        _ => verdict.map_or(String::new(), format_judgement),
     };
     vec![
         row.id.to_owned(),
-        format!("{}{}", figure(row.median()), short(row.unit)),
-        spread(row),
+        format!("{}{}", format_figure(row.median()), short_unit(row.unit)),
+        format_spread(row),
         timing(row.timing.unwrap_or_default().p50_micros),
         timing(row.timing.unwrap_or_default().p99_micros),
         device(row.device.map_or(0.0, |device| device.flushes_per_event)),
         device(row.device.map_or(0.0, |device| device.bytes_per_event)),
-        row.timing.and_then(|timing| timing.server_micros).map_or(String::new(), figure),
-        row.left.map_or(String::new(), |left| figure(left.micros_per_event)),
+        row.timing.and_then(|timing| timing.server_micros).map_or(String::new(), format_figure),
+        row.left.map_or(String::new(), |left| format_figure(left.micros_per_event)),
         verdict,
     ]
 }
 
-/// A unit, as short as it is understood beside its figure.
-fn short(unit: &'static str) -> &'static str {
+/// Shortens a unit for use next to its figure.
+fn short_unit(unit: &'static str) -> &'static str {
     match unit {
         "events/s" | "answers/s" => "/s",
         "s" => " s",
@@ -167,9 +167,9 @@ fn short(unit: &'static str) -> &'static str {
     }
 }
 
-/// How far the least and the largest round are from the median, where there are several.
-fn spread(row: &Row) -> String {
-    let ((min, max), median) = (extremes(&row.values), row.median());
+/// Formats the distance of the least and the largest round from the median, for several rounds.
+fn format_spread(row: &Row) -> String {
+    let ((min, max), median) = (min_and_max(&row.values), row.median());
     if row.values.len() < 2 || median <= 0.0 {
         return String::new();
     }
@@ -177,17 +177,17 @@ fn spread(row: &Row) -> String {
     format!("{:.0}..+{:.0} %", away(min), away(max))
 }
 
-fn judgement(verdict: &Verdict<'_>) -> String {
+fn format_judgement(verdict: &Verdict<'_>) -> String {
     let word = match verdict.met {
         Some(true) => " met",
         Some(false) => " MISSED",
         None => "",
     };
-    format!("{} {}{word}", verdict.target.id, figure(verdict.value))
+    format!("{} {}{word}", verdict.target.id, format_figure(verdict.value))
 }
 
-fn sentence(verdict: &Verdict<'_>) -> String {
-    let (id, row, value) = (verdict.target.id, verdict.target.row, figure(verdict.value));
+fn verdict_sentence(verdict: &Verdict<'_>) -> String {
+    let (id, row, value) = (verdict.target.id, verdict.target.row, format_figure(verdict.value));
     let said = match verdict.against {
         Some(other) if matches!(verdict.target.bound, Bound::CostTimesMax(_)) => {
             format!("{id:<3} {row} costs {value} times {other}")
@@ -205,16 +205,16 @@ fn sentence(verdict: &Verdict<'_>) -> String {
     }
 }
 
-fn extremes(values: &[f64]) -> (f64, f64) {
+fn min_and_max(values: &[f64]) -> (f64, f64) {
     let min = values.iter().copied().fold(f64::INFINITY, f64::min);
     let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if values.is_empty() { (0.0, 0.0) } else { (min, max) }
 }
 
-/// Three digits that matter, and thousands apart.
-fn figure(value: f64) -> String {
+/// Formats three significant digits, with thousands separated.
+fn format_figure(value: f64) -> String {
     match value.abs() {
-        size if size >= 100.0 => grouped(&format!("{value:.0}")),
+        size if size >= 100.0 => group_thousands(&format!("{value:.0}")),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),
         size if size >= 0.001 => format!("{value:.3}"),
@@ -223,7 +223,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-fn grouped(digits: &str) -> String {
+fn group_thousands(digits: &str) -> String {
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
@@ -235,7 +235,7 @@ fn grouped(digits: &str) -> String {
 }
 
 fn row_json(row: &Row) -> Value {
-    let (min, max) = extremes(&row.values);
+    let (min, max) = min_and_max(&row.values);
     let mut about = Map::new();
     let mut put = |name: &str, value: Value| about.insert(name.to_owned(), value);
     put("id", json!(row.id));
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_shows_the_digits_that_matter() {
+    fn a_figure_has_three_significant_digits() {
         for (value, expected) in [
             (0.0, "0"),
             (0.000_12, "1.2e-4"),
@@ -308,7 +308,7 @@ mod tests {
             (1_234.0, "1 234"),
             (1_234_567.0, "1 234 567"),
         ] {
-            assert_eq!(figure(value), expected);
+            assert_eq!(format_figure(value), expected);
         }
     }
 }

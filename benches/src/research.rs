@@ -1,6 +1,6 @@
-//! Research sessions in this process: what an overview takes at any number of steps, what the first
-//! one after a start takes, and the bytes that steps are written with. The verbs are called as the
-//! interfaces call them. It must not prepare facts: they are folded from what the store reads.
+//! Research sessions in this process: measures an overview at any number of steps, the first one
+//! after a start, and the bytes written for steps. The verbs are called as the interfaces call
+//! them. It must not prepare facts: they are folded from what the store reads.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -47,42 +47,42 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 const DATA_DIR: &str = "research";
-/// Sizes of the three sessions: ten, a tenth of the sessions asked for, ten times them.
+/// Sizes of the three sessions in steps: ten, a tenth of --sessions, ten times --sessions.
 const FEW: usize = 10;
-/// --sessions of the targets: 1 000 steps are many, 100 000 most.
+/// Value of --sessions for the targets: `many` is 1 000 steps, `most` 100 000.
 const SESSIONS: usize = 10_000;
-/// Overviews of each size in a round.
+/// Number of overviews of each size in a round.
 const CALLS: usize = 200;
-/// Steps in one batch while a session is made.
+/// Number of steps in one batch while a session is filled.
 const BATCH: usize = 500;
-/// Pages after which a list that does not end is given up.
+/// Maximum number of pages of a list, which would otherwise not end.
 const PAGES_MAX: usize = 1_000_000;
 
-/// How many steps the longer sessions have.
+/// Returns the number of steps of the middle session.
 pub(super) fn many(site: &Site) -> usize {
     (site.settings.sessions / 10).clamp(2 * FEW, 1_000)
 }
 
-fn most(site: &Site) -> usize {
+fn most_steps(site: &Site) -> usize {
     site.settings.sessions * 10
 }
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
-    let sizes = [FEW, many(site), most(site)];
+    let sizes = [FEW, many(site), most_steps(site)];
     let note =
         format!("research: {} steps are few, {} many, {} most", sizes[0], sizes[1], sizes[2]);
     site.notes.push(note);
     let mut desk = Desk::open(site)?;
     for steps in sizes {
-        fill(site, &desk.local, steps)?;
+        fill_session(site, &desk.local, steps)?;
     }
     site.bar.set_message(format!("research: all {} steps", sizes[2]));
-    let (pages, largest) = site.wait(page_through(&desk, sizes[2]))??;
+    let (pages, largest) = site.wait(read_all_pages(&desk, sizes[2]))??;
     let mut found = vec![Vec::new(); 9];
     let mut put = |at: usize, value: f64| found.get_mut(at).into_iter().for_each(|f| f.push(value));
     for _ in 0..site.settings.rounds {
         site.bar.set_message("research: overviews");
-        let times = site.wait(overviews(&desk, &*site.clock, sizes))??;
+        let times = site.wait(measure_overviews(&desk, &*site.clock, sizes))??;
         (0..).zip(times).for_each(|(at, time)| put(at, time));
         put(3, times[2] / times[1]);
         site.bar.set_message("research: a restart");
@@ -98,11 +98,11 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     put(5, float(pages as u64));
     site.wait(desk.local.close())?;
     drop(desk);
-    put(8, written(site, sizes[1])?);
+    put(8, measure_written_bytes(site, sizes[1])?);
     Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
-/// Targets are for the sizes that ten thousand sessions have.
+/// Returns a note unless the sizes are those of ten thousand sessions, which the targets require.
 pub(super) fn unjudged(site: &Site) -> Option<String> {
     let sessions = site.settings.sessions;
     let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
@@ -122,14 +122,14 @@ impl Desk {
         let local =
             Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
         let service = Service::new(Arc::clone(&local) as Arc<dyn Store>, Arc::clone(&env.clock));
-        // Three sessions, one of them very long, are to stay warm.
+        // Three sessions, one of them very long, must stay in memory.
         let options = ResearchOptions { facts_bytes_max: 1 << 30, ..ResearchOptions::default() };
         let service = service.with_research(options);
         let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
         Ok(Self { local, service, caller })
     }
 
-    /// A tool's answer as the text that is sent.
+    /// Calls a tool; returns the text of its result.
     async fn call(&self, tool: &str, arguments: Value) -> Outcome<String> {
         let via = Via::default();
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
@@ -142,19 +142,19 @@ impl Desk {
     }
 
     async fn overview(&self, steps: usize) -> Outcome<String> {
-        self.call("get_research_session", json!({"sessionId": name(steps)})).await
+        self.call("get_research_session", json!({"sessionId": session_name(steps)})).await
     }
 }
 
-fn read(answer: &str) -> Outcome<Value> {
+fn parse_answer(answer: &str) -> Outcome<Value> {
     Ok(serde_json::from_str(answer).map_err(io::Error::other)?)
 }
 
-fn name(steps: usize) -> String {
+fn session_name(steps: usize) -> String {
     format!("research-{steps}")
 }
 
-/// A step of about a kilobyte: 600 bytes of description, 300 of reasoning, two approaches of 60.
+/// Returns a step of 600 bytes of description, 300 of reasoning and two approaches of 60.
 pub(super) fn step(samples: &mut Samples, number: usize) -> StepBody {
     let sample = samples.next();
     let text = std::str::from_utf8(&sample.body).unwrap_or_default().replace(['"', '{', '}'], "");
@@ -171,7 +171,7 @@ pub(super) fn step(samples: &mut Samples, number: usize) -> StepBody {
     }
 }
 
-/// The step as the arguments of a tool call.
+/// Converts a step to the arguments of a tool call.
 pub(super) fn arguments(step: &StepBody, session: Option<&str>) -> Value {
     let mut arguments = json!({
         "searchStep": step.description,
@@ -186,10 +186,10 @@ pub(super) fn arguments(step: &StepBody, session: Option<&str>) -> Value {
     arguments
 }
 
-/// Makes a session of so many steps, many in a batch: what is read does not tell.
-fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
+/// Fills a session with steps, many in a batch: the size of batches does not affect reads.
+fn fill_session(site: &mut Site, local: &Local, steps: usize) -> Outcome {
     let scope = Scope::local();
-    let id = SessionId::new(&name(steps)).expect("letters, a dash and digits are an id");
+    let id = SessionId::new(&session_name(steps)).expect("letters, a dash and digits are an id");
     let key = SessionKey { scope: scope.clone(), session: id.clone() };
     let new = NewSession { id: Some(id), ..NewSession::default() };
     site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
@@ -214,15 +214,15 @@ fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
     Ok(())
 }
 
-/// Median microseconds of an overview of each size, taken in turn.
-async fn overviews(desk: &Desk, clock: &dyn Clock, sizes: [usize; 3]) -> Outcome<[f64; 3]> {
+/// Returns the median microseconds of an overview of each size, measured in turn.
+async fn measure_overviews(desk: &Desk, clock: &dyn Clock, sizes: [usize; 3]) -> Outcome<[f64; 3]> {
     let mut taken = [const { Vec::new() }; 3];
     for call in 0..=CALLS {
         for (steps, taken) in sizes.into_iter().zip(&mut taken) {
             let began = clock.monotonic();
             let text = desk.overview(steps).await?;
             let time: Duration = clock.monotonic().saturating_sub(began);
-            // The first one folds.
+            // The first one folds the session.
             if call > 0 && !text.is_empty() {
                 taken.push(time.as_secs_f64() * 1e6);
             }
@@ -231,10 +231,10 @@ async fn overviews(desk: &Desk, clock: &dyn Clock, sizes: [usize; 3]) -> Outcome
     Ok(taken.map(|times| median(&times)))
 }
 
-/// Reads the index to its end: how many answers it took, and the largest one's bytes.
-async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
+/// Reads the index to its end; returns the number of responses and the bytes of the largest.
+async fn read_all_pages(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
     let mut text = desk.overview(steps).await?;
-    let mut answer = read(&text)?;
+    let mut answer = parse_answer(&text)?;
     let mut next = answer.pointer("/cursors/steps").cloned();
     let (mut largest, mut left) = (text.len(), steps as u64);
     for page in 1..PAGES_MAX {
@@ -250,18 +250,18 @@ async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
                 left => Err(Failure::Damaged(format!("paging left out {left} steps"))),
             };
         };
-        let arguments = json!({"sessionId": name(steps), "cursor": cursor});
+        let arguments = json!({"sessionId": session_name(steps), "cursor": cursor});
         text = desk.call("get_research_session", arguments).await?;
-        answer = read(&text)?;
+        answer = parse_answer(&text)?;
         largest = largest.max(text.len());
         next = answer.get("nextCursor").cloned();
     }
     Err(Failure::Damaged("paging does not end".to_owned()))
 }
 
-/// Bytes that this process writes for each byte of the arguments of so many steps, one call each,
+/// Returns the bytes that this process writes for each byte of the steps' arguments, one call each,
 /// until everything is flushed; measured the second time, when the journal's files exist.
-fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
+fn measure_written_bytes(site: &mut Site, steps: usize) -> Outcome<f64> {
     let desk = Desk::open(site)?;
     site.bar.set_message("research: bytes of steps");
     let mut samples = site.samples.clone();
@@ -271,7 +271,7 @@ fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
         if number > steps {
             payload += arguments.to_string().len();
         }
-        let answer = read(&site.wait(desk.call("sequential_search", arguments))??)?;
+        let answer = parse_answer(&site.wait(desk.call("sequential_search", arguments))??)?;
         session = answer.get("sessionId").and_then(Value::as_str).map(str::to_owned);
         if number == steps {
             desk.local.flush()?;

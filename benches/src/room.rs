@@ -1,6 +1,6 @@
-//! What real conversations take on disk once they are at rest: each message appended as it is, and
-//! beside that imported as a user would; the store stopped, every file counted. It must not count
-//! files of a fixed size: the journal's ring is shown beside the result.
+//! Disk bytes of real conversations in a stopped store: each message appended unchanged, and for
+//! comparison imported as a user would. It must not count files of a fixed size: the journal's ring
+//! is reported next to the result.
 
 use std::{
     io::{self, BufRead as _},
@@ -51,8 +51,8 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
-/// What is as large whatever is stored: the ring of the journal, and what is kept back for
-/// deletions on a full disk.
+/// Files of a fixed size: the ring of the journal, and the space reserved for deletions on a full
+/// disk.
 const FIXED: [&str; 9] = [
     "journal",
     "reserve",
@@ -64,7 +64,7 @@ const FIXED: [&str; 9] = [
     "reserve.6",
     "reserve.7",
 ];
-/// Messages of one append.
+/// Number of messages of one append.
 const BATCH: usize = 100;
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
@@ -90,14 +90,14 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let runtime = site.runtime.handle().clone();
     runtime.block_on(append(site, &read.conversations))?;
     let messages = read.conversations.iter().flatten().map(|message| message.len() as u64).sum();
-    let kept = at_rest(&site.path("messages"))?;
+    let kept = bytes_at_rest(&site.path("messages"))?;
     let (bytes, left_out) = import_all(site, &named)?;
-    let imported = at_rest(&site.path("imported"))?;
+    let imported = bytes_at_rest(&site.path("imported"))?;
     if left_out > 0 {
         let note = format!("disk: {left_out} lines were not imported; disk.imported is too small");
         site.notes.push(note);
     }
-    let fixed = fixed_below(&site.path("messages"))?;
+    let fixed = fixed_bytes_below(&site.path("messages"))?;
     let fixed = indicatif::HumanBytes(fixed);
     site.notes.push(format!("disk: the ring and the reserve, {fixed}, are not counted"));
     let ratio = |kept: u64, bytes: u64| vec![float(kept) / float(bytes.max(1))];
@@ -105,22 +105,22 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values, unjudged })
 }
 
-/// Bytes of a data directory whose store was stopped, but for what is always there.
-fn at_rest(data_dir: &Path) -> Outcome<u64> {
-    Ok(bytes_below(data_dir)?.saturating_sub(fixed_below(data_dir)?))
+/// Returns the bytes of a stopped store's data directory, without the files of a fixed size.
+fn bytes_at_rest(data_dir: &Path) -> Outcome<u64> {
+    Ok(bytes_below(data_dir)?.saturating_sub(fixed_bytes_below(data_dir)?))
 }
 
-fn fixed_below(data_dir: &Path) -> Outcome<u64> {
+fn fixed_bytes_below(data_dir: &Path) -> Outcome<u64> {
     let of = |name: &&str| bytes_below(&data_dir.join(name));
     Ok(FIXED.iter().map(of).sum::<io::Result<u64>>()?)
 }
 
-/// What transcripts hold.
+/// Contents of transcripts.
 #[derive(Default)]
 struct Read {
     /// Messages of each conversation, unchanged.
     conversations: Vec<Vec<Bytes>>,
-    /// Lines that are no JSON objects, nor lists of them.
+    /// Number of lines that are neither JSON objects nor lists of them.
     left_out: usize,
 }
 
@@ -158,7 +158,7 @@ impl Read {
     }
 }
 
-/// Appends each message as an event, each conversation to a session, and stops the store.
+/// Appends each message as an event, each conversation to one session, and stops the store.
 async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
     let env = site.env("messages")?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
@@ -177,8 +177,8 @@ async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
     Ok(())
 }
 
-/// Imports transcripts through a server of their own; answers their bytes, and how many lines of
-/// them made no sense.
+/// Imports transcripts through a separate server; returns their bytes, and the number of their
+/// invalid lines.
 fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
     let server = Server::start(site, &site.path("imported"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
@@ -203,7 +203,7 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
     Ok((bytes, left_out))
 }
 
-/// The named files, and files of JSON lines (by their names) below the named directories.
+/// Returns the named files, and the files of JSON lines (by name) below the named directories.
 fn transcripts(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in named {
@@ -224,12 +224,12 @@ fn transcripts(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Bytes of all files at a path or below it.
+/// Returns the total bytes of the files at a path or below it.
 fn bytes_below(path: &Path) -> io::Result<u64> {
     Ok(files_below(path)?.into_iter().map(|(_, bytes)| bytes).sum())
 }
 
-/// All files at a path or below it, each with its bytes.
+/// Returns the files at a path or below it, each with its bytes.
 fn files_below(path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut open = vec![path.to_path_buf()];
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Runs cells in interleaved rounds, the order turned by one in each, so that what else happens on
-//! the machine meets all of them; then compares what was acknowledged with what is kept. It must
-//! not know what a cell does.
+//! Runs cells in interleaved rounds, whose order rotates, so that other activity of the machine
+//! affects all of them; then compares acknowledged with stored events. It must not know what a cell
+//! does.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     site::{Site, stop_here},
 };
 
-/// How far below the flushes that durability needs a row may be, for rounds that end in the middle
+/// Share of the flushes needed for durability that a row must reach, since rounds end in the middle
 /// of a group.
 const FLUSHES_SLACK: f64 = 0.9;
 const MICROS: f64 = 1e6;
@@ -23,17 +23,17 @@ pub(super) struct Row {
     pub(super) group: &'static str,
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
-    /// Writers, readers or connections; none for a single figure.
+    /// Number of writers, readers or connections; none for a single figure.
     pub(super) clients: Option<usize>,
-    /// One value a round, in its order.
+    /// One value a round, in the order of the rounds.
     pub(super) values: Vec<f64>,
     pub(super) timing: Option<Timing>,
-    /// What the device did for each event, where that is known and something is written.
+    /// Work of the device for each event, where it is known and something is written.
     pub(super) device: Option<Device>,
     /// Work that the store deferred until after the rounds.
     pub(super) left: Option<Left>,
     pub(super) kept: Option<Kept>,
-    /// Why a target must not be judged by it; `None` when it may.
+    /// Reason why no target may be judged by it; `None` when one may.
     pub(super) unjudged: Option<String>,
 }
 
@@ -42,37 +42,37 @@ impl Row {
         median(&self.values)
     }
 
-    /// Processor microseconds of the server for each event, with what it put off.
+    /// Returns the processor microseconds of the server for each event, deferred work included.
     pub(super) fn cost(&self) -> Option<f64> {
         let put_off = self.left.map_or(0.0, |left| left.micros_per_event);
         Some(self.timing?.server_micros? + put_off)
     }
 }
 
-/// How long operations took and what they cost; medians of the rounds.
+/// Latency and cost of operations; medians of the rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timing {
     pub(super) p50_micros: f64,
     pub(super) p99_micros: f64,
-    /// Processors that the client was busy on.
+    /// Average number of processors used by the client.
     pub(super) client_processors: f64,
-    /// Processors that anything on the machine was busy on.
+    /// Average number of processors used by the whole machine.
     pub(super) machine_processors: f64,
-    /// Processor microseconds of the server for each event; `None` where there is none.
+    /// Processor microseconds of the server for each event; `None` without a server.
     pub(super) server_micros: Option<f64>,
 }
 
-/// What the device did for each event; medians of the rounds.
+/// Work of the device for each event; medians of the rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Device {
     pub(super) flushes_per_event: f64,
     pub(super) bytes_per_event: f64,
-    /// Whether there were flushes enough to acknowledge so many operations; `None` when the device
-    /// does not count them. Other programs' flushes count too, so `true` is no proof.
+    /// True if there were enough flushes to acknowledge the operations; `None` when the device does
+    /// not count them. Other programs' flushes count too, so `true` is not a proof.
     pub(super) durable: Option<bool>,
 }
 
-/// Cost of each event of a round after its answer; medians of the rounds.
+/// Deferred cost of each event of a round; medians of the rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Left {
     /// Processor time.
@@ -81,7 +81,7 @@ pub(super) struct Left {
     pub(super) bytes_per_event: f64,
 }
 
-/// One round's figures.
+/// Figures of one round.
 #[derive(Default)]
 struct Figures {
     rate: f64,
@@ -96,7 +96,7 @@ struct Prepared<'a> {
     rounds: Vec<Figures>,
 }
 
-/// Sets all cells up, runs their rounds and returns a row for each that could be set up.
+/// Sets all cells up, runs their rounds and returns a row for each cell that was set up.
 pub(super) fn run(
     site: &mut Site,
     cells: &[&Cell],
@@ -106,7 +106,7 @@ pub(super) fn run(
     for cell in cells {
         stop_here(site)?;
         progress("setting up");
-        if let Some(load) = (cell.prepare)(site, cell).map_err(|why| of_cell(cell, &why))? {
+        if let Some(load) = (cell.prepare)(site, cell).map_err(|why| failure_of_cell(cell, &why))? {
             prepared.push(Prepared { cell, load, rounds: Vec::new() });
         }
     }
@@ -114,31 +114,36 @@ pub(super) fn run(
     let limits = Limits { duration, stop: site.stop.clone() };
     for one in &mut prepared {
         stop_here(site)?;
-        one.load.warm(&limits).map_err(|why| of_cell(one.cell, &why))?;
-        one.load.finish().map_err(|why| of_cell(one.cell, &why))?;
+        one.load.warm(&limits).map_err(|why| failure_of_cell(one.cell, &why))?;
+        one.load.finish().map_err(|why| failure_of_cell(one.cell, &why))?;
     }
     for round in 0..site.settings.rounds as usize {
         let turn = round % prepared.len().max(1);
         let (first, last) = prepared.split_at_mut_checked(turn).unwrap_or_default();
         for one in last.iter_mut().chain(first) {
             progress(one.cell.id);
-            let figures = measure(site, one.cell, &mut *one.load, &limits);
-            // A server that was interrupted, too, is not a server that failed.
+            let figures = measure_round(site, one.cell, &mut *one.load, &limits);
+            // An error of a server that a signal interrupted is not a failure of the server.
             stop_here(site)?;
-            one.rounds.push(figures.map_err(|why| of_cell(one.cell, &why))?);
+            one.rounds.push(figures.map_err(|why| failure_of_cell(one.cell, &why))?);
         }
     }
     prepared.into_iter().map(|one| row(site, one)).collect()
 }
 
-fn of_cell(cell: &Cell, why: &Failure) -> Failure {
+fn failure_of_cell(cell: &Cell, why: &Failure) -> Failure {
     Failure::Ended(
         format!("{}: {why}", cell.id),
         "leave the row out by naming others, or report this",
     )
 }
 
-fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Outcome<Figures> {
+fn measure_round(
+    site: &Site,
+    cell: &Cell,
+    load: &mut dyn Load,
+    limits: &Limits,
+) -> Outcome<Figures> {
     let (counters, processor) = (site.disk.counters(), Processor::now());
     let round = load.round(limits)?;
     let used = Processor::now().since(processor);
@@ -152,7 +157,7 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
     let device = Device {
         flushes_per_event: float(moved.flushes) / events,
         bytes_per_event: float(moved.bytes) / events,
-        durable: site.counts_flushes.then(|| enough(cell, &round, moved.flushes)),
+        durable: site.counts_flushes.then(|| has_enough_flushes(cell, &round, moved.flushes)),
     };
     let left = |processor: f64| Left {
         micros_per_event: processor * MICROS / events,
@@ -172,9 +177,9 @@ fn measure(site: &Site, cell: &Cell, load: &mut dyn Load, limits: &Limits) -> Ou
     })
 }
 
-/// Whether so many flushes can have made every operation durable before it was acknowledged: one
-/// flush serves at most those that were under way.
-fn enough(cell: &Cell, round: &Round, flushes: u64) -> bool {
+/// Returns true if the flushes suffice to make every operation durable before its acknowledgement:
+/// one flush serves at most `in_flight` operations.
+fn has_enough_flushes(cell: &Cell, round: &Round, flushes: u64) -> bool {
     match cell.effect {
         Effect::Durable { in_flight } => {
             float(flushes) * float(in_flight) >= FLUSHES_SLACK * float(round.operations)
@@ -183,7 +188,7 @@ fn enough(cell: &Cell, round: &Round, flushes: u64) -> bool {
     }
 }
 
-/// The row of a cell.
+/// Creates the row of a cell.
 fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
     let Prepared { cell, mut load, rounds } = prepared;
     let middle = |of: fn(&Figures) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
@@ -192,14 +197,14 @@ fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
         p99_micros: middle(|round| round.timing.p99_micros),
         client_processors: middle(|round| round.timing.client_processors),
         machine_processors: middle(|round| round.timing.machine_processors),
-        server_micros: middle_of(&rounds, |round| round.timing.server_micros),
+        server_micros: median_of(&rounds, |round| round.timing.server_micros),
     };
     let writes = cell.effect != Effect::Reads && site.disk.device.is_some();
-    let micros = middle_of(&rounds, |round| Some(round.left?.micros_per_event));
-    let left = micros.zip(middle_of(&rounds, |round| Some(round.left?.bytes_per_event)));
+    let micros = median_of(&rounds, |round| Some(round.left?.micros_per_event));
+    let left = micros.zip(median_of(&rounds, |round| Some(round.left?.bytes_per_event)));
     let left =
         left.map(|(micros_per_event, bytes_per_event)| Left { micros_per_event, bytes_per_event });
-    let kept = load.kept().map_err(|why| of_cell(cell, &why))?;
+    let kept = load.kept().map_err(|why| failure_of_cell(cell, &why))?;
     if let Some(Kept { acknowledged, found }) = kept.filter(|kept| kept.acknowledged != kept.found)
     {
         let what = format!("{}: {acknowledged} events acknowledged, {found} found", cell.id);
@@ -221,19 +226,19 @@ fn row(site: &Site, prepared: Prepared<'_>) -> Outcome<Row> {
     })
 }
 
-/// The middle of a figure that some rounds have.
-fn middle_of(rounds: &[Figures], of: fn(&Figures) -> Option<f64>) -> Option<f64> {
+/// Returns the median of a figure over the rounds that have it.
+fn median_of(rounds: &[Figures], of: fn(&Figures) -> Option<f64>) -> Option<f64> {
     let all: Vec<f64> = rounds.iter().filter_map(of).collect();
     (!all.is_empty()).then(|| median(&all))
 }
 
-/// The middle of what the device did in the rounds.
+/// Returns the medians of the device's work in the rounds.
 fn device(rounds: Vec<Device>) -> Device {
     let middle = |of: fn(&Device) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
     Device {
         flushes_per_event: middle(|round| round.flushes_per_event),
         bytes_per_event: middle(|round| round.bytes_per_event),
-        // One round without flushes is one too many.
+        // A single round without enough flushes makes the row not durable.
         durable: rounds.iter().map(|round| round.durable).min().flatten(),
     }
 }
@@ -243,7 +248,7 @@ pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// The middle value; the mean of the two in the middle of an even number.
+/// Returns the median; for an even number of values the mean of the middle two.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -256,7 +261,7 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Microseconds that `share` of a round's operations stayed below.
+/// Returns the microseconds that `share` of a round's operations stayed below.
 fn percentile(round: &Round, share: f64) -> f64 {
     let mut sorted = round.latencies.clone();
     sorted.sort_unstable();
@@ -276,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_the_middle() {
+    fn a_median_is_the_middle_value_or_the_mean_of_two() {
         for (values, expected) in [
             ([].as_slice(), 0.0),
             (&[3.0], 3.0),
@@ -289,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_a_latency_that_occurred() {
+    fn a_percentile_is_one_of_the_measured_latencies() {
         let latencies = (1..=100).rev().map(|micros| micros * 1_000).collect();
         let round = Round { latencies, ..Round::default() };
         let near = |share, expected: f64| (percentile(&round, share) - expected).abs() < 1e-6;
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_flushes_for_the_operations_under_way_are_found_out() {
+    fn too_few_flushes_for_the_operations_in_flight_are_detected() {
         for (in_flight, operations, flushes, expected) in [
             (1, 1_000, 1_000, true),
             (1, 1_000, 950, true),
@@ -310,7 +315,11 @@ mod tests {
             let prepare = |_: &mut Site, _: &Cell| Ok(None);
             let cell = Cell::durable(Group::Floor, "", "", 1, in_flight, prepare);
             let round = Round { operations, ..Round::default() };
-            assert_eq!(enough(&cell, &round, flushes), expected, "{in_flight} {operations}");
+            assert_eq!(
+                has_enough_flushes(&cell, &round, flushes),
+                expected,
+                "{in_flight} {operations}"
+            );
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The events that every store receives: 1 KiB of JSON each, the same bytes for each store. They
-//! are text that compresses about as well as an agent's, from a fixed seed. It must not be random.
+//! Events that every store receives: 1 KiB of JSON each, the same bytes for each store. They are
+//! text from a fixed seed that compresses about as well as an agent's. It must not be random.
 
 use bytes::Bytes;
 
 /// Bytes of one event as JSON.
 pub(super) const EVENT_BYTES: usize = 1024;
-/// The events' type.
+/// Type of the events.
 pub(super) const TYPE: &str = "agent.message";
-/// Different events; they are used in turn.
+/// Number of different events; they are used in turn.
 const EVENTS: usize = 256;
 const BEFORE: &str = r#"{"type":"agent.message","content":""#;
 const AFTER: &str = r#""}"#;
@@ -18,7 +18,7 @@ const WORDS: [&str; 32] = [
     "need", "to", "check", "again", "source", "https", "value", "not", "yet",
 ];
 
-/// A generator of numbers, the same on every machine: Knuth's 64-bit one.
+/// A pseudo-random generator, the same on every machine: Knuth's 64-bit one.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers(u64);
 
@@ -27,7 +27,7 @@ impl Numbers {
         Self(0x9e37_79b9_7f4a_7c15 ^ (seed as u64) << 17)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// One event in the two spellings a store may want.
+/// One event in the two encodings that stores need.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// The whole event.
@@ -56,12 +56,12 @@ impl Samples {
         Self { all: (0..EVENTS).map(sample).collect(), next: 0 }
     }
 
-    /// The same events, beginning elsewhere.
+    /// Returns the same events, starting at another one.
     pub(super) fn starting_at(&self, next: usize) -> Self {
         Self { all: std::sync::Arc::clone(&self.all), next }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(super) fn next(&mut self) -> &Sample {
         self.next = (self.next + 1) % EVENTS;
         self.all.get(self.next).expect("the index is below the count")
@@ -73,7 +73,7 @@ fn sample(seed: usize) -> Sample {
     let room = EVENT_BYTES - BEFORE.len() - AFTER.len();
     let mut text = String::with_capacity(room + 16);
     while text.len() < room {
-        // One word in eight is a name or a number, which no dictionary has.
+        // One word in eight is a name or a number, which is not in a dictionary.
         match numbers.below(8) {
             0 => text.push_str(&format!("{:x}", numbers.below(1 << 30))),
             _ => {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_kibibyte_of_json_in_either_spelling() {
+    fn an_event_is_one_kibibyte_of_json_in_both_encodings() {
         let mut samples = Samples::new();
         for _ in 0..=EVENTS {
             let sample = samples.next();

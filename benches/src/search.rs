@@ -1,6 +1,6 @@
-//! Searching over HTTP: how long a query takes among many events, how fast a server follows what
-//! was written, how large its index is, and how soon an acknowledged event is found. A real server
-//! on its own data directory. It must not know how an index works.
+//! Search over HTTP: measures the latency of a query among many events, the rate of indexing, the
+//! size of the index, and the delay until an acknowledged event is found. A real server on its own
+//! data directory. It must not know how an index works.
 
 use std::{fmt::Write as _, io, sync::Arc, time::Duration};
 
@@ -50,27 +50,27 @@ pub(super) const PROBE: Probe = Probe {
     run,
 };
 
-/// --sessions of the targets: 1 000 000 events.
+/// Value of --sessions for the targets: 1 000 000 events.
 const SESSIONS: usize = 10_000;
-/// Events for each of --sessions, and of one session.
+/// Events for each of --sessions, and events of one session.
 const EVENTS_EACH: usize = 100;
 const OF_SESSION: usize = 1_000;
 const BATCH: usize = 500;
-/// Words of an event; different words, of which the first are frequent.
+/// Words of an event; distinct words, and how many of them are frequent.
 const EVENT_WORDS: usize = 60;
 const VOCABULARY: u64 = 200_000;
 const FREQUENT: u64 = 200;
-/// Queries of a round, and events that are searched right after they were acknowledged.
+/// Queries of a round, and events that are searched right after their acknowledgement.
 const QUERIES: usize = 400;
 const FOUND: usize = 100;
 const DATA_DIR: &str = "search";
-/// From the last query until memory is read.
+/// Pause between the last query and the measurement of memory.
 const AT_REST: Duration = Duration::from_secs(2);
-/// Appends to each of two servers in turn, and turns: fewer events than are followed of a scope
-/// that no caller has searched, so that what is measured is what an append itself does.
+/// Appends to each of two servers in turn, and number of turns: fewer events than a server indexes
+/// for a scope that has not been searched, so that only the append itself is measured.
 const APPENDS: usize = 100;
 const TURNS: usize = 40;
-/// Turns before those that count.
+/// Number of turns that are not counted.
 const FIRST_TURNS: usize = 8;
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
@@ -80,13 +80,13 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
         let server = Server::start(site, &site.path("empty"))?;
         machine::own_bytes(server.process.pid()).unwrap_or_default()
     };
-    let bodies = site.runtime.block_on(fill(site, events))?;
+    let bodies = site.runtime.block_on(fill_events(site, events))?;
     let mut found = vec![Vec::new(); 8];
     let mut put = |at: usize, value: f64| found.get_mut(at).into_iter().for_each(|f| f.push(value));
     for round in 0..site.settings.rounds {
         stop_here(site)?;
         let derived = site.path(DATA_DIR).join("derived");
-        // Each round follows everything anew.
+        // Each round indexes all events again.
         let _ = std::fs::remove_dir_all(&derived);
         let server = Server::start(site, &site.path(DATA_DIR))?;
         site.bar.set_message("search: following");
@@ -114,28 +114,28 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
         }
         times.sort_by(f64::total_cmp);
         put(0, median(&times));
-        put(1, percentile(&times));
-        // Memory at rest: what ranking took is given back within a second.
+        put(1, percentile_99(&times));
+        // Memory at rest: the memory of ranking is released within a second.
         site.wait(async { tokio::time::sleep(AT_REST).await })?;
         let resident = machine::own_bytes(server.process.pid()).unwrap_or_default();
         put(5, float(resident.saturating_sub(empty)) / float(1 << 20));
-        put(6, percentile(&soon(site, &mut client)?));
+        put(6, percentile_99(&measure_index_delay(site, &mut client)?));
         drop(client);
         server.process.stop()?;
         put(4, float(directory_bytes(&derived)) / float(bodies));
-        put(7, beside(site, round)?);
+        put(7, append_cost_ratio(site, round)?);
     }
     let sessions = site.settings.sessions;
     let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
     Ok(ProbeResult { values: found, unjudged: (sessions != SESSIONS).then(other) })
 }
 
-/// The value below which 99 of 100 of the sorted values are.
-fn percentile(sorted: &[f64]) -> f64 {
+/// Returns the 99th percentile of sorted values.
+fn percentile_99(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() * 99 / 100).or(sorted.last()).copied().unwrap_or_default()
 }
 
-/// A word: the lower its number, the more often it comes.
+/// Returns a word; lower numbers are more frequent.
 fn word(number: u64) -> String {
     let (mut rest, mut word) = (number * 7 + 3, String::new());
     for at in 0..4 {
@@ -151,15 +151,15 @@ fn word(number: u64) -> String {
     word
 }
 
-/// A word of an event: half of the words of a text are among the frequent ones.
-fn any(numbers: &mut Numbers) -> u64 {
+/// Returns the number of a random word: half of a text's words are frequent ones.
+fn random_word_number(numbers: &mut Numbers) -> u64 {
     match numbers.below(2) {
         0 => numbers.below(FREQUENT) * numbers.below(FREQUENT) / FREQUENT,
         _ => numbers.below(VOCABULARY) * numbers.below(VOCABULARY) / VOCABULARY,
     }
 }
 
-/// 3 to 8 words, a third of them frequent.
+/// Returns a query of 3 to 8 words, a third of them frequent.
 fn query(numbers: &mut Numbers) -> String {
     let count = 3 + numbers.below(6);
     let words = (0..count).map(|at| match at % 3 {
@@ -172,14 +172,14 @@ fn query(numbers: &mut Numbers) -> String {
 fn text(numbers: &mut Numbers) -> String {
     let mut text = String::new();
     for _ in 0..EVENT_WORDS {
-        let _ = write!(text, "{} ", word(any(numbers)));
+        let _ = write!(text, "{} ", word(random_word_number(numbers)));
     }
     text.pop();
     text
 }
 
 /// Fills the data directory; returns the bytes of all bodies.
-async fn fill(site: &Site, events: usize) -> Outcome<u64> {
+async fn fill_events(site: &Site, events: usize) -> Outcome<u64> {
     let env = site.env(DATA_DIR)?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
     let keys = engine::keys(events.div_ceil(OF_SESSION));
@@ -223,8 +223,8 @@ async fn is_complete(client: &mut Connection) -> Outcome<bool> {
     Ok(answer.pointer("/complete/is_complete") == Some(&Value::Bool(true)))
 }
 
-/// Milliseconds from an acknowledgement to the answer that has the event, sorted.
-fn soon(site: &Site, client: &mut Connection) -> Outcome<Vec<f64>> {
+/// Returns the sorted milliseconds from an acknowledgement to the response that has the event.
+fn measure_index_delay(site: &Site, client: &mut Connection) -> Outcome<Vec<f64>> {
     let key = engine::keys(1);
     let session = key.first().map(|key| key.session.to_string()).unwrap_or_default();
     let mut times = Vec::new();
@@ -249,9 +249,9 @@ fn soon(site: &Site, client: &mut Connection) -> Outcome<Vec<f64>> {
     Ok(times)
 }
 
-/// Processor time of an append to a server that can be searched over that of one that cannot, the
-/// median of many turns, in each of which both are appended to.
-fn beside(site: &mut Site, round: u32) -> Outcome<f64> {
+/// Returns the ratio of an append's processor time on a server with search to that on one without,
+/// the median of many turns, in each of which both servers get the same number of appends.
+fn append_cost_ratio(site: &mut Site, round: u32) -> Outcome<f64> {
     let [on, off] = ["on", "off"].map(|which| site.path(&format!("search-{which}-{round}")));
     let servers = [Server::start(site, &on)?, Server::unsearched(site, &off)?];
     let mut numbers = Numbers::from(11);
@@ -266,7 +266,7 @@ fn beside(site: &mut Site, round: u32) -> Outcome<f64> {
     for turn in 0..TURNS {
         stop_here(site)?;
         let mut busy = [0.0; 2];
-        // Each of the two goes first as often.
+        // The two servers alternate in being first.
         for which in [turn % 2, (turn + 1) % 2] {
             let (Some(server), Some(client), Some(busy)) =
                 (servers.get(which), clients.get_mut(which), busy.get_mut(which))
@@ -285,7 +285,7 @@ fn beside(site: &mut Site, round: u32) -> Outcome<f64> {
         ratios.extend((turn >= FIRST_TURNS && off > 0.0).then_some(on / off));
     }
     ratios.sort_by(f64::total_cmp);
-    // Ranks within which the true median is in 95 of 100 cases.
+    // Ranks that contain the true median in 95 of 100 cases.
     let spread = (float(ratios.len() as u64)).sqrt();
     let rank = |share: f64| {
         let at = (float(ratios.len() as u64) / 2.0 + share * spread).max(0.0);

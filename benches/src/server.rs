@@ -1,5 +1,5 @@
-//! Our own server as a process of its own: this very program, on a data directory of the
-//! benchmark's. It must not be reachable from another machine, nor read the user's configuration.
+//! Our own server as a separate process of this program, on a data directory of the benchmark. It
+//! must not be reachable from another machine, nor read the user's configuration.
 
 use std::{
     ffi::OsStr,
@@ -37,34 +37,34 @@ use ::sessionlog::{
     },
 };
 
-/// The session whose events are in sealed segments.
+/// Session whose events are in sealed segments.
 pub(super) const SEALED: &str = "sealed";
-/// Segments are sealed from this size on while the session above is made: as they would be from
-/// 8 MiB on.
+/// Segment size from which on segments are sealed while that session is filled; the default is 8
+/// MiB.
 const SEGMENT_BYTES: u64 = 1 << 20;
 const DATA_DIR: &str = "server";
-/// How long a start may take.
+/// Time limit of a start.
 const START: Duration = Duration::from_secs(120);
 
 /// A running server.
 pub(super) struct Server {
     pub(super) process: Process,
     pub(super) address: SocketAddr,
-    /// The line of a request's head that it asks for; nothing when it asks for none.
+    /// Header line with the credential it requires; empty when it requires none.
     pub(super) credential: String,
-    /// Whether [`SEALED`] has sealed segments.
+    /// True if [`SEALED`] has sealed segments.
     pub(super) has_sealed: bool,
-    /// Whether the session for slices of an active segment is filled.
+    /// True if the session for slices of an active segment is filled.
     pub(super) has_active: bool,
 }
 
 impl Server {
-    /// Starts it on that data directory and waits until it listens.
+    /// Starts it on a data directory and waits until it listens.
     pub(super) fn start(site: &Site, data_dir: &Path) -> Outcome<Self> {
         Self::start_with(site, data_dir, &[], &[])
     }
 
-    /// Starts it on that data directory, where sessions cannot be searched.
+    /// Starts it on a data directory with search disabled.
     pub(super) fn unsearched(site: &Site, data_dir: &Path) -> Outcome<Self> {
         Self::start_with(site, data_dir, &[], &[("SESSIONLOG_SEARCH", "off")])
     }
@@ -76,7 +76,7 @@ impl Server {
         Ok(Self { credential, ..server })
     }
 
-    /// Starts a server on that data directory with a token for each of these tenants.
+    /// Starts a server on a data directory with a token for each of these tenants.
     pub(super) fn of_tenants(
         site: &Site,
         data_dir: &Path,
@@ -145,28 +145,28 @@ impl Server {
         Ok(Self { process, address, credential, has_sealed: false, has_active: false })
     }
 
-    /// How it is spoken to, with no events asked for or sent.
+    /// Returns the connection options of the server, without events sent or requested.
     pub(super) fn manner(&self) -> Manner {
         let server = Some(self.process.pid());
         Manner { server, defers: true, ..Manner::new(self.address, Protocol::Http, tail) }
     }
 
-    /// Starts it on a data directory that holds [`SEALED`] already.
+    /// Starts it on a data directory that already contains [`SEALED`].
     pub(super) fn prepared(site: &Site) -> Outcome<Self> {
         let env = site.env(DATA_DIR)?;
-        site.runtime.block_on(seal(site, &env))?;
+        site.runtime.block_on(fill_sealed_session(site, &env))?;
         let server = Self::start(site, &site.path(DATA_DIR))?;
-        Ok(Self { has_sealed: holds_sealed(&site.path(DATA_DIR))?, ..server })
+        Ok(Self { has_sealed: has_sealed_segment(&site.path(DATA_DIR))?, ..server })
     }
 }
 
 impl Site {
-    /// Our server, on its own data directory.
+    /// Returns our server, on its own data directory.
     pub(super) fn server(&mut self) -> Outcome<&mut Server> {
         self.started("server", Server::prepared)
     }
 
-    /// The server for a cell: it requires a token, or encrypts, where the cell's name says so.
+    /// Returns the server for a cell: it requires a token, or encrypts, for a cell so named.
     pub(super) fn server_of(&mut self, cell: &Cell) -> Outcome<&mut Server> {
         match cell.id.rsplit('.').next() {
             Some("token") => self.started("token", Server::guarded),
@@ -185,7 +185,7 @@ impl Site {
     }
 }
 
-/// The user's settings are not the benchmark's.
+/// Removes the user's settings from a command's environment.
 pub(super) fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SESSIONLOG_") {
@@ -195,7 +195,7 @@ pub(super) fn without_settings(command: &mut Command) {
 }
 
 /// Fills the session whose segments are sealed, and closes the store.
-async fn seal(site: &Site, env: &Env) -> Outcome {
+async fn fill_sealed_session(site: &Site, env: &Env) -> Outcome {
     let options = Options { segment_bytes_max: SEGMENT_BYTES, ..Options::default() };
     let local = Arc::new(Local::open_local(env, options).map_err(io::Error::other)?);
     let scope = Scope::local();
@@ -208,8 +208,8 @@ async fn seal(site: &Site, env: &Env) -> Outcome {
     Ok(())
 }
 
-/// Whether a data directory has a sealed segment.
-fn holds_sealed(data_dir: &Path) -> io::Result<bool> {
+/// Returns true if a data directory has a sealed segment.
+fn has_sealed_segment(data_dir: &Path) -> io::Result<bool> {
     for directory in files::list(&data_dir.join("segments"))? {
         let names = files::list(&directory)?;
         if names.iter().any(|name| name.extension().is_some_and(|end| end == "sealed")) {

@@ -1,6 +1,6 @@
-//! The site of a run: a new directory on the disk that is measured, the programs started in it, and
-//! notes about the machine. Dropping it ends the programs and removes the directory. It must not
-//! touch the user's sessions.
+//! The site of a run: a new directory on the measured disk, the programs started in it, and notes
+//! about the machine. Dropping it ends the programs and removes the directory. It must not touch
+//! the user's sessions.
 
 use std::{
     any::Any,
@@ -26,64 +26,64 @@ use super::{
 };
 use sessionlog::env::{Clock, Env, clock::SystemClock, files, host::Scratch};
 
-/// Time without an append after which the benchmark's server flushes, in the configuration's
-/// spelling: shorter than by default, so that a row is not waited for longer than it ran. Under
-/// load the size decides, as always.
+/// Time without an append after which the benchmark's server flushes, as a setting: shorter than
+/// the default, so that waiting for a row does not take longer than running it. Under load the size
+/// triggers a flush, as always.
 const SETTLE_AFTER: &str = "200ms";
 
-/// How often something that lasts is asked whether the user wants to leave.
+/// Interval at which a long wait checks for an interrupt of the user.
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
-/// How much a run does.
+/// Size of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// Rounds of every cell.
+    /// Number of rounds of every cell.
     pub(super) rounds: u32,
     /// Seconds of one round.
     pub(super) seconds: f64,
-    /// Sessions of the rows with many sessions.
+    /// Number of sessions in the rows with many sessions.
     pub(super) sessions: usize,
-    /// Bytes of events that a round of the lasting rows with many writers writes.
+    /// Bytes of events written in a round of the lasting rows with many writers.
     pub(super) lasting_bytes: u64,
-    /// Sessions of the directory that a server is started on, and bytes of their events at least.
+    /// Sessions of the store that a server is started on, and minimum bytes of their events.
     pub(super) start_sessions: usize,
     pub(super) start_bytes: u64,
-    /// Events of a session that slices are read from.
+    /// Number of events of a session that slices are read from.
     pub(super) events: usize,
-    /// Whether other stores are started.
+    /// True if other stores are started.
     pub(super) peers: bool,
-    /// Conversations for the row of disk bytes; the built-in one when there is none.
+    /// Conversations for the row of disk bytes; empty for the built-in one.
     pub(super) transcripts: Vec<PathBuf>,
-    /// web-researcher-mcp, when it is not to be looked for in PATH.
+    /// Path of web-researcher-mcp; `None` to search PATH.
     pub(super) reference: Option<PathBuf>,
 }
 
-/// The place of one run. Fields are dropped in this order: programs before their directory.
+/// The resources of one run. Fields are dropped in this order: programs before their directory.
 pub(super) struct Site {
-    /// Programs that were wanted, by name; `None` of one that is not on this machine.
+    /// Started programs by name; `None` for one that is missing on this machine.
     programs: BTreeMap<&'static str, Option<Box<dyn Any>>>,
-    /// Programs are waited for with its help.
+    /// Runtime on which programs are awaited.
     pub(super) runtime: Runtime,
     scratch: Scratch,
     pub(super) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) samples: Samples,
-    /// Set when the user wants to leave.
+    /// Set when the user interrupts the run.
     pub(super) stop: Arc<AtomicBool>,
-    /// Where a person sees how far it is.
+    /// Progress bar shown to the user.
     pub(super) bar: ProgressBar,
     pub(super) disk: Disk,
-    /// Whether the device counts flushes: without it nothing can be said about durability.
+    /// True if the device counts flushes: otherwise durability cannot be checked.
     pub(super) counts_flushes: bool,
-    /// Notes that change how the figures are read.
+    /// Notes that affect how the figures are read.
     pub(super) notes: Vec<String>,
 }
 
 impl Site {
-    /// A new directory below `parent`, and nothing running.
+    /// Creates a new directory below `parent`; starts no program.
     pub(super) fn new(parent: &Path, settings: Settings, runtime: Runtime) -> Outcome<Self> {
         let scratch = Scratch::new_in(parent, "sessionlog-bench")?;
-        // A peer may run as a user of its own, who must get to its directory and no further.
+        // A peer may run as another user, who needs to traverse the directory but not to list it.
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o711))?;
         let mut site = Self {
             programs: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Waits for what may last, but not longer than the user wants to.
+    /// Waits for long work, unless the user interrupts it.
     pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> Outcome<T> {
         stop_here(self)?;
         let wants_to_leave = async {
@@ -119,26 +119,26 @@ impl Site {
                 () = wants_to_leave => None,
             }
         });
-        done.map_or_else(|| Err(interrupted()), Ok)
+        done.map_or_else(|| Err(interrupted_failure()), Ok)
     }
 
-    /// A place in the directory.
+    /// Returns a path in the directory.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// A configuration of its own: the user's must not change what is measured. All but one of its
-    /// settings are the defaults.
+    /// Returns a separate configuration: the user's must not affect the measurement. All but one of
+    /// its settings are the defaults.
     pub(super) fn configuration(&self) -> PathBuf {
         self.path("sessionlog.toml")
     }
 
-    /// An environment with a data directory of that name.
+    /// Creates an environment with a data directory of that name.
     pub(super) fn env(&self, name: &str) -> Outcome<Env> {
         Ok(Env::real(&self.path(name))?)
     }
 
-    /// Whether a sync of written bytes shows as a flush of the device.
+    /// Returns true if a sync of written bytes shows as a flush of the device.
     fn sees_a_flush(&self) -> Outcome<bool> {
         const SYNCS: u64 = 20;
         let env = self.env("probe")?;
@@ -153,7 +153,7 @@ impl Site {
         Ok(self.disk.counters().is_some_and(|now| now.since(before).flushes >= SYNCS))
     }
 
-    /// A program, started when it is first wanted; `None` when it is not on this machine.
+    /// Returns a program, started at its first use; `None` when it is missing on this machine.
     pub(super) fn program<P: Any>(
         &mut self,
         name: &'static str,
@@ -168,7 +168,7 @@ impl Site {
         Ok(program.as_mut().and_then(|program| program.downcast_mut()))
     }
 
-    /// Another store; where it cannot be started, the notes say why.
+    /// Returns another store; if it cannot be started, adds a note with the reason.
     pub(super) fn peer<P: Any>(
         &mut self,
         name: &'static str,
@@ -182,7 +182,7 @@ impl Site {
                 None
             }))
         };
-        // It is not a failure of the run that a peer does not start.
+        // A peer that does not start is not a failure of the run.
         let is_there = self.program(name, wanted).is_ok_and(|peer| peer.is_some());
         self.notes.extend(problem.map(|why| format!("{name} was not compared: {why}")));
         let known = self.programs.get(name).filter(|_| is_there)?;
@@ -190,12 +190,12 @@ impl Site {
     }
 }
 
-/// Leaves when the user wants to.
+/// Returns an error if the user has interrupted the run.
 pub(super) fn stop_here(site: &Site) -> Outcome {
-    if site.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
+    if site.stop.load(Ordering::Relaxed) { Err(interrupted_failure()) } else { Ok(()) }
 }
 
-fn interrupted() -> Failure {
+fn interrupted_failure() -> Failure {
     Failure::Ended(
         "the benchmark was interrupted; its processes and its directory are gone".to_owned(),
         "run it again; --quick takes half a minute",
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_never_ends_is_left_when_the_user_interrupts_it() {
+    fn an_endless_run_ends_when_the_user_interrupts_it() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let site = Site::new(home.path(), Settings::default(), runtime.expect("a runtime"));

@@ -1,6 +1,6 @@
-//! Slices of the engine in this process, from sealed segments in plaintext and under a key: from
-//! what was read lately, and with nothing kept in memory. It must not use anything a caller of
-//! `store` has not.
+//! Slices of the engine in this process, from sealed segments in plaintext and encrypted: from
+//! recently read blocks, and with no cache. It must not use anything that a caller of `store`
+//! cannot.
 
 use std::{io, sync::Arc};
 
@@ -26,22 +26,22 @@ pub(super) const CELLS: &[Cell] = &[
     read("engine.slice.1.keys", "the same, encrypted", 1, warm),
     read("engine.slice.64", "64 readers, 100 events of sealed segments", 64, warm),
     read("engine.slice.64.keys", "the same, encrypted", 64, warm),
-    read("engine.slice.cold.1", "1 reader, 100 events, none kept in memory", 1, cold),
-    read("engine.slice.cold.1.keys", "the same, encrypted", 1, cold),
+    read("engine.slice.cold.1", "1 reader, 100 events, none kept in memory", 1, prepare_cold),
+    read("engine.slice.cold.1.keys", "the same, encrypted", 1, prepare_cold),
 ];
 
 const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Prepare) -> Cell {
     Cell::reads(Group::Engine, id, what, clients, prepare)
 }
 
-/// Segments are sealed from this size on while the session is made.
+/// Segment size from which on segments are sealed while the session is filled.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
 fn warm(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, Options::default().warm_bytes_max)
 }
 
-fn cold(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_cold(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, 0)
 }
 
@@ -85,12 +85,12 @@ struct Reader {
     key: SessionKey,
     numbers: Numbers,
     clock: Arc<dyn Clock>,
-    /// Events of the session.
+    /// Number of events of the session.
     events: u64,
 }
 
 impl Reader {
-    /// Reads one slice after the other, each from anywhere.
+    /// Reads one slice after the other, each from a random position.
     async fn read(mut self, limits: Limits) -> StoreResult<Round> {
         let mut round = Round::default();
         let began = self.clock.monotonic();
@@ -111,7 +111,7 @@ impl Reader {
             if limits.over(round.elapsed) {
                 return Ok(round);
             }
-            // A read need not wait for anything: the others have their turn.
+            // A read never waits for I/O events: the other tasks get their turn.
             tokio::task::yield_now().await;
             asked = self.clock.monotonic();
         }

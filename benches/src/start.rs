@@ -1,6 +1,6 @@
-//! How soon a server answers on a directory with many sessions, after a clean stop and after a
-//! crash, and what an idle session costs it in memory. Real processes, as a service manager would
-//! start them. It must not warm a server up.
+//! Start time of a server on a directory with many sessions, after a clean stop and after a crash,
+//! and its memory for each idle session. Real processes, started as by a service manager. It must
+//! not warm a server up.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -37,35 +37,35 @@ pub(super) const PROBE: Probe = Probe {
     run,
 };
 
-/// Sessions and bytes that the target speaks of.
+/// Numbers of sessions and bytes in the target.
 pub(super) const SESSIONS: usize = 100_000;
 const BYTES: u64 = 10_000_000_000;
 const DATA_DIR: &str = "start";
-/// Appends under way at once while the directory is filled.
+/// Number of concurrent appends while the directory is filled.
 const AT_ONCE: usize = 64;
-/// Events of one of them.
+/// Number of events in one of them.
 const BATCH: usize = 100;
-/// Starts with many sessions take long; a median needs no more of them.
+/// Maximum number of rounds: starts with many sessions take long.
 const ROUNDS_MAX: u32 = 3;
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let sessions = site.settings.start_sessions;
     let empty = {
         let server = Server::start(site, &site.path("empty"))?;
-        answered(&server)?;
+        check_ready(&server)?;
         machine::resident_bytes(server.process.pid())
     };
     let (mut crash, mut clean, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     let data_dir = site.path(DATA_DIR);
     for _ in 0..site.settings.rounds.min(ROUNDS_MAX) {
         stop_here(site)?;
-        site.runtime.block_on(crashed(site, sessions))?;
-        let (seconds, server) = timed(site, &data_dir)?;
+        site.runtime.block_on(leave_crashed_store(site, sessions))?;
+        let (seconds, server) = time_start(site, &data_dir)?;
         crash.push(seconds);
-        // However long it takes to flush all of them: killed before, it would be another crash.
+        // Stopped without a time limit: a kill during the flush would be another crash.
         server.process.stop()?;
         stop_here(site)?;
-        let (seconds, server) = timed(site, &data_dir)?;
+        let (seconds, server) = time_start(site, &data_dir)?;
         clean.push(seconds);
         let resident = machine::resident_bytes(server.process.pid());
         if let (Some(resident), Some(empty)) = (resident, empty) {
@@ -83,9 +83,9 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     Ok(ProbeResult { values: vec![crash, clean, memory], unjudged })
 }
 
-/// Leaves a directory with so many sessions as a crash leaves it: one event more in each, in the
-/// journal and nowhere else.
-async fn crashed(site: &Site, sessions: usize) -> Outcome {
+/// Leaves a directory with many sessions in the state after a crash: each has one more event, in
+/// the journal only.
+async fn leave_crashed_store(site: &Site, sessions: usize) -> Outcome {
     let env = site.env(DATA_DIR)?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
     let keys = engine::keys(sessions);
@@ -103,7 +103,7 @@ async fn crashed(site: &Site, sessions: usize) -> Outcome {
     append(site, &local, &keys, 1).await
 }
 
-/// Appends so many events to each of the sessions, as one batch.
+/// Appends `events` events to each of the sessions, as one batch.
 async fn append(site: &Site, local: &Local, keys: &[SessionKey], events: usize) -> Outcome {
     let mut samples = site.samples.clone();
     for part in keys.chunks(AT_ONCE) {
@@ -118,15 +118,15 @@ async fn append(site: &Site, local: &Local, keys: &[SessionKey], events: usize) 
     Ok(())
 }
 
-/// Starts a server and answers how many seconds passed until it answered.
-fn timed(site: &Site, data_dir: &Path) -> Outcome<(f64, Server)> {
+/// Starts a server; returns the seconds until it responded.
+fn time_start(site: &Site, data_dir: &Path) -> Outcome<(f64, Server)> {
     let began = site.clock.monotonic();
     let server = Server::start(site, data_dir)?;
-    answered(&server)?;
+    check_ready(&server)?;
     Ok((site.clock.monotonic().saturating_sub(began).as_secs_f64(), server))
 }
 
-fn answered(server: &Server) -> Outcome {
+fn check_ready(server: &Server) -> Outcome {
     network::once(server.manner(), &[get("/readyz", "application/json", "")])?;
     Ok(())
 }

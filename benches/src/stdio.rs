@@ -1,7 +1,6 @@
-//! Steps through MCP on standard input and output, as a model's client sends them: our front end,
-//! and web-researcher-mcp beside it where it is installed, one client for both. A late step is
-//! timed in turn with an early one, so that both see the same load. It must not time its own
-//! reading of an answer.
+//! Steps through MCP on standard input and output, as a model's client sends them: to our front end
+//! and to web-researcher-mcp where it is installed, with the same client. Late and early steps are
+//! timed in turn, so that both see the same load. It must not time its own parsing of a response.
 
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
@@ -44,15 +43,15 @@ pub(super) const PROBE: Probe = Probe {
 
 /// Name of the other program.
 const REFERENCE: &str = "web-researcher-mcp";
-/// Steps that are timed in one short session, and the steps before them.
+/// Number of steps timed in one short session, and number of steps before them.
 const TIMED: usize = 5;
 const BEFORE: usize = 7;
-/// Short sessions in a round.
+/// Number of short sessions in a round.
 const SHORT: usize = 10;
-/// How long the other program is given in all: where a step costs the more the more there are, a
-/// thousand take their time.
+/// Total time limit of the other program: if a step's cost grows with the number of steps, a
+/// thousand take long.
 const REFERENCE_MAX: Duration = Duration::from_secs(60);
-/// How long one answer may take.
+/// Time limit of one response.
 const ANSWER: Duration = Duration::from_secs(60);
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
@@ -102,7 +101,7 @@ fn reference(site: &Site) -> Option<PathBuf> {
     asked.or_else(|| site.settings.peers.then(|| process::find(REFERENCE, &[]))?)
 }
 
-/// One value a round of each.
+/// Figures of all rounds, one value a round each.
 #[derive(Default)]
 struct Figures {
     early: Vec<f64>,
@@ -111,13 +110,13 @@ struct Figures {
     bytes: Vec<f64>,
     recall: Vec<f64>,
     written: Vec<f64>,
-    /// The number of the last late step; the least of the rounds.
+    /// Number of the last late step; the least of the rounds.
     reached: usize,
 }
 
 impl Figures {
-    /// Takes a long session to `late` steps, or as far as it gets in that time, and times steps
-    /// there in turn with early ones of new sessions.
+    /// Extends a long session to `late` steps, or as far as it gets within `time`, and times its
+    /// steps in turn with early ones of new sessions.
     fn round(
         &mut self,
         site: &Site,
@@ -126,7 +125,7 @@ impl Figures {
         start: impl Fn() -> Outcome<Speaker>,
     ) -> Outcome {
         let mut samples = site.samples.clone();
-        // A front end of its own for each: a first step starts a session and binds it.
+        // A separate front end for each: a first step creates a session and binds it.
         let (mut long, mut short) = (start()?, start()?);
         let before = machine::written_bytes(long.process.pid());
         let mut line = Steps::default();
@@ -152,7 +151,7 @@ impl Figures {
         self.bytes.push(float(long.last as u64));
         let told = float(line.payload as u64);
         if let (Some(before), Some(now)) = (before, machine::written_bytes(long.process.pid())) {
-            // What it said on standard output is counted, too.
+            // Excludes what it wrote to standard output.
             let bytes = now.saturating_sub(before).saturating_sub(long.heard);
             self.written.push(float(bytes) / told);
         }
@@ -168,7 +167,7 @@ impl Figures {
     }
 }
 
-/// The steps of one session.
+/// Steps of one session.
 #[derive(Default)]
 struct Steps {
     session: Option<String>,
@@ -177,12 +176,12 @@ struct Steps {
 }
 
 impl Steps {
-    /// Sends the next step; answers how many microseconds it took.
+    /// Sends the next step; returns its microseconds.
     fn next(&mut self, site: &Site, speaker: &mut Speaker, samples: &mut Samples) -> Outcome<f64> {
         self.number += 1;
         let mut arguments = arguments(&step(samples, self.number), self.session.as_deref());
         if self.session.is_none() {
-            // A goal of its own begins a session beside the one that the front end is bound to.
+            // A separate goal starts a new session in addition to the one bound to the front end.
             let (process, call) = (speaker.process.pid(), speaker.calls);
             let goal = json!(format!("measure call {call} of process {process}"));
             arguments.as_object_mut().into_iter().for_each(|members| {
@@ -206,7 +205,7 @@ struct Speaker {
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
     calls: u64,
-    /// Bytes of all answers, and of the last one.
+    /// Bytes of all responses, and of the last one.
     heard: u64,
     last: usize,
 }
@@ -255,7 +254,7 @@ impl Speaker {
         self.ask(site, "tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Microseconds from the first byte of the request to the last of the answer, and the answer.
+    /// Sends a request; returns the microseconds to the response's last byte, and the response.
     fn ask(&mut self, site: &Site, method: &str, params: &Value) -> Outcome<(f64, Value)> {
         self.calls += 1;
         let id = self.calls;

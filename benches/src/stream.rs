@@ -1,6 +1,6 @@
-//! The append stream: one request a connection, many batches under way in it, each acknowledged
-//! once it is durable. Written from docs/http.md, as a client in another language would. It must
-//! not share code with the server.
+//! The append stream: one request a connection with many batches in flight, each acknowledged once
+//! it is durable. Written from docs/http.md, like a client in another language. It must not share
+//! code with the server.
 
 use std::{collections::VecDeque, io, time::Duration};
 
@@ -22,7 +22,13 @@ use sessionlog::env::Clock;
 pub(super) const CELLS: &[Cell] = &[
     cell("http.stream.1", "1 append stream, 16 batches of 1 event under way", 1, 16, one),
     cell("http.stream.64", "64 append streams, 16 batches of 1 event under way", 64, 1024, one),
-    cell("http.stream.64.batch", "64 append streams, 4 batches of 100 events", 64, 256, hundred),
+    cell(
+        "http.stream.64.batch",
+        "64 append streams, 4 batches of 100 events",
+        64,
+        256,
+        prepare_hundred,
+    ),
 ];
 
 const fn cell(
@@ -38,14 +44,14 @@ const fn cell(
 const HEAD: &[u8] = b"POST /v1/append HTTP/1.1\r\nhost: localhost\r\n\
     content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
 const END: &[u8] = b"0\r\n\r\n";
-/// How long an acknowledgement may take.
+/// Time limit of an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn one(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, 16, 1)
 }
 
-fn hundred(site: &mut Site, cell: &Cell) -> Prepared {
+fn prepare_hundred(site: &mut Site, cell: &Cell) -> Prepared {
     prepare(site, cell, 4, 100)
 }
 
@@ -61,15 +67,15 @@ fn prepare(site: &mut Site, cell: &Cell, under_way: usize, events: usize) -> Pre
     Ok(Some(Box::new(Network::new(manner, writers.collect(), &site.clock))))
 }
 
-/// What one connection appends.
+/// Appender of one connection.
 struct Writer {
     session: String,
-    /// Asks how many events it has.
+    /// Request for the session's number of events.
     count: [Vec<u8>; 1],
     samples: Samples,
-    /// Events of a batch.
+    /// Number of events of a batch.
     events: usize,
-    /// Batches that are sent before the first is acknowledged.
+    /// Number of batches sent before the first acknowledgement.
     under_way: usize,
 }
 
@@ -99,7 +105,7 @@ impl Client for Writer {
         Ok(stream)
     }
 
-    /// A batch more for every acknowledgement, then the rest of them.
+    /// Sends a batch for every acknowledgement, then waits for the remaining ones.
     async fn drive(
         &mut self,
         stream: &mut TcpStream,
@@ -141,18 +147,18 @@ impl Client for Writer {
     }
 }
 
-/// The answer as far as it came.
+/// The received part of a response.
 #[derive(Default)]
 struct Answer {
     bytes: Vec<u8>,
-    /// Whether its head was read.
+    /// True once its head was read.
     begun: bool,
-    /// Lines that are not whole yet.
+    /// Bytes of an incomplete line.
     line: Vec<u8>,
 }
 
 impl Answer {
-    /// Waits for more of it; answers how many lines were finished.
+    /// Waits for more bytes; returns the number of complete lines.
     async fn lines(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
         self.bytes.reserve(64 << 10);
         let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut self.bytes)).await;
@@ -163,7 +169,7 @@ impl Answer {
         self.take()
     }
 
-    /// Takes what is whole out of the bytes.
+    /// Consumes the complete lines of the received bytes.
     fn take(&mut self) -> io::Result<usize> {
         let mut at = 0;
         if !self.begun {
@@ -198,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acknowledgements_are_counted_however_they_are_cut() {
+    fn acknowledgements_are_counted_at_any_split_of_the_bytes() {
         let whole = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
             a\r\n{\"ref\":1}\n\r\n5\r\n{\"ref\r\nf\r\n\":2}\n{\"ref\":3}\n\r\n";
         for step in 1..whole.len() {

@@ -1,5 +1,5 @@
-//! What docs/performance.md promises, as data: which row, compared with which, by how much. It must
-//! not measure.
+//! The targets of docs/performance.md as data: a row, the rows compared with, and the bound. It
+//! must not measure.
 
 use super::{
     cell::{Bound, Target},
@@ -15,68 +15,68 @@ const FLOOR_64: &[&str] = &[
     "floor.append.64.tasks.once",
 ];
 
-/// A figure shown with a target comes after it, with the same number.
+/// A shown figure follows its target, with the same number.
 pub(super) const TARGETS: &[Target] = &[
-    times("P1", "engine.append.1", FLOOR_1, 0.9),
-    shown("P1", "engine.lasting.1", FLOOR_1),
-    times("P1", "engine.append.64", FLOOR_64, 0.8),
-    shown("P1", "engine.lasting.64", FLOOR_64),
-    times("P2", "http.append.json.1", POSTGRES_AND_REDIS, 1.0),
-    shown("P2", "http.append.json.1.token", &["http.append.json.1"]),
-    times("P2", "http.append.protobuf.1", POSTGRES_AND_REDIS, 1.0),
-    times("P2", "http.append.json.64", &["redis.append.64"], 0.9),
-    shown("P2", "http.append.json.64.token", &["http.append.json.64"]),
-    times("P2", "http.append.protobuf.64", &["redis.append.64"], 0.9),
+    times_min_target("P1", "engine.append.1", FLOOR_1, 0.9),
+    shown_target("P1", "engine.lasting.1", FLOOR_1),
+    times_min_target("P1", "engine.append.64", FLOOR_64, 0.8),
+    shown_target("P1", "engine.lasting.64", FLOOR_64),
+    times_min_target("P2", "http.append.json.1", POSTGRES_AND_REDIS, 1.0),
+    shown_target("P2", "http.append.json.1.token", &["http.append.json.1"]),
+    times_min_target("P2", "http.append.protobuf.1", POSTGRES_AND_REDIS, 1.0),
+    times_min_target("P2", "http.append.json.64", &["redis.append.64"], 0.9),
+    shown_target("P2", "http.append.json.64.token", &["http.append.json.64"]),
+    times_min_target("P2", "http.append.protobuf.64", &["redis.append.64"], 0.9),
     cost("P2c", "http.append.json.1", POSTGRES_AND_REDIS, 1.1),
     cost("P2c", "http.append.json.64", &["redis.append.64"], 1.8),
-    times("P2b", "http.stream.64", &["redis.append.64"], 2.5),
-    shown("P2b", "http.stream.64", &["redis.pipeline.64"]),
-    times("P3", "engine.append.64.sessions", &["engine.append.64"], 0.85),
-    shown("P3", "engine.lasting.64.sessions", &["engine.lasting.64"]),
-    shown("P3", "floor.lasting.64.sessions", &["floor.lasting.64"]),
-    shown("P3", "http.append.json.64.sessions", &["http.append.json.64"]),
-    times("P4", "engine.append.1.keys", &["engine.append.1"], 0.85),
-    times("P4", "engine.append.64.keys", &["engine.append.64"], 0.85),
-    shown("P4", "http.append.json.1.keys", &["http.append.json.1"]),
-    shown("P4", "http.append.json.64.keys", &["http.append.json.64"]),
-    times("P4", "engine.slice.1.keys", &["engine.slice.1"], 0.7),
-    times("P4", "engine.slice.64.keys", &["engine.slice.64"], 0.7),
-    shown("P4", "engine.slice.cold.1.keys", &["engine.slice.cold.1"]),
-    times("P5", "slice.json.1", &["postgres.slice.1", "redis.slice.1"], 1.35),
-    times("P5", "slice.json.64", &["postgres.slice.64", "redis.slice.64"], 1.35),
-    times("P5", "slice.protobuf.1", &["postgres.slice.1", "redis.slice.1"], 2.0),
-    times("P5", "slice.protobuf.64", &["postgres.slice.64", "redis.slice.64"], 2.0),
-    at_most("P6", "research.overview.few", 100.0),
-    at_most("P6", "research.overview.many", 100.0),
-    at_most("P6", "research.overview.most", 100.0),
-    at_most("P6", "research.overview.flat", 1.2),
-    at_most("P6", "research.overview.bytes", 10_000.0),
-    at_most("P7", "research.step.ratio", 1.1),
-    at_most("P7", "research.written", 2.5),
-    at_most("P8", "start.clean", 1.0),
-    at_most("P8", "start.crash", 3.0),
-    at_most("P8", "start.memory", 200.0),
-    at_most("P9", "fork.own", 1_000.0),
-    at_most("P9", "fork.deep.100", 1_000.0),
-    at_most("P9", "fork.deep.1000", 1_000.0),
-    at_most("P9", "fork.middle", 1_000.0),
-    at_most("P9", "fork.copied", 0.0),
-    at_most("P10", "hook.record", 10.0),
-    at_most("P10", "hook.record.p99", 30.0),
-    shown("P10", "hook.record", &["hook.floor"]),
-    at_most("P11", "disk.ratio", 0.35),
-    shown("P11", "disk.imported", &[]),
-    at_most("P12", "search.p99", 50.0),
-    at_most("P12", "search.bytes", 0.2),
-    at_most("P12", "search.memory", 96.0),
-    at_most("P12", "search.found", 300.0),
-    at_most("P13", "fair.read.ratio", 5.0),
-    at_most("P13", "fair.search.ratio", 5.0),
-    shown("P13", "fair.view.ratio", &[]),
-    shown("P13", "fair.nothing.ratio", &[]),
+    times_min_target("P2b", "http.stream.64", &["redis.append.64"], 2.5),
+    shown_target("P2b", "http.stream.64", &["redis.pipeline.64"]),
+    times_min_target("P3", "engine.append.64.sessions", &["engine.append.64"], 0.85),
+    shown_target("P3", "engine.lasting.64.sessions", &["engine.lasting.64"]),
+    shown_target("P3", "floor.lasting.64.sessions", &["floor.lasting.64"]),
+    shown_target("P3", "http.append.json.64.sessions", &["http.append.json.64"]),
+    times_min_target("P4", "engine.append.1.keys", &["engine.append.1"], 0.85),
+    times_min_target("P4", "engine.append.64.keys", &["engine.append.64"], 0.85),
+    shown_target("P4", "http.append.json.1.keys", &["http.append.json.1"]),
+    shown_target("P4", "http.append.json.64.keys", &["http.append.json.64"]),
+    times_min_target("P4", "engine.slice.1.keys", &["engine.slice.1"], 0.7),
+    times_min_target("P4", "engine.slice.64.keys", &["engine.slice.64"], 0.7),
+    shown_target("P4", "engine.slice.cold.1.keys", &["engine.slice.cold.1"]),
+    times_min_target("P5", "slice.json.1", &["postgres.slice.1", "redis.slice.1"], 1.35),
+    times_min_target("P5", "slice.json.64", &["postgres.slice.64", "redis.slice.64"], 1.35),
+    times_min_target("P5", "slice.protobuf.1", &["postgres.slice.1", "redis.slice.1"], 2.0),
+    times_min_target("P5", "slice.protobuf.64", &["postgres.slice.64", "redis.slice.64"], 2.0),
+    value_max_target("P6", "research.overview.few", 100.0),
+    value_max_target("P6", "research.overview.many", 100.0),
+    value_max_target("P6", "research.overview.most", 100.0),
+    value_max_target("P6", "research.overview.flat", 1.2),
+    value_max_target("P6", "research.overview.bytes", 10_000.0),
+    value_max_target("P7", "research.step.ratio", 1.1),
+    value_max_target("P7", "research.written", 2.5),
+    value_max_target("P8", "start.clean", 1.0),
+    value_max_target("P8", "start.crash", 3.0),
+    value_max_target("P8", "start.memory", 200.0),
+    value_max_target("P9", "fork.own", 1_000.0),
+    value_max_target("P9", "fork.deep.100", 1_000.0),
+    value_max_target("P9", "fork.deep.1000", 1_000.0),
+    value_max_target("P9", "fork.middle", 1_000.0),
+    value_max_target("P9", "fork.copied", 0.0),
+    value_max_target("P10", "hook.record", 10.0),
+    value_max_target("P10", "hook.record.p99", 30.0),
+    shown_target("P10", "hook.record", &["hook.floor"]),
+    value_max_target("P11", "disk.ratio", 0.35),
+    shown_target("P11", "disk.imported", &[]),
+    value_max_target("P12", "search.p99", 50.0),
+    value_max_target("P12", "search.bytes", 0.2),
+    value_max_target("P12", "search.memory", 96.0),
+    value_max_target("P12", "search.found", 300.0),
+    value_max_target("P13", "fair.read.ratio", 5.0),
+    value_max_target("P13", "fair.search.ratio", 5.0),
+    shown_target("P13", "fair.view.ratio", &[]),
+    shown_target("P13", "fair.nothing.ratio", &[]),
 ];
 
-const fn times(
+const fn times_min_target(
     id: &'static str,
     row: &'static str,
     against: &'static [&'static str],
@@ -85,7 +85,7 @@ const fn times(
     Target { id, row, against, bound: Bound::TimesMin(least) }
 }
 
-const fn at_most(id: &'static str, row: &'static str, most: f64) -> Target {
+const fn value_max_target(id: &'static str, row: &'static str, most: f64) -> Target {
     Target { id, row, against: &[], bound: Bound::ValueMax(most) }
 }
 
@@ -98,29 +98,33 @@ const fn cost(
     Target { id, row, against, bound: Bound::CostTimesMax(most) }
 }
 
-const fn shown(id: &'static str, row: &'static str, against: &'static [&'static str]) -> Target {
+const fn shown_target(
+    id: &'static str,
+    row: &'static str,
+    against: &'static [&'static str],
+) -> Target {
     Target { id, row, against, bound: Bound::Shown }
 }
 
-/// A target beside what was measured.
+/// A target and its measurement.
 pub(super) struct Verdict<'a> {
     pub(super) target: &'static Target,
-    /// The row it is compared with: the best of those there are.
+    /// Row compared with: the best of those measured.
     pub(super) against: Option<&'static str>,
-    /// The ratio, or the value itself.
+    /// Ratio, or the value itself.
     pub(super) value: f64,
-    /// Whether it is met; `None` when that is not judged.
+    /// True if it is met; `None` if it is not judged.
     pub(super) met: Option<bool>,
-    /// Why it is not judged, where it could be otherwise.
+    /// Reason why it is not judged, if it has a bound.
     pub(super) unjudged: Option<&'a str>,
 }
 
-/// The verdict on every target whose rows were measured.
+/// Returns the verdict on every target whose rows were measured.
 pub(super) fn verdicts(rows: &[Row]) -> Vec<Verdict<'_>> {
-    TARGETS.iter().filter_map(|target| verdict(target, rows)).collect()
+    TARGETS.iter().filter_map(|target| evaluate_target(target, rows)).collect()
 }
 
-fn verdict<'a>(target: &'static Target, rows: &'a [Row]) -> Option<Verdict<'a>> {
+fn evaluate_target<'a>(target: &'static Target, rows: &'a [Row]) -> Option<Verdict<'a>> {
     let of = |id: &str| rows.iter().find(|row| row.id == id);
     let row = of(target.row)?;
     let is_cost = matches!(target.bound, Bound::CostTimesMax(_));
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_compares_with_the_best_of_the_rows_there_are() {
+    fn a_target_is_compared_with_the_best_of_the_measured_rows() {
         let rows = [
             row("engine.append.64", 90.0),
             row("engine.lasting.64", 60.0),
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_is_compared_with_the_least_and_has_what_was_put_off() {
+    fn a_cost_includes_deferred_work_and_is_compared_with_the_least() {
         let row = |id: &'static str, micros: f64, behind: Option<f64>| Row {
             timing: Some(Timing { server_micros: Some(micros), ..Timing::default() }),
             left: behind.map(|micros_per_event| Left { micros_per_event, ..Left::default() }),
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_a_target_must_not_be_judged_by_is_shown() {
+    fn a_row_that_must_not_be_judged_is_still_shown() {
         let rows = [Row { unjudged: Some("tiny".to_owned()), ..row("disk.ratio", 0.1) }];
         let found = verdicts(&rows);
         let found: Vec<_> = found.iter().map(|one| (one.value, one.met, one.unjudged)).collect();

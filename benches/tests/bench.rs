@@ -1,5 +1,5 @@
-//! The benchmark, run with tiny counts: what it prints is whole and true, and it leaves nothing
-//! behind. Nothing here depends on how fast anything is.
+//! Runs the benchmark with tiny counts: its output is complete and correct, and it leaves no
+//! process or file behind. It must not depend on how fast anything is.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 
-/// The benchmark, with nothing of the machine's configuration.
+/// Returns the benchmark's command, without the machine's configuration.
 fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog-bench"));
     command.args(arguments).arg("--dir").arg(home);
@@ -21,10 +21,10 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What the benchmark prints in a directory of its own, which must be empty again afterwards.
-fn bench(arguments: &[&str]) -> Value {
+/// Runs the benchmark in a separate directory, which must be empty afterwards; returns its report.
+fn run_bench(arguments: &[&str]) -> Value {
     let home = tempfile::tempdir().unwrap();
-    // A peer may run as another user, who must get through.
+    // A peer may run as another user, who must be able to traverse the directory.
     fs::set_permissions(home.path(), Permissions::from_mode(0o711)).unwrap();
     let tiny = ["--quick", "--json", "--seconds", "0.02", "--sessions", "70"];
     let ran = command(home.path(), &[arguments, &tiny].concat()).output().unwrap();
@@ -36,7 +36,7 @@ fn bench(arguments: &[&str]) -> Value {
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// Command lines of processes that name a directory.
+/// Returns the command lines of processes that contain a directory.
 fn processes_in(directory: &Path) -> Vec<String> {
     let directory = directory.to_str().unwrap();
     let own = std::process::id().to_string();
@@ -56,12 +56,12 @@ fn row<'a>(report: &'a Value, id: &str) -> &'a Value {
 }
 
 #[test]
-fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
-    // Of the rows over HTTP one of each kind: a server is started for each.
+fn every_row_has_its_figures_and_keeps_every_acknowledged_event() {
+    // One row over HTTP of each kind: a server is started for each.
     let rows = "floor engine http.append.json.1 http.append.json.64 http.batch.protobuf.64 \
                 http.stream.64 slice start research search fork hook disk";
     let rows: Vec<&str> = rows.split_whitespace().collect();
-    let report = bench(&[&["--peers", "none"], rows.as_slice()].concat());
+    let report = run_bench(&[&["--peers", "none"], rows.as_slice()].concat());
     assert_eq!(report["version"], 1);
     assert_eq!(report["settings"]["rounds"], 1);
     let rows = report["rows"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
     let wanted = ["P1", "P2", "P3", "P4", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13"];
     assert_eq!(ids, BTreeSet::from(wanted));
     for target in targets {
-        // Seventy sessions and a conversation of ours are not what the targets speak of.
+        // The targets do not apply to seventy sessions and a built-in conversation.
         let judged = matches!(target["id"].as_str(), Some("P1" | "P4"));
         let beside = target.get("times_min").or(target.get("value_max")).is_none();
         assert_eq!(target["met"].is_boolean(), judged && !beside, "{target}");
@@ -101,8 +101,8 @@ fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
 }
 
 #[test]
-fn deferred_work_is_counted_apart_and_a_lasting_round_defers_none() {
-    let report = bench(&["engine", "http.append.json.1", "floor.append.1"]);
+fn deferred_work_is_reported_separately_and_lasting_rounds_defer_none() {
+    let report = run_bench(&["engine", "http.append.json.1", "floor.append.1"]);
     let least = report["settings"]["lasting_bytes"].as_u64().unwrap() >> 10;
     for (of, writers) in [("1", 1), ("64", 64), ("64.sessions", 64)] {
         let soon = row(&report, &format!("engine.append.{of}"));
@@ -119,7 +119,7 @@ fn deferred_work_is_counted_apart_and_a_lasting_round_defers_none() {
 }
 
 #[test]
-fn the_disk_row_is_judged_by_whole_transcripts_alone() {
+fn the_disk_row_is_judged_only_if_every_transcript_is_valid() {
     let place = tempfile::tempdir().unwrap();
     let below = place.path().join("a/b");
     fs::create_dir_all(&below).unwrap();
@@ -137,17 +137,17 @@ fn the_disk_row_is_judged_by_whole_transcripts_alone() {
         let payload = row(report, "disk.payload")["median"].as_f64().unwrap();
         (payload, target["met"].is_boolean(), target.get("unjudged").is_some())
     };
-    assert_eq!(found(&bench(&["disk", "--transcripts", directory])), (bytes, true, false));
+    assert_eq!(found(&run_bench(&["disk", "--transcripts", directory])), (bytes, true, false));
     let notes = place.path().join("notes.txt");
-    let both = bench(&["disk", "--transcripts", directory, notes.to_str().unwrap()]);
+    let both = run_bench(&["disk", "--transcripts", directory, notes.to_str().unwrap()]);
     assert_eq!(found(&both), (bytes, false, true));
 }
 
 #[test]
-fn a_row_that_does_not_sync_is_found_out_by_its_flushes() {
-    let report = bench(&["floor.append.1", "floor.unsynced", "engine.append.1"]);
+fn a_row_that_does_not_sync_is_detected_by_its_flushes() {
+    let report = run_bench(&["floor.append.1", "floor.unsynced", "engine.append.1"]);
     if report["machine"]["counts_flushes"] != true {
-        // Nothing may be said then, and nothing is.
+        // Without counted flushes durability is unknown, and none is reported.
         assert!(row(&report, "floor.unsynced").get("durable").is_none_or(Value::is_null));
         assert!(!report["notes"].as_array().unwrap().is_empty());
         return;
@@ -160,8 +160,8 @@ fn a_row_that_does_not_sync_is_found_out_by_its_flushes() {
 }
 
 #[test]
-fn a_peer_is_measured_or_said_to_be_missing() {
-    let report = bench(&["peers", "http.append.json.1"]);
+fn a_peer_is_measured_or_reported_as_missing() {
+    let report = run_bench(&["peers", "http.append.json.1"]);
     let notes = report["notes"].to_string();
     for (peer, name) in [("postgres", "PostgreSQL"), ("redis", "Redis")] {
         let rows = report["rows"].as_array().unwrap();
@@ -173,9 +173,8 @@ fn a_peer_is_measured_or_said_to_be_missing() {
     }
 }
 
-/// Starts a run that would last for long, interrupts it once it is that far, and looks at what it
-/// left: nothing.
-fn interrupted(arguments: &[&str], signal: rustix::process::Signal, far: impl Fn(&Path) -> bool) {
+/// Starts a long run, interrupts it once `far` returns true, and checks that it left nothing.
+fn interrupt_run(arguments: &[&str], signal: rustix::process::Signal, far: impl Fn(&Path) -> bool) {
     let home = tempfile::tempdir().unwrap();
     let mut child = command(home.path(), arguments).stdout(Stdio::null()).spawn().unwrap();
     while !far(home.path()) {
@@ -193,25 +192,25 @@ fn interrupted(arguments: &[&str], signal: rustix::process::Signal, far: impl Fn
 }
 
 #[test]
-fn an_interrupted_run_takes_everything_down() {
+fn an_interrupted_run_leaves_no_process_or_file() {
     let has_server = |home: &Path| processes_in(home).iter().any(|line| line.contains("serve"));
     let arguments = ["http.append", "--seconds", "600"];
-    interrupted(&arguments, rustix::process::Signal::INT, has_server);
+    interrupt_run(&arguments, rustix::process::Signal::INT, has_server);
 }
 
 #[test]
-fn a_long_session_on_its_way_is_interrupted_like_a_round() {
+fn filling_a_long_session_can_be_interrupted_like_a_round() {
     // A million steps; the first thousands are in a file of the journal.
     let is_filling = |home: &Path| {
         let journal = fs::read_dir(home).unwrap().next().map(|entry| entry.unwrap().path());
         journal.is_some_and(|site| site.join("research/journal/0").exists())
     };
     let arguments = ["research", "--sessions", "100000", "--rounds", "1"];
-    interrupted(&arguments, rustix::process::Signal::TERM, is_filling);
+    interrupt_run(&arguments, rustix::process::Signal::TERM, is_filling);
 }
 
 #[test]
-fn an_unknown_row_and_a_directory_that_is_none_are_wrong_usage() {
+fn an_unknown_row_or_a_missing_directory_is_a_usage_error() {
     let home = tempfile::tempdir().unwrap();
     let unknown = command(home.path(), &["flor"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));

@@ -1,6 +1,6 @@
-//! The evaluation of handing a session on, on fixed seeds: a restore states four in five of the
-//! planted facts, no fewer than a window of the same tokens, nothing that was taken back, and of
-//! real conversations what the next call needs. It must not be what the recipe is tuned on.
+//! The evaluation of a handoff, on fixed seeds: a restore states four in five of the planted facts,
+//! no fewer than a window of the same tokens, no retracted value, and of real conversations the
+//! arguments of the next call. It must not be what the recipe is tuned on.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 
 /// Seeds on which nothing was tuned.
 const SEEDS: [&str; 4] = ["--seed", "71", "--seed", "83"];
-/// Least share of the planted facts, over all sessions that are restored by default.
+/// Minimum share of the planted facts, over all sessions restored by default.
 const LEAST: f64 = 0.80;
 
-/// `sessionlog-bench eval handoff` with these arguments, writing into `out`.
+/// Runs `sessionlog-bench eval handoff` with these arguments, writing into `out`.
 fn run(out: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog-bench"));
     command.args(["eval", "handoff", "--out"]).arg(out).args(arguments).output().unwrap()
 }
 
-/// The report that it prints.
+/// Returns the printed report.
 fn report(out: &Path, arguments: &[&str]) -> Value {
     let ran = run(out, &[arguments, &["--json"]].concat());
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -36,7 +36,7 @@ fn sum(counts: &Value) -> u64 {
 }
 
 #[test]
-fn a_restore_states_four_in_five_of_what_was_planted_and_nothing_that_was_taken_back() {
+fn a_restore_states_four_in_five_planted_facts_and_no_retracted_value() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let matrix = ["--size", "medium", "--type", "all", "--algorithm", "all"];
@@ -61,7 +61,7 @@ fn a_restore_states_four_in_five_of_what_was_planted_and_nothing_that_was_taken_
     }
     let share = restored as f64 / facts as f64;
     assert!(share >= LEAST, "{restored} of {facts}: {share}");
-    // The files hold the report.
+    // The written files contain the same report.
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&read("report.json")).unwrap(), found);
     let text = read("report.md");
@@ -71,7 +71,7 @@ fn a_restore_states_four_in_five_of_what_was_planted_and_nothing_that_was_taken_
 }
 
 #[test]
-fn whole_texts_and_the_way_of_choosing_reach_the_restore() {
+fn the_options_for_compression_and_algorithm_affect_the_restore() {
     let place = tempfile::tempdir().unwrap();
     let ask = |more: &[&str]| {
         let one = ["--size", "medium", "--type", "mixed", "--seed", "71", "--algorithm", "all"];
@@ -86,7 +86,7 @@ fn whole_texts_and_the_way_of_choosing_reach_the_restore() {
             assert_eq!(run[figure], again[figure], "{figure} repeats: {run}");
         }
     }
-    // By importance alone the same may be chosen as by default.
+    // Importance alone may choose the same items as the default.
     let given = |run: &Value| [&run["tokens"], &run["items"], &run["restore"]].map(Value::clone);
     let of = |algorithm: &str, on: bool| {
         let is_it = |run: &&Value| run["algorithm"] == algorithm && run["compression"] == on;
@@ -99,10 +99,10 @@ fn whole_texts_and_the_way_of_choosing_reach_the_restore() {
 }
 
 #[test]
-fn a_restore_has_the_arguments_of_the_next_call_as_a_window_has() {
+fn a_restore_contains_the_arguments_of_the_next_call_like_a_window() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/tau-airline.jsonl");
     if !data.exists() {
-        // Past the harness, which hides what passing tests print.
+        // Written directly to standard error: the harness hides the output of passing tests.
         let missing = "SKIPPED: real conversations: ../shared/data/tau-airline.jsonl is not there";
         writeln!(std::io::stderr(), "{missing}").unwrap();
         return;
@@ -121,7 +121,7 @@ fn a_restore_has_the_arguments_of_the_next_call_as_a_window_has() {
 }
 
 #[test]
-fn arguments_that_cannot_be_evaluated_are_refused_before_any_work() {
+fn invalid_arguments_are_rejected_before_any_work() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let refused = |exit: i32, words: &[&str], arguments: &[&str]| {

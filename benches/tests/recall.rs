@@ -1,6 +1,6 @@
 //! The evaluation of recall on a set of this project: the ranking finds no less of the evidence
-//! than it did, both shapes of a set give the same figures, and what is no set is refused by its
-//! place. It must not be what the ranking is tuned on.
+//! than before, both formats of a set give the same figures, and an invalid set is rejected with
+//! its location. It must not be what the ranking is tuned on.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -13,8 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// A little below what was found when this was last changed: raise the floors when the ranking
-/// gets better.
+/// Minimum shares, slightly below those at the last change: raise them when the ranking improves.
 const FLOORS: &[(&str, f64)] = &[
     ("/figures/all/recall/5", 0.70),
     ("/figures/all/recall/10", 0.75),
@@ -29,25 +28,25 @@ const FLOORS: &[(&str, f64)] = &[
     ("/four_words/share", 0.97),
 ];
 
-fn set() -> PathBuf {
+fn set_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/recall")
 }
 
-/// `sessionlog-bench eval recall` over a directory, writing into `out`.
+/// Runs `sessionlog-bench eval recall` over a directory, writing into `out`.
 fn run(directory: &Path, out: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog-bench"));
     command.args(["eval", "recall"]).arg(directory).arg("--out").arg(out);
     command.args(arguments).output().unwrap()
 }
 
-/// The report that it prints.
+/// Returns the printed report.
 fn report(directory: &Path, out: &Path, arguments: &[&str]) -> Value {
     let ran = run(directory, out, &[arguments, &["--json"]].concat());
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// A conversation of the first shape in the second.
+/// Converts a conversation of the first format to the second.
 fn as_line(name: String, one: &Value) -> Value {
     let said = one["conversation"].as_object().unwrap();
     let sessions: BTreeMap<u32, &Value> = said
@@ -70,10 +69,10 @@ fn as_line(name: String, one: &Value) -> Value {
 }
 
 #[test]
-fn a_search_finds_no_less_of_the_evidence_than_it_did() {
+fn a_search_finds_at_least_the_recorded_share_of_the_evidence() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
-    let found = report(&set(), &out, &["--k", "5,10,20"]);
+    let found = report(&set_directory(), &out, &["--k", "5,10,20"]);
     let mut failures = Vec::new();
     for (pointer, floor) in FLOORS {
         let share = found.pointer(pointer).and_then(Value::as_f64).unwrap_or(-1.0);
@@ -84,7 +83,7 @@ fn a_search_finds_no_less_of_the_evidence_than_it_did() {
     assert!(failures.is_empty(), "{failures:#?}");
     assert_eq!((&found["sessions"], &found["turns"]), (&json!(16), &json!(192)));
     assert_eq!(found["figures"]["all"]["questions"], 53);
-    // The files hold the report.
+    // The written files contain the same report.
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&read("report.json")).unwrap(), found);
     let text = read("report.md");
@@ -94,11 +93,11 @@ fn a_search_finds_no_less_of_the_evidence_than_it_did() {
 }
 
 #[test]
-fn both_shapes_of_a_set_give_the_same_figures() {
+fn both_formats_of_a_set_give_nearly_the_same_figures() {
     let place = tempfile::tempdir().unwrap();
-    let talks = fs::read_to_string(set().join("talks.json")).unwrap();
+    let talks = fs::read_to_string(set_directory().join("talks.json")).unwrap();
     let talks: Value = serde_json::from_str(&talks).unwrap();
-    // Without times, which a line may leave out: a day is a term, too.
+    // Without times, which a line may omit: a day is also a term.
     let directory = place.path().join("lines");
     fs::create_dir(&directory).unwrap();
     let named = (1..).zip(talks.as_array().unwrap());
@@ -107,7 +106,7 @@ fn both_shapes_of_a_set_give_the_same_figures() {
     fs::write(directory.join("README.md"), "not a set").unwrap();
     let of_lines = report(&directory, &place.path().join("a"), &["--k", "10"]);
     let of_lines_again = report(&directory, &place.path().join("b"), &["--k", "10"]);
-    let of_talks = report(&set(), &place.path().join("c"), &["--k", "10"]);
+    let of_talks = report(&set_directory(), &place.path().join("c"), &["--k", "10"]);
     for figure in ["figures", "four_words", "questions", "tokens"] {
         assert_eq!(of_lines[figure], of_lines_again[figure], "{figure} repeats");
     }
@@ -120,14 +119,14 @@ fn both_shapes_of_a_set_give_the_same_figures() {
 }
 
 #[test]
-fn a_conversation_in_each_file_is_read_and_nothing_is_left_in_the_working_directory() {
+fn one_conversation_a_file_is_read_without_writing_to_the_working_directory() {
     let place = tempfile::tempdir().unwrap();
-    let talks = fs::read_to_string(set().join("talks.json")).unwrap();
+    let talks = fs::read_to_string(set_directory().join("talks.json")).unwrap();
     let talks: Value = serde_json::from_str(&talks).unwrap();
     let (directory, here) = (place.path().join("talks"), place.path().join("here"));
     [&directory, &here].into_iter().for_each(|path| fs::create_dir(path).unwrap());
     for (number, one) in (1..).zip(talks.as_array().unwrap()) {
-        // The sessions are members of a conversation, or stand beside its questions.
+        // The sessions are members of a conversation, or next to its questions.
         let mut one = one.clone();
         if number % 2 == 0 {
             let said = one["conversation"].as_object().unwrap().clone();
@@ -141,7 +140,7 @@ fn a_conversation_in_each_file_is_read_and_nothing_is_left_in_the_working_direct
     let ran = command.current_dir(&here).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let of_files: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    let of_list = report(&set(), &place.path().join("out"), &["--k", "10"]);
+    let of_list = report(&set_directory(), &place.path().join("out"), &["--k", "10"]);
     for figure in ["figures", "four_words", "sessions", "turns"] {
         assert_eq!(of_files[figure], of_list[figure], "{figure}");
     }
@@ -149,7 +148,7 @@ fn a_conversation_in_each_file_is_read_and_nothing_is_left_in_the_working_direct
 }
 
 #[test]
-fn a_file_that_is_no_set_is_refused_by_its_name_and_place() {
+fn an_invalid_set_is_rejected_with_its_file_and_location() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("set");
     fs::create_dir(&directory).unwrap();

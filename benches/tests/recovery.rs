@@ -1,5 +1,5 @@
-//! The evaluation of recovery on fixed seeds: no view shows less than it did, what must stay below
-//! a limit does, and a seed gives the same figures again. It must not be what views are tuned on.
+//! The evaluation of recovery on fixed seeds: no view shows less than before, limited figures stay
+//! below their limits, and figures repeat. It must not be what views are tuned on.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -15,12 +15,12 @@ use serde_json::Value;
 /// An odd and an even seed: research in the varied and in the short style.
 const SEEDS: [&str; 2] = ["11", "16"];
 
-/// Bounds of each row, for every seed: at least what was shown when this was last changed. Raise
-/// the floors, and lower the limits, when the views get better.
+/// Bounds of each row for every seed: at least the figure at the last change. Raise the minimums,
+/// and lower the limits, when the views improve.
 const BOUNDS: &[(&str, RangeInclusive<u64>)] = &[
     ("shape.12.lines", 12..=12),
     ("shape.12.gaps", 2..=2),
-    // Fewer sources fit since each has its title.
+    // Fewer sources fit since each is shown with its title.
     ("shape.12.sources", 3..=3),
     ("shape.12.last", 3..=3),
     ("shape.30.lines", 30..=30),
@@ -97,31 +97,31 @@ const BOUNDS: &[(&str, RangeInclusive<u64>)] = &[
     ("arguments.8000.recalled", 120..=134),
 ];
 
-/// Whether a row is counted on real conversations alone.
+/// Returns true if a row is counted on real conversations only.
 fn is_of_data(id: &str) -> bool {
     id.starts_with("real.") || id.starts_with("arguments.")
 }
 
-/// `sessionlog-bench eval recovery` with these arguments.
+/// Runs `sessionlog-bench eval recovery` with these arguments.
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog-bench"));
     command.args(["eval", "recovery"]).args(arguments).output().unwrap()
 }
 
-/// The report that it prints.
+/// Returns the printed report.
 fn report(arguments: &[&str]) -> Value {
     let ran = run(&[arguments, &["--json"]].concat());
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// The row of an id.
+/// Returns the row of an id.
 fn row<'a>(report: &'a Value, id: &str) -> &'a Value {
     let rows = report["rows"].as_array().unwrap();
     rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no row {id}"))
 }
 
-/// The figures of a row, of each seed or of the half that has some.
+/// Returns the figures of a row, of each seed or of the half that has some.
 fn figures(report: &Value, id: &str) -> Vec<u64> {
     let row = row(report, id);
     let seeds = row["seeds"].as_object().unwrap();
@@ -130,7 +130,7 @@ fn figures(report: &Value, id: &str) -> Vec<u64> {
 }
 
 #[test]
-fn no_view_shows_less_of_the_fixed_seeds_than_before() {
+fn no_view_shows_less_than_its_recorded_minimum_for_fixed_seeds() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
     let has_data = data.join("tau-airline.jsonl").exists();
     let mut arguments = vec!["--seed", SEEDS[0], "--seed", SEEDS[1]];
@@ -147,7 +147,7 @@ fn no_view_shows_less_of_the_fixed_seeds_than_before() {
     }
     assert!(failures.is_empty(), "{failures:#?}");
     if !has_data {
-        // Past the harness, which hides what passing tests print.
+        // Written directly to standard error: the harness hides the output of passing tests.
         let missing = "SKIPPED: real conversations: ../shared/data/tau-airline.jsonl is not there";
         writeln!(std::io::stderr(), "{missing}").unwrap();
         assert!(found["notes"][0].as_str().unwrap().contains("skipped"), "{}", found["notes"]);
@@ -155,7 +155,7 @@ fn no_view_shows_less_of_the_fixed_seeds_than_before() {
 }
 
 #[test]
-fn a_seed_gives_the_same_figures_again_and_the_files_hold_the_report() {
+fn a_seed_repeats_its_figures_and_the_files_contain_the_report() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let first = report(&["--seed", "5", "--out", out.to_str().unwrap()]);
@@ -172,14 +172,14 @@ fn a_seed_gives_the_same_figures_again_and_the_files_hold_the_report() {
     let text = read("recovery.md");
     for row in first["rows"].as_array().unwrap() {
         assert!(text.contains(row["what"].as_str().unwrap()), "{row}");
-        // What no seed generates has a figure alone.
+        // A figure of real sessions has a single value.
         let of_seed = row["seeds"].get("5").unwrap_or(&row["odd"]["min"]);
         assert!(row["even"].is_null() && row["odd"]["min"] == *of_seed, "{row}");
     }
 }
 
 #[test]
-fn arguments_that_cannot_be_evaluated_are_refused_before_any_work() {
+fn invalid_arguments_are_rejected_before_any_work() {
     let nowhere = run(&["--data", "nowhere"]);
     assert_eq!(nowhere.status.code(), Some(1), "{nowhere:?}");
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("tau-airline.jsonl"), "{nowhere:?}");

@@ -1,5 +1,5 @@
-//! `append`: standard input to a session, line by line, in batches of whatever has arrived. It must
-//! not say that something is durable before the owner did.
+//! `append`: sends standard input to a session, line by line, in batches of the lines that have
+//! arrived. It must not report an event as durable before the owner acknowledged it.
 
 use std::{
     collections::HashSet,
@@ -26,17 +26,17 @@ use crate::{
     verbs::{InSession, NoQuery, Nowhere, sessions},
 };
 
-/// Lines read ahead of the batch on its way.
+/// Number of lines read ahead of the batch being sent.
 const LINES_AHEAD: usize = limits::BATCH_EVENTS_MAX;
-/// Bytes of them at most.
+/// Maximum bytes of the lines read ahead.
 const BYTES_AHEAD: u32 = 16 << 20;
-/// Bytes of one line at most: an event's body, and room for what `events` prints around it.
+/// Maximum bytes of one line: an event's body plus the members that `events` prints.
 const LINE_BYTES_MAX: u64 = limits::EVENT_BYTES_MAX as u64 + (64 << 10);
 
 struct InputLine {
     number: u64,
     text: io::Result<Vec<u8>>,
-    /// Its part of [`BYTES_AHEAD`], until it is in a batch.
+    /// Permits taken from [`BYTES_AHEAD`], held until the line is in a batch.
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -45,13 +45,13 @@ struct InputLine {
 struct AppendCounts {
     batches: u64,
     events: u64,
-    /// Events that were there before.
+    /// Number of events that the session already had.
     known: u64,
-    /// Position of the first.
+    /// Position of the first event.
     first: Option<u64>,
-    /// The position after the last.
+    /// Position after the last event.
     end: u64,
-    /// The tail after that: events that the server added are between.
+    /// Tail after the batch, which includes events that the server added.
     next: Option<u64>,
 }
 
@@ -60,14 +60,14 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
     let mut done = AppendCounts::default();
     let mut waiting = None;
     loop {
-        let LineBatch { events, wrong } = collect(&mut lines, &mut waiting, &wanted).await;
+        let LineBatch { events, wrong } = collect_batch(&mut lines, &mut waiting, &wanted).await;
         let ended = events.is_empty();
         if !ended {
-            let sent = send(client, &wanted, &events, &mut done, screen).await;
+            let sent = send_batch(client, &wanted, &events, &mut done, screen).await;
             let unknown = |failure: &Failure| failure.code() == "session_not_found";
             if sent.as_ref().is_err_and(unknown) && done.events + done.known == 0 {
                 names::look_up(client, &mut wanted.session, true).await?;
-                send(client, &wanted, &events, &mut done, screen).await?;
+                send_batch(client, &wanted, &events, &mut done, screen).await?;
             } else {
                 sent?;
             }
@@ -129,14 +129,14 @@ fn read_lines() -> mpsc::Receiver<InputLine> {
     receiver
 }
 
-/// One event as it was read.
+/// An event with the number of its input line.
 struct Numbered {
     line: u64,
     text: String,
     id: Option<String>,
 }
 
-/// A line that is no event.
+/// A line that is not a valid event.
 struct WrongLine {
     line: u64,
     problem: String,
@@ -146,22 +146,27 @@ impl WrongLine {
     fn into_failure(self, done: &AppendCounts) -> Failure {
         Failure::Refused {
             code: "invalid_json",
-            message: format!("line {}: {}{}", self.line, self.problem, appended_before(done)),
+            message: format!(
+                "line {}: {}{}",
+                self.line,
+                self.problem,
+                format_appended_before(done)
+            ),
             action: "send one JSON object a line; continue from this line".to_owned(),
         }
     }
 }
 
-/// Events to send together, and why nothing comes after them.
+/// Events to send in one batch, and why the input ended after them.
 struct LineBatch {
     events: Vec<Numbered>,
     wrong: Option<WrongLine>,
 }
 
-/// The lines that have arrived, up to the limits of a batch; waits for the first. A batch with a
-/// key of the caller waits for all lines, so that a retry cuts its input alike. A line with the id
-/// of an earlier one begins the next batch, where it is known or differs.
-async fn collect(
+/// Collects the lines that have arrived, up to the limits of a batch; waits for the first. A batch
+/// with the caller's key waits for all lines, so that a retry forms the same batch. A line with the
+/// id of an earlier one starts the next batch, where it is a duplicate or a conflict.
+async fn collect_batch(
     lines: &mut mpsc::Receiver<InputLine>,
     waiting: &mut Option<Numbered>,
     wanted: &args::Append,
@@ -197,7 +202,7 @@ async fn collect(
     }
 }
 
-/// One line as an event; `None` for an empty line.
+/// Parses a line as an event; returns `None` for an empty line.
 fn event(line: InputLine) -> Result<Option<Numbered>, WrongLine> {
     let wrong = |problem: String| WrongLine { line: line.number, problem };
     let bytes = line.text.map_err(|error| wrong(error.to_string()))?;
@@ -212,9 +217,9 @@ fn event(line: InputLine) -> Result<Option<Numbered>, WrongLine> {
     Ok(Some(Numbered { line: line.number, text: text.to_owned(), id }))
 }
 
-/// Sends one batch. Where it is refused because a part of it is known, it is divided until each
-/// part is known or new, and an event that differs is reported by its line.
-async fn send(
+/// Sends one batch. If it is refused because some events are already stored, splits it until each
+/// part is all stored or all new; an event that differs is reported by its line.
+async fn send_batch(
     client: &Client,
     wanted: &args::Append,
     events: &[Numbered],
@@ -235,21 +240,21 @@ async fn send(
     let mut parts = BatchParts::new(events, |event| event.text.len());
     while let Some(part) = parts.next() {
         let key = key_of_batch.take().unwrap_or_else(|| client.mint_key());
-        // From the second batch on, the precondition excludes other writers.
+        // From the second batch on, the precondition excludes concurrent writers.
         let at = wanted.if_position.map(|first| done.next.unwrap_or(first));
         match writer.append(part.iter().map(|event| &event.text), at, Some(&key)).await {
             Ok(appended) => done.add(part.len() as u64, &appended, screen)?,
             Err(error)
                 if error.code() == "idempotency_conflict" && is_divisible && parts.divide(part) => {
             }
-            Err(error) => return Err(at_lines(error, part, &key, done)),
+            Err(error) => return Err(add_lines_to_refusal(error, part, &key, done)),
         }
     }
     Ok(())
 }
 
 impl AppendCounts {
-    /// Counts and shows an answer.
+    /// Adds an acknowledged batch to the counts and prints it.
     fn add(&mut self, count: u64, appended: &WrittenBatch, screen: &mut Screen) -> Outcome {
         if appended.repeated {
             self.known += count;
@@ -271,8 +276,8 @@ impl AppendCounts {
     }
 }
 
-/// Number of events that were appended before, in brackets.
-fn appended_before(done: &AppendCounts) -> String {
+/// Formats the number of events that were already stored, in brackets.
+fn format_appended_before(done: &AppendCounts) -> String {
     match done.events {
         0 => String::new(),
         1 => " (1 event before was appended)".to_owned(),
@@ -280,8 +285,8 @@ fn appended_before(done: &AppendCounts) -> String {
     }
 }
 
-/// Says which lines a refusal is about and how many went in before it.
-fn at_lines(
+/// Adds to a refusal the input lines that it concerns and the number of events stored before.
+fn add_lines_to_refusal(
     mut error: ClientError,
     events: &[Numbered],
     key: &str,
@@ -295,15 +300,15 @@ fn at_lines(
     if let ClientError::Refused(refusal) = &mut error {
         let action = (refusal.code == "outcome_unknown")
             .then(|| format!("append {lines} again with --idempotency-key {key}: nothing doubles"));
-        let (line, problem) = at_line(&refusal.message, events);
+        let (line, problem) = split_line_of_message(&refusal.message, events);
         let lines = line.map_or(lines, |line| format!("line {line}"));
-        refusal.reword(format!("{lines}: {problem}{}", appended_before(done)), action);
+        refusal.reword(format!("{lines}: {problem}{}", format_appended_before(done)), action);
     }
     Failure::Client(error)
 }
 
-/// The line of the event that a refusal is about, where it names one, and the rest of what it says.
-fn at_line<'a>(message: &'a str, events: &[Numbered]) -> (Option<u64>, &'a str) {
+/// Returns the line of the event that a refusal names, if any, and the rest of its message.
+fn split_line_of_message<'a>(message: &'a str, events: &[Numbered]) -> (Option<u64>, &'a str) {
     let named = message.strip_prefix("events[").and_then(|rest| rest.split_once(']'));
     let found = named.and_then(|(index, rest)| {
         Some((

@@ -1,7 +1,6 @@
-//! `backup create` and `backup restore`: a copy of the whole store through its owner, in a
-//! new directory, and a data directory made from such a copy. It must not write into a directory
-//! that is not empty, nor report a backup as complete without reading it back, unless it reports
-//! why.
+//! `backup create` and `backup restore`: copies the whole store through its owner into a new
+//! directory, and makes a data directory from such a copy. It must not write into a directory that
+//! is not empty, nor report a backup as complete without reading it back, unless it reports why.
 
 use std::path::Path;
 
@@ -25,13 +24,13 @@ use crate::{
     },
 };
 
-/// Below the backup's directory: what it has of the store's.
+/// Subdirectory of a backup that holds the copied store files.
 const DATA: &str = "data";
 
-/// Outcome of reading a backup back.
+/// Result of reading a backup back.
 enum Checked {
     Read(Verified),
-    /// Its key is not here.
+    /// The backup is encrypted and its key is not available here.
     Sealed(String),
 }
 
@@ -44,20 +43,20 @@ pub(super) async fn create(
     let failed = |error| refused(path, error);
     check_outside(config, path)?;
     if files::look(path).map_err(Failure::file(path))?.is_some() {
-        // Checked before the question, since a backup takes long.
-        if !local::is_vacant(&open(path)?).map_err(Failure::file(path))? {
+        // Checked before the confirmation, since a backup takes long.
+        if !local::is_vacant(&open_env(path)?).map_err(Failure::file(path))? {
             return Err(failed(NoBackup::Occupied));
         }
     }
     let keys = config.keys.read()?;
     let mut download = client.stream(&Request::post("/v1/admin/backup").that_only_reads()).await?;
-    let (outer, inner) = (open(path)?, open(&path.join(DATA))?);
+    let (outer, inner) = (open_env(path)?, open_env(&path.join(DATA))?);
     let mut incoming = Incoming::begin(&outer, &inner).map_err(failed)?;
     let bar = screen.progress(None, "{spinner} {bytes} {bytes_per_sec}");
     let made = receive(client, &mut download, path, &mut incoming, &bar).await;
     bar.finish_and_clear();
     let made = made?;
-    incoming.end(&backup_of(client, &made)?).map_err(failed)?;
+    incoming.end(&parse_backup(client, &made)?).map_err(failed)?;
     let keys = keys.filter(|_| made.key.is_some());
     let checked = match local::check_backup(&inner.with_keys(keys), config.store) {
         Ok(verified) => Checked::Read(verified),
@@ -66,10 +65,10 @@ pub(super) async fn create(
     };
     let manifest = incoming.seal().map_err(failed)?;
     let bytes = manifest.files.iter().map(|kept| kept.bytes).sum();
-    tell_made(path, &made, manifest.files.len(), bytes, &checked, screen)
+    print_made(path, &made, manifest.files.len(), bytes, &checked, screen)
 }
 
-/// Refuses a place inside the data directory: what is there is the store's.
+/// Rejects a backup path inside the data directory.
 fn check_outside(config: &Config, path: &Path) -> Outcome {
     let resolved = |path: &Path| files::resolved(path).map_err(Failure::file(path));
     if !resolved(path)?.starts_with(resolved(&config.data_dir)?) {
@@ -80,7 +79,7 @@ fn check_outside(config: &Config, path: &Path) -> Outcome {
     Err(Failure::invalid(message, "name a directory outside of it, best on another device"))
 }
 
-/// Takes the answer of the owner to its end.
+/// Receives the owner's response stream to its end.
 async fn receive(
     client: &Client,
     download: &mut AnswerStream,
@@ -94,8 +93,8 @@ async fn receive(
     };
     loop {
         let line = download.line().await?.ok_or_else(cut)?;
-        let line: BackupLine =
-            serde_json::from_str(&line).map_err(|error| foreign(client, error.to_string()))?;
+        let line: BackupLine = serde_json::from_str(&line)
+            .map_err(|error| foreign_failure(client, error.to_string()))?;
         match line {
             BackupLine { part: Some(part), .. } => {
                 let mut left = part.bytes;
@@ -119,20 +118,21 @@ async fn receive(
                 let action = error.recovery_hint.action.unwrap_or(action);
                 return Err(Failure::refused("store_read_only", message, action));
             }
-            _ => return Err(foreign(client, "a line that says nothing".to_owned())),
+            _ => return Err(foreign_failure(client, "a line that says nothing".to_owned())),
         }
     }
 }
 
-fn foreign(client: &Client, reason: String) -> Failure {
+fn foreign_failure(client: &Client, reason: String) -> Failure {
     ClientError::Foreign { address: client.address(), reason }.into()
 }
 
-fn backup_of(client: &Client, made: &BackupMade) -> Outcome<Backup> {
-    let wrong = || foreign(client, "what it says of the backup is no such thing".to_owned());
-    let key = made.key.as_deref().map(|key| unhex(key).ok_or_else(wrong)).transpose()?;
+fn parse_backup(client: &Client, made: &BackupMade) -> Outcome<Backup> {
+    let wrong =
+        || foreign_failure(client, "what it says of the backup is no such thing".to_owned());
+    let key = made.key.as_deref().map(|key| decode_hex(key).ok_or_else(wrong)).transpose()?;
     Ok(Backup {
-        store: unhex(&made.store).ok_or_else(wrong)?,
+        store: decode_hex(&made.store).ok_or_else(wrong)?,
         at: Timestamp(made.at_micros),
         sessions: made.sessions,
         damaged: made.damaged,
@@ -140,7 +140,7 @@ fn backup_of(client: &Client, made: &BackupMade) -> Outcome<Backup> {
     })
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn decode_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.len() == 2 * N && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mut bytes = [0; N];
     for (at, byte) in bytes.iter_mut().enumerate() {
@@ -150,7 +150,7 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-fn tell_made(
+fn print_made(
     path: &Path,
     made: &BackupMade,
     files: usize,
@@ -183,7 +183,7 @@ fn tell_made(
             path.display(),
         ))?;
         match checked {
-            Checked::Read(verified) => tell_verified(verified, screen)?,
+            Checked::Read(verified) => print_verified(verified, screen)?,
             Checked::Sealed(problem) => screen.line(format!(
                 "complete, and not read back: {problem}; a restore needs that key"
             ))?,
@@ -192,8 +192,8 @@ fn tell_made(
     if hurt { Err(Failure::Silent(DAMAGED)) } else { Ok(()) }
 }
 
-/// Describes the sessions of a backup: those read back, and those deleted or erased, kept by name.
-/// With damage the difference means nothing.
+/// Describes the sessions of a backup: those read back, and those deleted or erased whose ids are
+/// kept. Where the backup is damaged, their difference means nothing.
 fn sessions(all: u64, verified: Option<&Verified>) -> String {
     let count = counted(all, "session");
     let whole = verified.filter(|verified| verified.damage.is_empty());
@@ -221,7 +221,7 @@ fn verified_json(verified: &Verified) -> Value {
     })
 }
 
-fn tell_verified(verified: &Verified, screen: &mut Screen) -> Outcome {
+fn print_verified(verified: &Verified, screen: &mut Screen) -> Outcome {
     let verdict = match verified.damage.len() {
         0 => screen.paint(Tone::Good, "whole"),
         many => format!("{} in {many} places", screen.paint(Tone::Bad, "damaged")),
@@ -239,7 +239,7 @@ fn tell_verified(verified: &Verified, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-/// Makes the data directory that the settings name of a backup. No owner is asked: there is none.
+/// Makes the configured data directory from a backup, without an owner.
 pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outcome {
     if config.url.is_some() {
         let message = "a backup is brought back where its data directory is to be: leave --url out";
@@ -248,13 +248,13 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
     if !files::look(path).map_err(Failure::file(path))?.is_some_and(|found| found.is_dir) {
         return Err(Failure::file(path)(std::io::ErrorKind::NotFound.into()));
     }
-    let (outer, inner) = (open(path)?, path.join(DATA));
+    let (outer, inner) = (open_env(path)?, path.join(DATA));
     let inner = match files::look(&inner).map_err(Failure::file(&inner))? {
-        Some(_) => open(&inner)?,
-        // What is missing is reported by its name.
+        Some(_) => open_env(&inner)?,
+        // A missing file is reported by its name.
         None => outer.clone(),
     };
-    let to = open(&config.data_dir)?.with_keys(config.keys.read()?);
+    let to = open_env(&config.data_dir)?.with_keys(config.keys.read()?);
     let bar = screen.progress(Some(0), "{wide_bar} {bytes}/{total_bytes} {eta}");
     let mut progress = |done, total| {
         bar.set_length(total);
@@ -289,7 +289,7 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
             instant(&at),
             config.data_dir.display(),
         ))?;
-        tell_verified(verified, screen)?;
+        print_verified(verified, screen)?;
         screen.line(
             "What came later is not in it: receipts given since do not verify, leases are void, and \
              what was deleted, erased or redacted since is there again.",
@@ -298,7 +298,7 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
     if verified.damage.is_empty() { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
 }
 
-fn open(path: &Path) -> Outcome<Env> {
+fn open_env(path: &Path) -> Outcome<Env> {
     Env::real(path).map_err(Failure::file(path))
 }
 

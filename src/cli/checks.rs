@@ -1,4 +1,4 @@
-//! `doctor` and its checks: each finds one thing and says what to do. It must not change anything.
+//! `doctor` and its checks: each reports one condition and a remedy. It must not change anything.
 
 use std::path::{Path, PathBuf};
 
@@ -25,19 +25,19 @@ use crate::{
 /// Free space below which a store is in danger, and below which it fails soon.
 const FREE_LOW: u64 = 1 << 30;
 const FREE_TOO_LOW: u64 = 100 << 20;
-/// Bytes of a program that are compared at most.
+/// Maximum bytes of a program file that are compared.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of a file of settings at most.
+/// Maximum bytes of a settings file.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
-/// Time by which the newest session may be ahead of the clock.
+/// Microseconds by which the newest session may be ahead of the clock.
 const AHEAD_MICROS: i64 = 300 * 1_000_000;
-/// A clock before this was never set.
+/// Earliest plausible time; a clock before it was never set.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
 
-/// Text for an agent without our entries.
+/// Text for an agent that has none of our entries.
 const NOT_INSTALLED: &str = "not installed";
 
-/// Columns before what a check found.
+/// Columns before the text of a check.
 const LEAD_COLUMNS: usize = 23;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +101,7 @@ pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Sc
             let mut head = format!("{state} {:<16} ", check.name);
             let wraps = screen.terminal;
             let lines = |text: String| match wraps {
-                true => lines_of_words(&text, width),
+                true => wrap_at_words(&text, width),
                 false => vec![text],
             };
             for line in [Some(found), action].into_iter().flatten().flat_map(lines) {
@@ -118,8 +118,8 @@ pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Sc
     if failed == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
 }
 
-/// A text in lines that are broken between words only: a path stays whole, however long it is.
-fn lines_of_words(text: &str, width: usize) -> Vec<String> {
+/// Wraps a text between words only: a path is never broken, even if it exceeds the width.
+fn wrap_at_words(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut().filter(|line| columns(line) + 1 + columns(word) <= width) {
@@ -130,29 +130,29 @@ fn lines_of_words(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Every check, in the order in which they are printed.
+/// Runs every check, in the order of printing.
 fn all(config: &Config, environment: &Environment, health: &Health, screen: &Screen) -> Vec<Check> {
     let mut checks = vec![ok("version", args::version())];
     let file = config.file.as_ref().map(|path| path.display().to_string());
     checks.push(ok("configuration", file.unwrap_or_else(|| "no file; defaults".to_owned())));
     if config.url.is_none() {
-        checks.push(directory(&config.data_dir, health));
+        checks.push(check_directory(&config.data_dir, health));
     }
     checks.push(owner(config, health));
     if config.url.is_none() {
-        checks.push(space(health));
+        checks.push(check_space(health));
         checks.push(keys(health));
     }
     for (agent, hooks, tools) in [
         (AgentProgram::ClaudeCode, "hooks of claude", "tools of claude"),
         (AgentProgram::Codex, "hooks of codex", "tools of codex"),
     ] {
-        let found = installed(agent, hooks, Holds::is_hooks, environment);
+        let found = check_installed(agent, hooks, Holds::is_hooks, environment);
         checks.push(check_fired(agent, found, health));
-        checks.push(installed(agent, tools, |holds| !holds.is_hooks(), environment));
+        checks.push(check_installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
-    checks.push(recording(config, screen));
-    checks.push(imports(health));
+    checks.push(check_recording(config, screen));
+    checks.push(check_imports(health));
     checks.push(clock(health));
     if config.url.is_none() {
         checks.push(last_error(config, health));
@@ -160,7 +160,7 @@ fn all(config: &Config, environment: &Environment, health: &Health, screen: &Scr
     checks
 }
 
-fn recording(config: &Config, screen: &Screen) -> Check {
+fn check_recording(config: &Config, screen: &Screen) -> Check {
     let name = "recording";
     match (pause::described(config, screen), config.gate.file()) {
         ((found, false), _) => ok(name, found),
@@ -174,7 +174,7 @@ fn recording(config: &Config, screen: &Screen) -> Check {
     }
 }
 
-fn imports(health: &Health) -> Check {
+fn check_imports(health: &Health) -> Check {
     let name = "imports";
     let Some((session, types)) = health.unknown.first() else {
         return ok(name, "no record of an unknown type");
@@ -184,7 +184,7 @@ fn imports(health: &Health) -> Check {
     warn(name, found, "update sessionlog, then import again; the records are kept whole")
 }
 
-fn directory(path: &Path, health: &Health) -> Check {
+fn check_directory(path: &Path, health: &Health) -> Check {
     let (name, shown) = ("data directory", path.display().to_string());
     match files::look(path) {
         Err(error) => fail(name, format!("{shown}: {error}"), "make it readable, or name another"),
@@ -199,7 +199,7 @@ fn directory(path: &Path, health: &Health) -> Check {
         Ok(Some(_)) if !files::is_own_dir(path) => {
             fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
         }
-        // What is no store keeps the mode that it has.
+        // A directory that is not a store keeps its mode.
         Ok(Some(_)) if !health.exists && !files::list(path).unwrap_or_default().is_empty() => {
             let found = format!("{shown} has other files, and no store");
             fail(name, found, "name another with --data-dir")
@@ -242,8 +242,8 @@ fn owner(config: &Config, health: &Health) -> Check {
     }
 }
 
-/// True if a process runs another program file than this one, where the system shows both: a
-/// replaced program still runs in a process that began before.
+/// Returns true if a process runs another program file than this one, where the system shows both:
+/// a process that started before an update still runs the old program.
 fn runs_another_build(pid: u64) -> bool {
     let places = ["/proc/self/exe".to_owned(), format!("/proc/{pid}/exe")];
     let [own, other] = places.each_ref().map(|path| files::identity(Path::new(path)).ok());
@@ -255,7 +255,7 @@ fn runs_another_build(pid: u64) -> bool {
     own.zip(other).is_some_and(|(own, other)| own != other)
 }
 
-fn space(health: &Health) -> Check {
+fn check_space(health: &Health) -> Check {
     let name = "disk space";
     let Some(free) = health.free else {
         return warn(name, "unknown", "check the file system of the data directory");
@@ -286,8 +286,8 @@ fn keys(health: &Health) -> Check {
     }
 }
 
-/// Checks that the commands in some of an agent's settings files lead to a program.
-fn installed(
+/// Checks that the commands in an agent's settings files resolve to a program.
+fn check_installed(
     agent: AgentProgram,
     name: &'static str,
     among: impl Fn(Holds) -> bool,
@@ -308,7 +308,7 @@ fn installed(
             let text = files::read_regular_text(&target.path, SETTINGS_BYTES_MAX);
             let text = text.unwrap_or_default();
             let found = match target.holds.is_hooks() {
-                true => commands(&serde_json::from_str(&text).unwrap_or_default()),
+                true => hook_programs(&serde_json::from_str(&text).unwrap_or_default()),
                 false => server_program(&text, target.holds).into_iter().collect(),
             };
             programs.extend(found.into_iter().map(|program| (target.path.clone(), program)));
@@ -316,7 +316,8 @@ fn installed(
     }
     programs.dedup();
     let install = format!("run `sessionlog install {} --yes`", agent.as_str());
-    let missing = programs.iter().find(|(_, program)| resolved(program, environment).is_none());
+    let missing =
+        programs.iter().find(|(_, program)| resolve_program(program, environment).is_none());
     match (programs.first(), missing) {
         (_, Some((path, program))) => {
             fail(name, format!("{}: no program {program:?}", path.display()), install)
@@ -326,7 +327,7 @@ fn installed(
     }
 }
 
-/// Checks that installed hooks ever recorded something, and reports the last time.
+/// Checks that installed hooks have recorded something, and reports the last time.
 fn check_fired(agent: AgentProgram, found: Check, health: &Health) -> Check {
     if found.state != CheckState::Ok || found.found == NOT_INSTALLED || health.sessions.is_err() {
         return found;
@@ -346,8 +347,8 @@ fn check_fired(agent: AgentProgram, found: Check, health: &Health) -> Check {
     }
 }
 
-/// Programs of the hooks that are ours: the first word of each command that ends in `hook`.
-fn commands(settings: &Value) -> Vec<String> {
+/// Returns the programs of our hooks: the first word of each command that ends in `hook`.
+fn hook_programs(settings: &Value) -> Vec<String> {
     match settings {
         Value::String(text) if text.contains("sessionlog") && text.ends_with(" hook") => {
             let word = match text.strip_prefix('\'') {
@@ -356,14 +357,14 @@ fn commands(settings: &Value) -> Vec<String> {
             };
             word.map(str::to_owned).into_iter().collect()
         }
-        Value::Array(all) => all.iter().flat_map(commands).collect(),
-        Value::Object(all) => all.values().flat_map(commands).collect(),
+        Value::Array(all) => all.iter().flat_map(hook_programs).collect(),
+        Value::Object(all) => all.values().flat_map(hook_programs).collect(),
         _ => Vec::new(),
     }
 }
 
 /// Resolves the path of a command's program.
-fn resolved(program: &str, environment: &Environment) -> Option<PathBuf> {
+fn resolve_program(program: &str, environment: &Environment) -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         let found = files::look(path).ok().flatten();
         found.is_some_and(|found| !found.is_dir && found.mode & 0o111 != 0)
@@ -408,12 +409,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_of_a_hook_is_its_first_word_quoted_or_not() {
+    fn the_program_of_a_hook_command_is_its_first_word_even_if_quoted() {
         let settings = json!({"hooks": {"Stop": [{"hooks": [
             {"command": "/usr/bin/sessionlog --data-dir /d hook"},
             {"command": "'/a b/sessionlog' hook"},
             {"command": "other hook"}, {"command": "sessionlog sessions"},
         ]}]}});
-        assert_eq!(commands(&settings), ["/usr/bin/sessionlog", "/a b/sessionlog"]);
+        assert_eq!(hook_programs(&settings), ["/usr/bin/sessionlog", "/a b/sessionlog"]);
     }
 }

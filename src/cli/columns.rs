@@ -2,7 +2,7 @@
 
 use ratatui::text::Span;
 
-/// Columns that a text takes on a terminal.
+/// Returns the number of terminal columns of a text.
 pub(super) fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { Span::raw(text).width() }
 }

@@ -1,4 +1,4 @@
-//! The arguments that every verb has, and the id of a session as one. It must not know a verb.
+//! The flags that every verb accepts, and the parser of a session id. It must not know a verb.
 
 use std::path::PathBuf;
 

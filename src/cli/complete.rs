@@ -1,6 +1,6 @@
-//! Tab completion: a shell runs the program with what was typed so far, and the program answers
-//! with possible continuations, ids of sessions included. It must not print anything else, and must
-//! not wait long for a store.
+//! Tab completion: a shell runs the program with the text typed so far, and the program prints the
+//! possible completions, session ids included. It must not print anything else, nor wait longer
+//! than [`PATIENCE`] for a store.
 
 use std::{ffi::OsStr, process::ExitCode, time::Duration};
 
@@ -24,19 +24,19 @@ use crate::{
     verbs::{Nowhere, sessions},
 };
 
-/// Environment variable in which the script of a shell names the shell.
+/// Environment variable in which a shell's completion script names the shell.
 const VARIABLE: &str = "SESSIONLOG_COMPLETE";
-/// Ids offered at most: the sessions that were begun last.
+/// Maximum number of ids offered: those of the sessions created last.
 const IDS_MAX: usize = 200;
-/// Time for which a shell waits for ids.
+/// Time limit for fetching ids.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Characters of a title beside an id.
+/// Maximum characters of the title shown next to an id.
 const TITLE_CHARS: usize = 40;
 
-/// Answers a shell that asks; `None` where the program was run for something else.
+/// Handles a completion request of a shell; returns `None` in any other run.
 pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
-    if is_in_parts() {
+    if is_split_word() {
         return Some(ExitCode::from(DONE));
     }
     let asked = CompleteEnv::with_factory(command).var(VARIABLE);
@@ -51,16 +51,16 @@ pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
     }
 }
 
-/// True if the completed word is the rest of a longer one: Bash cuts words at colons, and the text
-/// behind `checkpoint:` is no word of its own.
-fn is_in_parts() -> bool {
+/// Returns true if the completed word is the rest of a longer one: Bash splits words at colons, and
+/// the text after `checkpoint:` is not a separate word.
+fn is_split_word() -> bool {
     let number = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|at| at.parse::<usize>().ok());
     let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
     let is_cut = |at: usize| words.get(at).is_some_and(|word| word == ":");
     number.is_some_and(|at| is_cut(at) || at.checked_sub(1).is_some_and(is_cut))
 }
 
-/// Prints the script that makes a shell ask.
+/// Prints the completion script of a shell.
 pub(super) fn script(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
     let name = "sessionlog";
     let mut script = Vec::new();
@@ -70,11 +70,11 @@ pub(super) fn script(shell: clap_complete::Shell, screen: &mut Screen) -> Outcom
     Ok(screen.raw(&script)?)
 }
 
-/// Completes the id of a session.
+/// Returns a completer for session ids.
 pub(super) fn ids() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let typed = typed.to_string_lossy();
-        let named = newest().into_iter().filter(|session| session.id.starts_with(&*typed));
+        let named = fetch_newest().into_iter().filter(|session| session.id.starts_with(&*typed));
         let candidate = |session: Session| {
             let title = session.title.map(|title| one_line(&title, TITLE_CHARS).into());
             CompletionCandidate::new(session.id).help(title)
@@ -83,8 +83,8 @@ pub(super) fn ids() -> ArgValueCompleter {
     })
 }
 
-/// The newest sessions of the store that the typed words name; none where it does not answer.
-fn newest() -> Vec<Session> {
+/// Returns the newest sessions that match the words typed; none if the store does not respond.
+fn fetch_newest() -> Vec<Session> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let environment = Environment::of_process();
     let found = || {

@@ -1,6 +1,6 @@
-//! Settings: flags > environment (`SESSIONLOG_*`) > `sessionlog.toml` > defaults, each remembered
-//! with where it came from. It must not accept a setting that does nothing, nor replace a value
-//! that does not parse by a default.
+//! Settings: flags > environment (`SESSIONLOG_*`) > `sessionlog.toml` > defaults, each with its
+//! source. It must not accept a setting that has no effect, nor replace a value that does not parse
+//! by a default.
 
 use std::{
     net::SocketAddr,
@@ -33,21 +33,21 @@ use crate::{
     store::{Lifetimes, local::Options},
 };
 
-/// Levels of the log, as an error names them.
+/// Log levels, as listed in an error.
 const LOG_LEVELS: &str = "a level: off, error, warn, info, debug or trace";
 const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
 const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 const SETTLE_AFTER_MIN: Duration = Duration::from_millis(10);
 
-/// The store that the settings name, and the source of its keys.
+/// The store that the settings select, and the source of its keys.
 pub(super) struct StorePlace {
     pub(super) data_dir: PathBuf,
-    /// The address of the server whose store it is, in one writing; none for the data directory's.
+    /// Normalised address of the server of the store; `None` for the data directory's store.
     pub(super) server: Option<String>,
     pub(super) keys: KeySource,
 }
 
-/// The settings in force.
+/// The current settings.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) data_dir: PathBuf,
@@ -58,34 +58,34 @@ pub(super) struct Config {
     pub(super) owner_idle: Duration,
     /// Interval at which changed sessions get a checkpoint; zero for never.
     pub(super) checkpoint_every: Duration,
-    /// Steps of a research session; 0 for no limit.
+    /// Maximum number of steps of a research session; 0 for no limit.
     pub(super) max_steps: u64,
-    /// Searching all sessions.
+    /// Settings of the search over all sessions.
     pub(super) search: SearchOptions,
-    /// Limits for context items of a restore whose caller gives none.
+    /// Default limits for context items of a restore.
     pub(super) restore: RestoreOptions,
-    /// Directories below which files of a restore are looked at, beside a workspace's own.
+    /// Directories, besides the workspace's own, below which a restore checks files.
     pub(super) files_roots: Vec<PathBuf>,
     pub(super) extractors: Vec<Extractor>,
-    /// Embedder for it.
+    /// Embedder for the search.
     pub(super) embedder: EmbedderSource,
     /// Bounds of a model's context window.
     pub(super) monitor: Monitor,
-    /// Tokens that a hook pages back in at most.
+    /// Maximum tokens that a hook pages back in.
     pub(super) hook_tokens: usize,
-    /// Most of them for passages of earlier sessions.
+    /// Maximum of these tokens for passages of earlier sessions.
     pub(super) hook_recall: usize,
-    /// Longest time for which an agent waits for a hook.
+    /// Maximum time for which an agent waits for a hook.
     pub(super) hook_wait: Duration,
     pub(super) url: Option<Url>,
-    /// A text that is not an address; kept only where a wrong setting is tolerated.
+    /// An invalid address; kept only where a wrong setting is tolerated.
     unreachable: Option<String>,
     pub(super) store: Options,
     /// Source of the store's master key.
     pub(super) keys: KeySource,
     /// Source of the rules for secrets that front ends remove from records.
     pub(super) secrets: SecretsSource,
-    /// Rules for what front ends record of other programs.
+    /// Rules for the events of other programs that front ends record.
     pub(super) gate: Gate,
     /// Settings of the interfaces: credentials accepted, and those a client sends.
     pub(super) interfaces: Interfaces,
@@ -95,7 +95,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Collects the settings.
+    /// Loads the settings from all layers.
     pub(super) fn load(common: &Common, environment: &Environment) -> Result<Self, ConfigError> {
         let (file, from_file) = layers::file(common, environment)?;
         let (defaults, flags) = (layers::defaults(environment), layers::flags(common));
@@ -106,8 +106,8 @@ impl Config {
         Self::parse(found, file, environment)
     }
 
-    /// The store and the secret rules of the settings, when [`Config::load`] refuses others: a
-    /// wrong setting must not hide which store it is, what its key is, nor what is a secret.
+    /// Loads the settings of the store and the secret rules when [`Config::load`] fails: a wrong
+    /// setting must not hide which store is used, its key, or which texts are secrets.
     pub(super) fn of_store(
         common: &Common,
         environment: &Environment,
@@ -119,7 +119,7 @@ impl Config {
             [layers::defaults(environment)].into_iter().chain(layers).collect();
         let found = SETTINGS.iter().map(|setting| find(&layers, setting, file.as_deref()));
         let mut found: Vec<SettingValue> = found.collect();
-        // An invalid address still names a store, which differs from every existing one.
+        // An invalid address still identifies a store that differs from every existing one.
         let is_wrong = |url: &&mut SettingValue| {
             url.name == "url" && url.value.as_deref().is_some_and(|text| server(text).is_none())
         };
@@ -129,7 +129,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The store that is configured, and the source of its keys.
+    /// Returns the configured store and the source of its keys.
     pub(super) fn store_place(&self) -> StorePlace {
         let server = self.url.as_ref().map(|url| {
             let path = url.path().trim_end_matches('/');
@@ -154,17 +154,18 @@ impl Config {
         let path = |name: &str| {
             let found = settings.get(name)?;
             let text = found.value.as_deref().filter(|text| !text.is_empty())?;
-            Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
+            Some(resolve_path(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
         let given = |name: &str| settings.get(name).and_then(|found| found.value.clone());
         let keys = KeySource::from_settings(environment, path("key_file"), given("key_command"))?;
-        // A server has a key of its own.
+        // A server has its own key.
         foreign::check_key(environment, keys.are_given() || url.is_some())?;
         let roots = settings.text("files_roots").split(':').filter(|path| !path.is_empty());
-        let files_roots: Vec<PathBuf> = roots.map(|path| place(path, None, environment)).collect();
+        let files_roots: Vec<PathBuf> =
+            roots.map(|path| resolve_path(path, None, environment)).collect();
         let listen = "an address such as 127.0.0.1:7717";
         let idle = "a duration such as 500ms, 60s or 4h";
-        let tokens = |name| number(settings, name, "a whole number, 0 for none").map(machine_size);
+        let tokens = |name| number(settings, name, "a whole number, 0 for none").map(to_usize);
         let has_path = |text: &str| (!text.is_empty()).then_some(());
         settings.parse("data_dir", "a path", has_path)?;
         Ok(Self {
@@ -180,7 +181,7 @@ impl Config {
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
             log: settings.parse("log", LOG_LEVELS, log_level)?.unwrap_or_default(),
             owner_idle: settings.parse("owner_idle", idle, duration)?.unwrap_or_default(),
-            checkpoint_every: duration_setting(settings, "checkpoint_interval", "600s")?,
+            checkpoint_every: parse_duration_setting(settings, "checkpoint_interval", "600s")?,
             max_steps: number(settings, "max_steps", "a whole number, 0 for no limit")?,
             search: SearchOptions {
                 enabled: settings.is_first("search", ["on", "off"])?,
@@ -193,12 +194,12 @@ impl Config {
             extractors: extractors(settings)?,
             embedder: EmbedderSource::parse(settings, path("embedder_key_file"))?,
             monitor: monitor(settings)?,
-            hook_wait: duration_setting(settings, "hook_wait", "1500ms")?,
+            hook_wait: parse_duration_setting(settings, "hook_wait", "1500ms")?,
             hook_tokens: tokens("hook_tokens")?,
             hook_recall: tokens("hook_recall")?,
             url,
             unreachable: None,
-            store: store_options(settings)?,
+            store: parse_store_options(settings)?,
             keys,
             secrets: SecretsSource { rules: rules(settings)?, file: path("secrets_file") },
             gate: gate(settings, environment)?,
@@ -208,17 +209,17 @@ impl Config {
         })
     }
 
-    /// The settings by name.
+    /// Returns the settings for access by name.
     pub(super) fn settings(&self) -> SettingValues<'_> {
         SettingValues(&self.found)
     }
 
-    /// The settings, each with its source.
+    /// Returns the settings, each with its source.
     pub(super) fn listed(&self) -> impl Iterator<Item = &SettingValue> {
         self.found.iter()
     }
 
-    /// Settings that were given as flags: name, flag with its dashes, and value.
+    /// Returns the settings given as flags: name, flag with its dashes, and value.
     pub(super) fn flags(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         self.found.iter().filter_map(|found| {
             let flag = found.source.strip_prefix(FLAG)?.trim_start();
@@ -226,15 +227,15 @@ impl Config {
         })
     }
 
-    /// Filter of the log, when it is configured.
+    /// Returns the log filter, when it is configured.
     pub(super) fn log_chosen(&self) -> Option<&str> {
         let chosen = self.settings().get("log").is_some_and(|found| found.source != DEFAULT);
         chosen.then_some(self.log.as_str())
     }
 
-    /// The settings that an owner and its front ends must share, as `name=value` with blanks
-    /// between; values are normalised. Every caller of the owner may read it: a secret setting must
-    /// not be in it unhashed.
+    /// Returns the settings that an owner and its front ends must share, as normalised `name=value`
+    /// pairs separated by blanks. Every caller of the owner may read it: a secret setting must be
+    /// hashed in it.
     pub(super) fn digest(&self) -> String {
         let one = |found: &SettingValue| {
             let value = found.value.as_deref().unwrap_or_default();
@@ -246,21 +247,21 @@ impl Config {
     }
 }
 
-/// The rules on secrets.
+/// Parses the setting for secret rules.
 fn rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {
     let wanted = "on, off, or rules to leave out such as -jwt,-cookie";
     let parse = |text: &str| Recogniser::parse(text, "").ok().map(|_| text.to_owned());
     Ok(settings.parse("secrets", wanted, parse)?.unwrap_or_default())
 }
 
-/// Builds the rules for what is recorded.
+/// Builds the gate that decides what is recorded.
 fn gate(settings: SettingValues<'_>, environment: &Environment) -> Result<Gate, ConfigError> {
     let home = environment.directory("HOME");
     let file = environment.home_or("XDG_STATE_HOME", ".local/state");
     let file = file.map(|state| state.join("sessionlog/paused.json"));
     let records = settings.is_first("record", ["on", "off"])?;
-    // An owner has no home directory and records nothing; a front end without one records nothing
-    // where a glob names it.
+    // An owner has no home directory and records nothing; a front end without one does not record
+    // in a directory that a glob matches.
     let any = || Some(home.clone().unwrap_or_else(|| PathBuf::from("/")));
     let parse = |globs| Gate::new(true, globs, any(), None).ok().map(|_| globs);
     let exclude = settings.parse("exclude", "globs such as ~/private, **/secret", parse)?;
@@ -268,18 +269,18 @@ fn gate(settings: SettingValues<'_>, environment: &Environment) -> Result<Gate, 
     Ok(gate.unwrap_or_else(|_| Gate::closed()))
 }
 
-/// A number as one of this machine.
-fn machine_size(number: u64) -> usize {
+/// Converts a number to `usize`, saturating.
+fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// A setting that is a number; 0 where it is not set.
+/// Parses a numeric setting; returns 0 where it is not set.
 fn number(settings: SettingValues<'_>, name: &str, wanted: &str) -> Result<u64, ConfigError> {
     Ok(settings.parse(name, wanted, |text| text.parse().ok())?.unwrap_or_default())
 }
 
-/// A setting that is a duration, zero included.
-fn duration_setting(
+/// Parses a duration setting; zero is allowed.
+fn parse_duration_setting(
     settings: SettingValues<'_>,
     name: &str,
     example: &str,
@@ -288,13 +289,13 @@ fn duration_setting(
     Ok(settings.parse(name, &wanted, duration)?.unwrap_or_default())
 }
 
-/// The settings of the token monitor.
+/// Parses the settings of the token monitor.
 fn monitor(settings: SettingValues<'_>) -> Result<Monitor, ConfigError> {
     let tokens = |name| settings.parse(name, "a whole number of tokens", |text| text.parse().ok());
     let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     let threshold = "a share from 0 to 1, such as 0.75";
     let usual = Monitor::default();
-    // Counts of tokens are estimates: a hundredth is precise enough.
+    // Token counts are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let percent = |share: f64| (share * 100.0).round() as u64;
     Ok(Monitor {
@@ -306,7 +307,7 @@ fn monitor(settings: SettingValues<'_>) -> Result<Monitor, ConfigError> {
     })
 }
 
-/// The servers of a setting, `;` between them.
+/// Parses a list of extractor servers separated by `;`.
 fn extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, ConfigError> {
     let each = |text: &str| -> Option<Vec<Extractor>> {
         let texts = text.split(';').filter(|text| !text.trim().is_empty());
@@ -316,7 +317,7 @@ fn extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, ConfigError
     Ok(settings.parse("extractors", wanted, each)?.unwrap_or_default())
 }
 
-/// The settings of a restore.
+/// Parses the settings of a restore.
 fn restore(
     settings: SettingValues<'_>,
     files_roots: &[PathBuf],
@@ -334,16 +335,16 @@ fn restore(
     })
 }
 
-/// The settings of the store.
-fn store_options(settings: SettingValues<'_>) -> Result<Options, ConfigError> {
+/// Parses the settings of the store.
+fn parse_store_options(settings: SettingValues<'_>) -> Result<Options, ConfigError> {
     let after = |text: &str| duration(text).filter(|after| *after >= SETTLE_AFTER_MIN);
     let wanted = "a duration from 10ms on, such as 5s";
     let settle_after = settings.parse("settle_after", wanted, after)?.unwrap_or(SETTLE_AFTER_MIN);
     let lifetimes = Lifetimes {
-        hot: duration_setting(settings, "ttl", "4h")?,
-        retention: duration_setting(settings, "retention", "30d")?,
-        purge: duration_setting(settings, "purge_after", "365d")?,
-        grace: duration_setting(settings, "grace", "7d")?,
+        hot: parse_duration_setting(settings, "ttl", "4h")?,
+        retention: parse_duration_setting(settings, "retention", "30d")?,
+        purge: parse_duration_setting(settings, "purge_after", "365d")?,
+        grace: parse_duration_setting(settings, "grace", "7d")?,
     };
     let bytes = |name: &str, least: u64| {
         let wanted = format!("a size from {least} bytes on, such as 32MiB");
@@ -355,15 +356,15 @@ fn store_options(settings: SettingValues<'_>) -> Result<Options, ConfigError> {
         journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
         segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
         settle_after,
-        scrub_every: duration_setting(settings, "scrub_interval", "24h")?,
+        scrub_every: parse_duration_setting(settings, "scrub_interval", "24h")?,
         lifetimes,
-        warm_bytes_max: machine_size(bytes("warm_bytes_max", 0)?),
+        warm_bytes_max: to_usize(bytes("warm_bytes_max", 0)?),
         compression: settings.is_first("compression", ["on", "off"])?,
         ..Options::default()
     })
 }
 
-/// A setting as the last of the layers has it.
+/// Returns a setting with the value of the last layer that has it.
 fn find(layers: &[Layer], setting: &Setting, file: Option<&Path>) -> SettingValue {
     let one = |layer: &Layer| Some((layer.kind, layer.values.get(setting.name)?.clone()));
     let (kind, value) = layers.iter().rev().find_map(one).unzip();
@@ -378,9 +379,9 @@ fn find(layers: &[Layer], setting: &Setting, file: Option<&Path>) -> SettingValu
     SettingValue { name, value, source, help: setting.help(), shared, secret }
 }
 
-/// The absolute path a setting means: `~/` is the home directory, a relative path is below
-/// `base` (a file's directory) or the working directory.
-fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf {
+/// Resolves the path of a setting: `~/` is the home directory, a relative path is below `base` (a
+/// file's directory) or the working directory.
+fn resolve_path(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf {
     if let (Some(rest), Some(home)) = (text.strip_prefix("~/"), environment.directory("HOME")) {
         return home.join(rest);
     }
@@ -388,7 +389,7 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// The text of a level, if it is one by its name and not by its number.
+/// Parses a log level by its name; a number is rejected.
 fn log_level(text: &str) -> Option<String> {
     let is_level = text.parse::<tracing::level_filters::LevelFilter>().is_ok();
     (is_level && text.parse::<u64>().is_err()).then(|| text.to_owned())
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_the_environment_is_in_its_option() {
+    fn a_setting_in_the_environment_sets_its_store_option() {
         assert_eq!(config(&[]).monitor, Monitor::default());
         let set = config(&[
             ("SESSIONLOG_TOKEN_LIMIT", "1000"),
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_directory_is_in_the_xdg_data_home_or_where_a_setting_says() {
+    fn the_data_directory_defaults_to_the_xdg_data_home_and_follows_its_setting() {
         for (variables, expected) in [
             (&[][..], "/h/.local/share/sessionlog"),
             (&[("XDG_DATA_HOME", "/x")], "/x/sessionlog"),
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_a_unit_or_are_seconds() {
+    fn a_duration_without_a_unit_is_in_seconds() {
         for (text, expected) in [
             ("500ms", Some(500)),
             ("2", Some(2_000)),

@@ -1,5 +1,5 @@
-//! From settings to a client: which socket or server, and how an owner is started when none
-//! answers. It must not open the data directory itself.
+//! Builds a client from settings: selects socket or server, and starts an owner when none responds.
+//! It must not open the data directory itself.
 
 use std::{
     ffi::OsString,
@@ -26,8 +26,8 @@ use crate::{
     store::local::OpenError,
 };
 
-/// Settings that an owner is started with in any case, and what only a front end uses: they are
-/// not handed on again.
+/// Settings that are always passed to a started owner explicitly, and those that only a front end
+/// uses: they are not forwarded again.
 const REPLACED: [&str; 13] = [
     "data_dir",
     "owner_idle",
@@ -44,10 +44,10 @@ const REPLACED: [&str; 13] = [
     "extractors",
 ];
 
-/// Names in a directory that identify a store, or the remains of one.
+/// File names that identify a directory as a store, or as the remains of one.
 const OF_A_STORE: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
 
-/// A client of what the settings name.
+/// Creates a client for the configured store.
 pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
     match &config.url {
         Some(url) => {
@@ -58,12 +58,12 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
     }
 }
 
-/// Work that a front end does where the files are.
+/// Creates the part of a front end that works on local files.
 pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local> {
     let worktree = project(environment).and_then(|project| project.worktree);
     let files_roots = config.files_roots.clone();
     let local = Local { files_roots, worktree, ..Local::default() };
-    // Without extractors no text leaves, and the rules are not needed.
+    // Without extractors no text leaves the machine, and the rules are not needed.
     Ok(match config.extractors.is_empty() {
         true => local,
         false => {
@@ -73,19 +73,19 @@ pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local
     })
 }
 
-/// The project this program runs in.
+/// Returns the project that this program runs in.
 pub(super) fn project(environment: &Environment) -> Option<Project> {
     let home = environment.text("HOME").map(PathBuf::from);
     Some(Project::from_directory(&std::env::current_dir().ok()?, home.as_deref()))
 }
 
-/// Refuses a directory with other content than a store, and an empty one that was named for this
-/// call: a command that only reads must not make a store there.
+/// Rejects a directory with content other than a store, and an empty one named by a flag: a command
+/// that only reads must not create a store there.
 pub(super) fn check_directory(config: &Config) -> Outcome {
     let inside = match files::list(&config.data_dir) {
         Ok(paths) => paths,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        // The owner reports why it cannot be opened.
+        // The owner reports why the directory cannot be opened.
         Err(_) => return Ok(()),
     };
     let has = |names: &[&str]| {
@@ -113,7 +113,7 @@ pub(super) fn check_directory(config: &Config) -> Outcome {
     Err(Failure::invalid(message, action))
 }
 
-/// A restore into the data directory was interrupted.
+/// Returns the failure for an interrupted restore into the data directory.
 pub(super) fn unfinished(config: &Config) -> Failure {
     let (data_dir, error) = (config.data_dir.display(), OpenError::Unfinished);
     Failure::invalid(
@@ -122,27 +122,26 @@ pub(super) fn unfinished(config: &Config) -> Failure {
     )
 }
 
-/// The owner of the data directory; starts one when none answers.
+/// Returns the owner of the data directory, to be started when none responds.
 fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
     let start = OwnerStart {
         program: program()?,
         name: OsString::from("sessionlog"),
         arguments: arguments(config),
-        environment: passed_on(environment),
+        environment: forwarded_environment(environment),
     };
     let target = owner_target(config, Some(start))?;
     check_ownership(config, &target.socket)?;
     Ok(target)
 }
 
-/// Refuses the data directory and the socket of another user, before anything is said to it. Root
-/// may work in directories of others, as in a container, but never connects to a socket of another
-/// user.
+/// Rejects a data directory or socket of another user, before any request is sent. Root may work in
+/// directories of other users, as in a container, but never connects to another user's socket.
 fn check_ownership(config: &Config, socket: &Path) -> Outcome {
     let directory = (config.data_dir.as_path(), "data directory");
     let places = [(socket, "socket of data directory"), directory];
     for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
-        // A socket that cannot be inspected cannot be connected to; that error is reported then.
+        // If the socket cannot be inspected, connecting to it fails and reports the error.
         let Ok(Some(uid)) = files::other_user(path) else { continue };
         return Err(Failure::refused(
             "owner_unavailable",
@@ -153,13 +152,13 @@ fn check_ownership(config: &Config, socket: &Path) -> Outcome {
     Ok(())
 }
 
-/// True if there is an owner, or a server, that a command does not have to start.
+/// Returns true if an owner or a server already exists, so that a command need not start one.
 pub(super) fn has_owner(config: &Config) -> bool {
     config.url.is_some()
         || socket(config).is_ok_and(|socket| matches!(files::look(&socket.path), Ok(Some(_))))
 }
 
-/// The owner of the data directory, as it is.
+/// Returns the owner of the data directory, with `start` describing how to start one.
 pub(super) fn owner_target(config: &Config, start: Option<OwnerStart>) -> Outcome<OwnerTarget> {
     let socket = socket(config)?;
     Ok(OwnerTarget {
@@ -171,17 +170,17 @@ pub(super) fn owner_target(config: &Config, start: Option<OwnerStart>) -> Outcom
     })
 }
 
-/// Socket of the owner.
+/// Returns the socket of the owner.
 pub(super) fn socket(config: &Config) -> Outcome<OwnerSocket> {
     OwnerSocket::new(&config.data_dir).map_err(|error| unusable(config, &error))
 }
 
-/// A data directory that the file system refuses.
+/// Returns the failure for a data directory that the file system refuses.
 pub(super) fn unusable(config: &Config, error: &io::Error) -> Failure {
     unopened(config, error, error)
 }
 
-/// The same, with the error of the file system and what is said of it.
+/// Returns the same failure with the file system's error and a description of it.
 pub(super) fn unopened(config: &Config, said: &dyn Display, error: &io::Error) -> Failure {
     let action = match short_of(error) {
         Some(short) => way_to_room(short),
@@ -191,13 +190,13 @@ pub(super) fn unopened(config: &Config, said: &dyn Display, error: &io::Error) -
     Failure::refused("owner_unavailable", message, action)
 }
 
-/// This very program: a newer one under the same name must not become our owner.
+/// Returns the path of the running program: a newer one of the same name must not become our owner.
 pub(super) fn program() -> Outcome<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     Ok(if running.exists() { running } else { std::env::current_exe()? })
 }
 
-/// Arguments that give an owner the same settings whatever directory and environment it starts in.
+/// Returns arguments that give an owner these settings in any directory and environment.
 fn arguments(config: &Config) -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         ["serve", "--on-demand", "--data-dir"].map(Into::into).into();
@@ -205,7 +204,7 @@ fn arguments(config: &Config) -> Vec<OsString> {
     arguments.push("--owner-idle".into());
     arguments.push(format!("{}ms", config.owner_idle.as_millis()).into());
     arguments.push("--log".into());
-    // It has no terminal: by default its log file gets warnings only.
+    // An owner has no terminal: by default its log file gets warnings only.
     arguments.push(config.log_chosen().unwrap_or("warn").into());
     if !config.restore.files_roots.is_empty() {
         arguments.extend(["--files-roots".into(), config.restore.files_roots.join(":").into()]);
@@ -220,7 +219,7 @@ fn arguments(config: &Config) -> Vec<OsString> {
     arguments
 }
 
-fn passed_on(environment: &Environment) -> Vec<(OsString, OsString)> {
+fn forwarded_environment(environment: &Environment) -> Vec<(OsString, OsString)> {
     let is_replaced = |setting: &str| {
         let name = setting.to_lowercase();
         name == "config" || REPLACED.contains(&&*name)
@@ -235,7 +234,7 @@ fn passed_on(environment: &Environment) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
-/// 128 random bits as text.
+/// Returns 128 random bits as text.
 pub(super) fn random_text() -> String {
     let mut bytes = [0; 16];
     SystemEntropy.fill(&mut bytes);

@@ -1,12 +1,11 @@
-//! Consent of a person before something is changed that cannot be undone easily. It must not know
-//! what is changed.
+//! Asks the user to confirm a change that cannot be undone easily. It must not know the change.
 
 use super::{
     failure::{Failure, Outcome},
     screen::Screen,
 };
 
-/// Refuses a verb early where no person can be asked and `--yes` is missing.
+/// Rejects a verb early where no user can confirm and `--yes` is missing.
 pub(super) fn required(verb: &str, yes: bool, screen: &Screen) -> Outcome {
     if yes || screen.is_interactive() {
         return Ok(());
@@ -17,7 +16,7 @@ pub(super) fn required(verb: &str, yes: bool, screen: &Screen) -> Outcome {
     )))
 }
 
-/// Asks a person, who must say yes; `--yes` answers beforehand. `warning` says what will happen.
+/// Asks the user to confirm after printing `warning`; `--yes` confirms in advance.
 pub(super) fn ask(
     yes: bool,
     warning: &str,

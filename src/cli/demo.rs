@@ -1,5 +1,5 @@
-//! `demo`: the main job on a built-in sample, explained step by step, with real processes, a real
-//! `kill -9` and a directory that is removed afterwards. It must not touch the user's sessions.
+//! `demo`: records, kills and recovers a built-in sample session, step by step, with real processes
+//! and a real `kill -9`, in a temporary directory. It must not touch the user's sessions.
 
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -28,13 +28,13 @@ use crate::{
 
 const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
 const SESSION: &str = "ghent-walk";
-/// Events the second process appends, and after how many of them the owner is killed.
+/// Number of events the second process appends, and after how many of them the owner is killed.
 const APPENDED: u64 = 200;
 const KILLED_AFTER: u64 = 80;
 
-/// Exit code of a program that was asked to end.
+/// Exit code of an interrupted program.
 const INTERRUPTED: u8 = 130;
-/// Number of checks that the owner has ended, and the pause between two.
+/// Maximum number of checks that the owner has ended, and the pause between two checks.
 const LEAVE_LOOKS_MAX: u32 = 100;
 const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -43,7 +43,7 @@ pub(super) async fn run(wanted: &DemoArgs, screen: &mut Screen) -> Outcome {
     let asked = asked_to_end()?;
     let shown = tokio::select! {
         shown = run_story(&stage, screen) => shown,
-        // Its processes ended with it, except for the owner, which was started on demand.
+        // Its processes end with it, except for the owner, which was started on demand.
         () = asked => {
             stop_owner(&stage.data_dir()).await;
             Err(Failure::Silent(INTERRUPTED))
@@ -56,7 +56,7 @@ pub(super) async fn run(wanted: &DemoArgs, screen: &mut Screen) -> Outcome {
     shown
 }
 
-/// Ends the owner of the directory, which would keep writing to it.
+/// Stops the owner of the directory, which would keep writing to it.
 async fn stop_owner(data_dir: &Path) {
     let Ok(socket) = OwnerSocket::new(data_dir) else { return };
     let target = OwnerTarget {
@@ -71,7 +71,7 @@ async fn stop_owner(data_dir: &Path) {
         if client.owner().await.is_err() {
             return;
         }
-        // An owner that is stopping already refuses; the next check shows whether it has ended.
+        // An owner that is already stopping refuses; the next check shows whether it has ended.
         let _ = client.step_down().await;
         tokio::time::sleep(LEAVE_PAUSE).await;
     }
@@ -83,7 +83,7 @@ async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
     )?;
     let mut server = stage.serve().await?;
     let pid = server.child.id().unwrap_or_default();
-    step(screen, 1, &format!("a server owns a new data directory (process {pid})"))?;
+    print_step(screen, 1, &format!("a server owns a new data directory (process {pid})"))?;
 
     let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
     let source = Source {
@@ -95,12 +95,20 @@ async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
     };
     let report = import::import(&client, source, &mut |_| {}).await?;
     let (records, added) = (report.records, report.added);
-    step(screen, 2, &format!("a conversation of {records} messages is imported: {added} events"))?;
+    print_step(
+        screen,
+        2,
+        &format!("a conversation of {records} messages is imported: {added} events"),
+    )?;
 
     let session = SessionId::new(SESSION).expect("a constant that is an id");
     let mut tail = client.tail(&session, None, &[]).await?;
     let mut writer = AppendProcess::start(stage).await?;
-    step(screen, 3, "another process appends, one event after the other; this one follows along")?;
+    print_step(
+        screen,
+        3,
+        "another process appends, one event after the other; this one follows along",
+    )?;
     let mut acknowledged: Vec<Value> = Vec::new();
     while (acknowledged.len() as u64) < KILLED_AFTER {
         acknowledged.push(writer.append(acknowledged.len() as u64).await?);
@@ -108,11 +116,11 @@ async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
     }
 
     server.child.kill().await?;
-    step(screen, 4, &format!("kill -9 {pid}: the server is gone, in the middle of it"))?;
+    print_step(screen, 4, &format!("kill -9 {pid}: the server is gone, in the middle of it"))?;
     for number in KILLED_AFTER..APPENDED / 2 {
         acknowledged.push(writer.append(number).await?);
     }
-    step(
+    print_step(
         screen,
         5,
         "the appending process never notices: it started an owner itself and repeated its call",
@@ -124,20 +132,20 @@ async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
         acknowledged.push(writer.append(number).await?);
     }
     writer.finish().await?;
-    step(screen, 6, "a new server takes over the data directory, and appending continues")?;
+    print_step(screen, 6, "a new server takes over the data directory, and appending continues")?;
 
     let outcome = compare(&client, &session, &acknowledged, report.added, screen).await;
     server.stop().await?;
     outcome
 }
 
-fn step(screen: &mut Screen, number: u32, text: &str) -> Outcome {
+fn print_step(screen: &mut Screen, number: u32, text: &str) -> Outcome {
     let number = screen.paint(Tone::Strong, &format!("{number}."));
     screen.line(format!(" {number} {text}"))?;
     Ok(screen.flush()?)
 }
 
-/// Reads everything back and compares it with what was acknowledged.
+/// Reads every event and compares it with the acknowledged ones.
 async fn compare(
     client: &Client,
     session: &SessionId,
@@ -172,7 +180,7 @@ async fn compare(
     );
     let tone = if whole { Tone::Good } else { Tone::Bad };
     let verdict = screen.paint(tone, &verdict);
-    step(screen, 7, &verdict)?;
+    print_step(screen, 7, &verdict)?;
     if !whole {
         return Err(Failure::Damaged("the demo lost events: please report this".to_owned()));
     }

@@ -1,5 +1,5 @@
-//! The embedder of the settings: where texts are sent for their vectors, once a person says so, and
-//! with what key. It must not send anything.
+//! The embedder of the settings: the server that makes vectors of texts once the user enables it,
+//! and its key. It must not send anything.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const KEY_BYTES_MAX: u64 = 4 << 10;
-/// Numbers of a vector at most.
+/// Maximum number of dimensions of a vector.
 const NUMBERS_MAX: usize = 8_192;
 
 /// Settings of an embedder.
@@ -25,9 +25,9 @@ pub(super) struct EmbedderSource {
     url: Option<Url>,
     model: String,
     key_file: Option<PathBuf>,
-    /// Numbers of a vector; 0 for what the model gives.
+    /// Number of dimensions of a vector; 0 for the model's default.
     numbers: usize,
-    /// Send all events, not only messages of people and agents.
+    /// Send all events, not only messages of users and agents.
     pub(super) all: bool,
 }
 
@@ -49,7 +49,7 @@ impl EmbedderSource {
         })
     }
 
-    /// The embedder, when there is one.
+    /// Creates the embedder, when one is configured.
     pub(super) fn open(&self) -> Outcome<Option<Arc<dyn Embedder>>> {
         let Some(url) = self.url.clone() else { return Ok(None) };
         if self.model.is_empty() {

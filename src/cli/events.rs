@@ -1,5 +1,5 @@
-//! `events`, `replay`, `redact`: a slice as JSON lines, as HTTP's pages, or as text for a person.
-//! It must not change what is shown, except to keep it from steering a terminal.
+//! `events`, `replay`, `redact`: prints a slice as JSON lines, as HTTP's pages, or as text for a
+//! terminal. It must not change what is shown, except to keep it from steering a terminal.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ pub(super) async fn print(
     mut wanted: args::EventsArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    by_points(&mut wanted.range)?;
+    resolve_times(&mut wanted.range)?;
     if wanted.follow {
         return follow(client, wanted, screen).await;
     }
-    let (empty, types_wanted) = (nothing_in(&wanted), !wanted.types.is_empty());
+    let (empty, types_wanted) = (empty_reason(&wanted), !wanted.types.is_empty());
     let query = Query {
         from: wanted.range.from,
         to: wanted.range.to,
@@ -74,8 +74,8 @@ pub(super) async fn print(
     Ok(())
 }
 
-/// Names the ends of a range by points where a person typed times.
-fn by_points(range: &mut args::RangeArgs) -> Outcome {
+/// Sets the ends of a range from the times that the user typed.
+fn resolve_times(range: &mut args::RangeArgs) -> Outcome {
     for (point, when) in [(&mut range.from, &range.since), (&mut range.to, &range.until)] {
         if let Some(when) = when {
             *point = Some(format!("time:{}", times::moment(when)?));
@@ -84,8 +84,8 @@ fn by_points(range: &mut args::RangeArgs) -> Outcome {
     Ok(())
 }
 
-/// Reason for which no event is printed.
-fn nothing_in(wanted: &args::EventsArgs) -> String {
+/// Returns the reason why no event is printed.
+fn empty_reason(wanted: &args::EventsArgs) -> String {
     let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
     let (from, to) = (wanted.range.from.as_deref(), wanted.range.to.as_deref());
     let types = match wanted.types.as_slice() {
@@ -122,7 +122,7 @@ pub(super) async fn replay(
     mut wanted: args::ReplayArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    by_points(&mut wanted.range)?;
+    resolve_times(&mut wanted.range)?;
     if screen.is_full_screen() && !wanted.lines {
         return player::play(client, &wanted).await;
     }
@@ -140,7 +140,7 @@ pub(super) async fn replay(
             match part {
                 PagePart::Event(event) => shown.event(event.get(), screen).await?,
                 PagePart::Lost(gap) if screen.json => screen.line(gap_line(gap))?,
-                PagePart::Lost(gap) => lost(gap, screen)?,
+                PagePart::Lost(gap) => print_gap(gap, screen)?,
             }
         }
     }
@@ -154,17 +154,17 @@ pub(super) async fn replay(
             TailItem::Event(event) => shown.event(&event, screen).await?,
             TailItem::Gap(gap) if screen.json => screen.line(on_one_line(&gap))?,
             TailItem::Gap(gap) => {
-                serde_json::from_str(&gap).map_or(Ok(()), |gap| lost(&gap, screen))?;
+                serde_json::from_str(&gap).map_or(Ok(()), |gap| print_gap(&gap, screen))?;
             }
         }
     }
 }
 
-fn lost(gap: &Gap, screen: &mut Screen) -> Outcome {
+fn print_gap(gap: &Gap, screen: &mut Screen) -> Outcome {
     Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap_sentence(gap))))?)
 }
 
-/// Events as lines, with pauses between them.
+/// Prints events as lines, with pauses between them.
 struct PacedLines {
     speed: Option<f64>,
     before: Option<Timestamp>,
@@ -176,17 +176,17 @@ impl PacedLines {
         let time = moment(&value);
         if let (Some(speed), Some(before), Some(time)) = (self.speed, self.before, time) {
             screen.flush()?;
-            tokio::time::sleep(pause(before, time, speed)).await;
+            tokio::time::sleep(pause_between(before, time, speed)).await;
         }
         self.before = time.or(self.before);
         match screen.json {
             true => Ok(screen.line(on_one_line(event))?),
-            false => show(&value, screen),
+            false => print_event(&value, screen),
         }
     }
 }
 
-/// Takes the body of an event away.
+/// Redacts the body of an event.
 pub(super) async fn redact(
     client: &Client,
     one: &args::RedactArgs,
@@ -224,12 +224,12 @@ pub(super) async fn redact(
     Ok(())
 }
 
-fn pause(before: Timestamp, after: Timestamp, speed: f64) -> Duration {
+fn pause_between(before: Timestamp, after: Timestamp, speed: f64) -> Duration {
     let micros = u64::try_from(after.0.saturating_sub(before.0)).unwrap_or(0);
     Duration::try_from_secs_f64(micros as f64 / 1e6 / speed).unwrap_or(Duration::MAX)
 }
 
-fn show(event: &Value, screen: &mut Screen) -> Outcome {
+fn print_event(event: &Value, screen: &mut Screen) -> Outcome {
     let position = event.get("position").map(Value::to_string).unwrap_or_default();
     let time = ["created_at", "processed_at"].map(|name| word(event, name));
     let time = time.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
@@ -239,7 +239,7 @@ fn show(event: &Value, screen: &mut Screen) -> Outcome {
         screen.paint(Tone::Faint, &screen.times().date(time))
     );
     screen.line(format!("{position:>6}  {head}"))?;
-    // A pipe gets each line of a text as one line.
+    // In a pipe each line of a text is printed on one line.
     let width = if screen.terminal { screen.columns().saturating_sub(8) } else { usize::MAX };
     for line in wrapped(&words::event(event), width).iter().filter(|line| !line.is_empty()) {
         screen.line(format!("        {line}"))?;
@@ -252,9 +252,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_follow_the_clock_and_the_speed() {
+    fn a_pause_is_the_time_between_events_divided_by_the_speed() {
         let at = Timestamp;
-        assert_eq!(pause(at(0), at(2_000_000), 4.0), Duration::from_millis(500));
-        assert_eq!(pause(at(5), at(0), 1.0), Duration::ZERO, "a clock that went back");
+        assert_eq!(pause_between(at(0), at(2_000_000), 4.0), Duration::from_millis(500));
+        assert_eq!(pause_between(at(5), at(0), 1.0), Duration::ZERO, "a clock that went back");
     }
 }

@@ -1,4 +1,4 @@
-//! Failures of verbs: one exit code, one sentence and one thing to do for each. It must not print.
+//! Failures of verbs: each has an exit code, a message and a remedy. It must not print.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ pub(super) type Outcome<T = ()> = Result<T, Failure>;
 /// Failure of a verb.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The owner or server refused, or none answers.
+    /// The owner or server refused the request, or none responds.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A setting is wrong.
@@ -25,16 +25,16 @@ pub(super) enum Failure {
     /// An import stopped.
     #[error(transparent)]
     Import(ImportError),
-    /// The command line makes no sense together.
+    /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// This program refuses, by itself.
+    /// This program itself rejects the request.
     #[error("{message}")]
     Refused { code: &'static str, message: String, action: String },
     /// Acknowledged bytes are damaged.
     #[error("{0}")]
     Damaged(String),
-    /// The result was printed and says it all; this is the exit code.
+    /// The printed result already explains the failure; this is the exit code.
     #[error("exit code {0}")]
     Silent(u8),
     /// A file could not be read or written.
@@ -45,12 +45,12 @@ pub(super) enum Failure {
     Stream(#[from] io::Error),
 }
 
-/// The member that a refusal names.
+/// Returns the request member that a refusal names.
 fn field(refusal: &crate::client::Refusal) -> Option<&str> {
     refusal.body.pointer("/error/recovery_hint/field")?.as_str()
 }
 
-/// Words of a hint for HTTP, and those for a command line.
+/// Phrases of HTTP hints and their equivalents on the command line.
 const IN_OWN_WORDS: [(&str, &str); 3] = [
     ("ask again with allow_gaps=true", "with `sessionlog events SESSION --allow-gaps`"),
     ("send the Fencing-Token of the lease", "give the lease's token with --fencing-token"),
@@ -60,7 +60,7 @@ const IN_OWN_WORDS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Members of a request whose flags have other names.
+/// Request members whose flags have other names.
 const FLAGS: [(&str, &[&str]); 12] = [
     ("tokens_max", &["--tokens-max", "--tokens", "--context-tokens"]),
     ("transforms[]", &["--transform"]),
@@ -76,7 +76,7 @@ const FLAGS: [(&str, &[&str]); 12] = [
     ("at", &["--to"]),
 ];
 
-/// The flag that was typed for a member of a request.
+/// Returns the flag that was typed for a member of a request.
 fn flag_of(member: &str) -> Option<String> {
     let usual = format!("--{}", member.trim_end_matches("[]").replace('_', "-"));
     let others = FLAGS.iter().find(|(known, _)| *known == member);
@@ -90,12 +90,12 @@ fn flag_of(member: &str) -> Option<String> {
     std::iter::once(usual).chain(others).find(is_typed)
 }
 
-/// The flag that a refusal is about, where the request itself is wrong.
-fn wrong_flag(refusal: &crate::client::Refusal) -> Option<String> {
+/// Returns the flag that an invalid-request refusal is about.
+fn flag_of_refusal(refusal: &crate::client::Refusal) -> Option<String> {
     field(refusal).filter(|_| refusal.code == "invalid_request").and_then(flag_of)
 }
 
-/// Exit code of a verb that did what was asked.
+/// Exit code of a verb that succeeded.
 pub(super) const DONE: u8 = 0;
 /// Exit code of a wrong command line or configuration.
 pub(super) const USAGE: u8 = 2;
@@ -115,7 +115,7 @@ impl From<ImportError> for Failure {
 }
 
 impl Failure {
-    /// A refusal by this program, with the code that HTTP would answer.
+    /// Creates a refusal by this program, with the error code that HTTP would return.
     pub(super) fn refused(
         code: &'static str,
         message: impl Into<String>,
@@ -124,22 +124,22 @@ impl Failure {
         Self::Refused { code, message: message.into(), action: action.into() }
     }
 
-    /// A refusal of what was asked for.
+    /// Creates a failure for an invalid request.
     pub(super) fn invalid(message: impl Into<String>, action: impl Into<String>) -> Self {
         Self::refused("invalid_request", message, action)
     }
 
-    /// A command line that makes no sense together.
+    /// Creates a failure for contradictory arguments.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
     }
 
-    /// The failure that an error of a file is.
+    /// Returns a function that converts an I/O error of `path` into a failure.
     pub(super) fn file(path: &Path) -> impl Fn(io::Error) -> Self + use<'_> {
         |source| Self::File { path: path.to_path_buf(), source }
     }
 
-    /// The same in the words of a command line: the server words it for clients that send headers.
+    /// Replaces the phrases and members of HTTP hints by those of the command line.
     pub(super) fn in_own_words(mut self) -> Self {
         let Self::Client(ClientError::Refused(refusal)) = &mut self else { return self };
         if refusal.code == "unauthenticated" {
@@ -150,7 +150,7 @@ impl Failure {
             refusal.reword(message, Some(action.to_owned()));
             return self;
         }
-        if let Some(flag) = wrong_flag(refusal) {
+        if let Some(flag) = flag_of_refusal(refusal) {
             let member = field(refusal).unwrap_or_default();
             let message = refusal.message.strip_prefix(member).map(|rest| format!("{flag}{rest}"));
             let action = refusal.action().map(str::to_owned);
@@ -164,11 +164,11 @@ impl Failure {
         self
     }
 
-    /// The exit code it ends the program with.
+    /// Returns the exit code of the program for this failure.
     pub(super) fn exit(&self) -> u8 {
         match self {
             Self::Client(ClientError::Refused(refusal)) => match refusal.status {
-                _ if wrong_flag(refusal).is_some() => USAGE,
+                _ if flag_of_refusal(refusal).is_some() => USAGE,
                 404 | 410 => NOT_FOUND,
                 423 if refusal.code == "session_damaged" => DAMAGED,
                 _ => REFUSED,
@@ -184,17 +184,17 @@ impl Failure {
         }
     }
 
-    /// True if there is nothing more to print.
+    /// Returns true if nothing more is to be printed.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self, Self::Silent(_)) || self.is_broken_pipe()
     }
 
-    /// True if the reader of our output closed it.
+    /// Returns true if the reader of our output closed it.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// One of the closed list of codes.
+    /// Returns the error code, one of the closed list.
     pub(super) fn code(&self) -> &str {
         match self {
             Self::Client(error) => error.code(),
@@ -204,7 +204,7 @@ impl Failure {
         }
     }
 
-    /// Advice for the failure.
+    /// Returns the remedy for the failure.
     pub(super) fn action(&self) -> Option<String> {
         match self {
             Self::Client(ClientError::Refused(refusal)) => refusal.action().map(str::to_owned),
@@ -216,7 +216,7 @@ impl Failure {
         }
     }
 
-    /// The failure as HTTP would answer it.
+    /// Returns the failure in the JSON form of HTTP.
     pub(super) fn to_json(&self) -> Value {
         if let Self::Client(error) = self {
             return error.to_json();

@@ -1,10 +1,10 @@
-//! Variables of other programs of this kind, which a person may take for settings of this one. They
-//! change nothing and are named at a start; one that asks for encryption is refused where the store
-//! would be in plaintext. It must not read what they say.
+//! Environment variables of similar programs, which a user may take for settings of this one. They
+//! have no effect and are reported at a start; one that requests encryption is rejected where the
+//! store would be in plaintext. It must not read their values.
 
 use super::values::{ConfigError, Environment};
 
-/// A variable, and the one of this program that means the same; none where there is no such thing.
+/// Foreign variables, each with the equivalent variable of this program, if one exists.
 const KNOWN: [(&str, Option<&str>); 6] = [
     ("SESSION_DATA_DIR", Some("SESSIONLOG_DATA_DIR")),
     ("SESSION_MAX_STEPS", Some("SESSIONLOG_MAX_STEPS")),
@@ -13,14 +13,14 @@ const KNOWN: [(&str, Option<&str>); 6] = [
     KEY,
     ("CACHE_ENCRYPTION_KEY_PREV", Some("SESSIONLOG_KEY_PREVIOUS")),
 ];
-/// The variable of a key.
+/// Foreign variable of an encryption key, and its equivalent.
 const KEY: (&str, Option<&str>) = ("CACHE_ENCRYPTION_KEY", Some("SESSIONLOG_KEY"));
 
 fn is_set(environment: &Environment, name: &str) -> bool {
     environment.variables.get(name).is_some_and(|value| !value.is_empty())
 }
 
-/// A sentence about each variable that is set, unless the one of this program is set, too.
+/// Returns a sentence for each foreign variable that is set while its equivalent is not.
 pub(super) fn named(environment: &Environment) -> impl Iterator<Item = String> {
     let set = KNOWN.into_iter().filter(|(name, _)| is_set(environment, name));
     let alone = set.filter(|(_, own)| own.is_none_or(|own| !is_set(environment, own)));
@@ -30,7 +30,7 @@ pub(super) fn named(environment: &Environment) -> impl Iterator<Item = String> {
     })
 }
 
-/// Refuses a store without a key where a variable asks for encryption.
+/// Rejects a store without a key where a foreign variable requests encryption.
 pub(super) fn check_key(environment: &Environment, has_key: bool) -> Result<(), ConfigError> {
     let (name, own) = KEY;
     if has_key || !is_set(environment, name) {

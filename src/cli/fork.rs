@@ -1,6 +1,6 @@
-//! `fork`, `rewind` and `diff`, and the lineage that `show` draws: continuing from an earlier
-//! point, looking at one, and the difference between two. None of them removes an event. It must
-//! not resolve a point: the server does.
+//! `fork`, `rewind` and `diff`, and the lineage that `show` draws: continue from an earlier point,
+//! view one, and compare two. None of them removes an event. It must not resolve a point: the
+//! server does.
 
 use std::io;
 
@@ -32,10 +32,10 @@ use crate::{
 pub(super) async fn fork(client: &Client, wanted: args::ForkArgs, screen: &mut Screen) -> Outcome {
     let asked =
         ForkRequest { at: wanted.at, id: wanted.id.map(|id| id.to_string()), title: wanted.title };
-    forked(client, &wanted.session, asked, screen).await
+    create_fork(client, &wanted.session, asked, screen).await
 }
 
-async fn forked(
+async fn create_fork(
     client: &Client,
     parent: &SessionId,
     asked: ForkRequest,
@@ -63,14 +63,14 @@ pub(super) async fn rewind(
     }
     if wanted.fork {
         let asked = ForkRequest { at: wanted.to, id: None, title: None };
-        return forked(client, &wanted.session, asked, screen).await;
+        return create_fork(client, &wanted.session, asked, screen).await;
     }
     let which = args::WhichView::Index;
     let add = |request: Request| request.query("at", &wanted.to);
     let body = view::fetch(client, which, &wanted.session, None, add).await?;
     let view: Value = json::shown(&body).map_err(io::Error::from)?;
     let at = figure(&view, "position").unwrap_or_default();
-    // The server reads a position past the end as the end.
+    // The server treats a position past the end as the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
         let message = format!("position {} is out of range (tail is {at})", wanted.to);
         let action = format!("name a position from 0 to {at}, or `--to end`");
@@ -93,7 +93,7 @@ pub(super) async fn diff(
     mut wanted: args::DiffArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    // Tokens of what a model reads, not of events as they are stored.
+    // Counts tokens of the window a model reads, not of events as stored.
     wanted.plan.format.get_or_insert(args::WindowFormat::Anthropic);
     let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
     let request =
@@ -105,13 +105,13 @@ pub(super) async fn diff(
     })
 }
 
-/// Sessions that have positions in common with a session.
+/// Fetches the sessions that share positions with a session.
 pub(super) async fn lineage(client: &Client, session: &SessionId) -> Outcome<Lineage> {
     let place = InSession { session: session.clone() };
     Ok(client.call::<Family>(&place, &NoQuery {}, &()).await?)
 }
 
-/// The sessions that one reads from, the eldest first, itself, and its forks, as a tree.
+/// Draws a session as a tree: its ancestors, the eldest first, the session, and its forks.
 pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     if family.ancestors.is_empty() && family.children.is_empty() {
         return Vec::new();
@@ -121,7 +121,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     if above > 0 {
         lines.push(format!("… {above} more above"));
     }
-    // An ancestor has the position at which its child begins.
+    // Each ancestor shows the position at which its child begins.
     let mut at = None;
     let mut indent = 0;
     for one in family.ancestors.iter().rev() {
@@ -148,7 +148,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     lines
 }
 
-/// Levels that are drawn one to the right of the other.
+/// Maximum number of indented levels.
 const INDENT_MAX: usize = 12;
 
 fn branch_line(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_shows_the_eldest_first_and_where_each_fork_begins() {
+    fn a_tree_shows_ancestors_first_and_the_position_of_each_fork() {
         let session = json!({
             "id": "me", "type": "session", "status": "idle", "title": "T", "metadata": {},
             "created_at": "", "updated_at": "", "tail": 7, "bytes": 10, "damage": [],

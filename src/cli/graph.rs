@@ -1,5 +1,5 @@
-//! `graph`: what was done in a workspace, its entities and its relations. It must not filter or
-//! count: the server does.
+//! `graph`: prints the activity of a workspace, its entities and its relations. It must not filter
+//! or count: the server does.
 
 use std::time::Duration;
 
@@ -32,15 +32,15 @@ use crate::{
     },
 };
 
-/// Time for which a person waits for events that are not in the index yet.
+/// Time for which the command waits for events that are not in the index yet.
 const WAIT: Duration = Duration::from_secs(10);
-/// Characters of a property.
+/// Maximum characters of a property.
 const LINE_CHARS: usize = 200;
 /// Columns of a report, of a number in it, and of the longest bar.
 const REPORT_COLUMNS: usize = 80;
 const NUMBER_COLUMNS: usize = 10;
 const BAR_COLUMNS: u64 = 30;
-/// Days of a report.
+/// Maximum number of days in a report.
 const DAYS_MAX: usize = 14;
 
 pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut Screen) -> Outcome {
@@ -51,16 +51,16 @@ pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut S
         let place = AtEntity { workspace, kind, id };
         let asked = UpsertRequest { properties };
         let kept = client.call::<PutEntity>(&place, &NoQuery {}, &asked).await?;
-        return written("entity", &kept, screen);
+        return print_written("entity", &kept, screen);
     }
     if let Some([from, kind, to]) = wanted.relate.as_deref() {
         let (kind, from_id, to_id) = (kind.clone(), from.clone(), to.clone());
         let asked = RelateRequest { kind, from_id, to_id, properties };
         let kept = client.call::<Relate>(&place, &NoQuery {}, &asked).await?;
-        return written("relation", &kept, screen);
+        return print_written("relation", &kept, screen);
     }
     if let Some(name) = &wanted.remove {
-        // No id of a relation has a type before it.
+        // An entity has a type before its id; a relation's id has none.
         let kept = match args::entity(name) {
             Ok((kind, id)) => {
                 let place = AtEntity { workspace, kind, id };
@@ -71,7 +71,7 @@ pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut S
                 client.call::<Unrelate>(&place, &NoQuery {}, &()).await?
             }
         };
-        return written("removed", &kept, screen);
+        return print_written("removed", &kept, screen);
     }
     let number = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
     let wait_ms = wanted.wait.unwrap_or(WAIT).as_millis();
@@ -100,10 +100,10 @@ pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut S
     }
     let since = wanted.since.as_deref().map(moment).transpose()?;
     let query = AnalyseQuery { since, wait_ms: asked.wait_ms };
-    report(client, &place, &query, screen).await
+    print_report(client, &place, &query, screen).await
 }
 
-fn written(what: &str, kept: &Written, screen: &mut Screen) -> Outcome {
+fn print_written(what: &str, kept: &Written, screen: &mut Screen) -> Outcome {
     let (id, session, position) = (printable(&kept.id), &kept.session, kept.position);
     screen
         .show(kept, |screen| screen.line(format!("{what} {id}: position {position} of {session}")))
@@ -120,7 +120,7 @@ async fn entities(
     screen.show(&found, |screen| {
         let print = |paper: &mut Paper| found.entities.iter().for_each(|e| print_entity(e, paper));
         Paper::print(screen, print)?;
-        ending(found.entities.len(), found.total, found.next_offset, screen);
+        note_remaining(found.entities.len(), found.total, found.next_offset, screen);
         if let Some(complete) = &found.complete {
             not_searched(complete, screen);
         }
@@ -168,7 +168,7 @@ async fn relations(
                 properties(&one.properties, paper);
             }
         })?;
-        ending(found.relationships.len(), found.total, found.next_offset, screen);
+        note_remaining(found.relationships.len(), found.total, found.next_offset, screen);
         Ok(())
     })
 }
@@ -183,7 +183,7 @@ fn properties(properties: &Map<String, Value>, paper: &mut Paper) {
     }
 }
 
-fn ending(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
+fn note_remaining(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
     match next {
         Some(next) => screen.note(format!("{shown} of {total}: --offset {next} shows more.")),
         None if total == 0 => screen.note("Nothing matches."),
@@ -191,7 +191,7 @@ fn ending(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
     }
 }
 
-async fn report(
+async fn print_report(
     client: &Client,
     place: &InWorkspace,
     query: &AnalyseQuery,
@@ -207,9 +207,9 @@ async fn report(
         let done = [(found.sessions, "session"), (found.events, "event"), (found.tokens, "token")];
         paper.text(&done.map(|(count, one)| many(count, one)).join(", "));
         let (entities, relations) = (found.entities, many(found.relationships, "relation"));
-        paper.text(&format!("written: {}, {relations}", entities_of(entities)));
-        for (heading, top) in kinds(&found) {
-            named(heading, top, width, &mut paper);
+        paper.text(&format!("written: {}, {relations}", format_entity_count(entities)));
+        for (heading, top) in entities_by_kind(&found) {
+            print_named_table(heading, top, width, &mut paper);
         }
         days(&found, &mut paper);
         screen.lines(paper.lines())?;
@@ -218,11 +218,11 @@ async fn report(
     })
 }
 
-fn entities_of(count: u64) -> String {
+fn format_entity_count(count: u64) -> String {
     if count == 1 { "1 entity".to_owned() } else { format!("{} entities", grouped(count)) }
 }
 
-fn kinds(found: &AnalyticsAnswer) -> [(&'static str, &[TopEntity]); 7] {
+fn entities_by_kind(found: &AnalyticsAnswer) -> [(&'static str, &[TopEntity]); 7] {
     [
         ("Files", &found.files),
         ("Errors", &found.errors),
@@ -234,8 +234,8 @@ fn kinds(found: &AnalyticsAnswer) -> [(&'static str, &[TopEntity]); 7] {
     ]
 }
 
-/// A table of names, their sessions and events.
-fn named(heading: &str, top: &[TopEntity], width: usize, paper: &mut Paper) {
+/// Prints a table of names with their sessions and events.
+fn print_named_table(heading: &str, top: &[TopEntity], width: usize, paper: &mut Paper) {
     if top.is_empty() {
         return;
     }
@@ -245,14 +245,14 @@ fn named(heading: &str, top: &[TopEntity], width: usize, paper: &mut Paper) {
         let pad = room.saturating_sub(columns(&name));
         format!("{name}{:pad$}{sessions:>NUMBER_COLUMNS$}{events:>NUMBER_COLUMNS$}", "")
     };
-    // A row begins two columns further right than its heading.
+    // A row is indented two columns more than its heading.
     paper.heading(&row(heading, names + 2, "sessions", "events"));
     for one in top {
         paper.text(&row(&one.id, names, &grouped(one.sessions), &grouped(one.count)));
     }
 }
 
-/// The latest days, each with a bar.
+/// Prints the latest days, each with a bar.
 fn days(found: &AnalyticsAnswer, paper: &mut Paper) {
     let skipped = found.days.len().saturating_sub(DAYS_MAX);
     let shown = || found.days.iter().skip(skipped);

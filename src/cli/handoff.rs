@@ -1,6 +1,5 @@
-//! `handoff`: saves a session, restores one in a session that continues it, prints what
-//! a start receives, lists the chain. It
-//! must not choose a session or what is given of it.
+//! `handoff`: saves a session, restores it in a session that continues it, prints the context given
+//! at a start, lists the chain. It must not choose a session or the context it gives.
 
 use std::{io::Read as _, path::PathBuf};
 
@@ -26,9 +25,9 @@ use crate::{
     wire::handoff::saved_texts,
 };
 
-/// Characters of a title in a table.
+/// Maximum characters of a title in a table.
 const TITLE_CHARS: usize = 40;
-/// Bytes of what is read to be saved.
+/// Maximum bytes of the input to be saved.
 const FROM_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) async fn run(
@@ -40,15 +39,15 @@ pub(super) async fn run(
     match wanted.verb {
         HandoffVerb::Save(wanted) => save(client, wanted, settings, screen).await,
         HandoffVerb::Restore(wanted) => restore(client, wanted, settings, screen).await,
-        HandoffVerb::Start(wanted) => start(client, wanted, screen).await,
-        HandoffVerb::Chain(wanted) => chain(client, wanted, screen).await,
+        HandoffVerb::Start(wanted) => print_start(client, wanted, screen).await,
+        HandoffVerb::Chain(wanted) => print_chain(client, wanted, screen).await,
     }
 }
 
-/// The configuration, and the environment.
+/// The configuration and the environment.
 type Settings<'a> = (&'a Config, &'a Environment);
 
-/// The workspace, which [`place::resolve`] has set.
+/// Returns the workspace parameter of a request; [`place::resolve`] has set it.
 fn workspace(named: Option<String>) -> InWorkspace {
     InWorkspace { workspace: named.unwrap_or_default() }
 }
@@ -77,7 +76,7 @@ async fn save(
     asked.session_id = wanted.session.map(|session| session.to_string()).or(asked.session_id);
     asked.conversation_context = wanted.context.or(asked.conversation_context);
     let is_own = is_own(&place.workspace, settings.1);
-    // In a workspace of its own a path that is typed belongs to the working directory.
+    // In the working directory's own workspace, typed paths are made absolute.
     let whole = |path: &PathBuf| std::path::absolute(path).ok().filter(|_| is_own);
     let typed = |path: &PathBuf| whole(path).unwrap_or_else(|| path.clone()).display().to_string();
     let files = wanted.files.iter().map(typed);
@@ -130,7 +129,7 @@ async fn restore(
     })
 }
 
-/// Prints the restored context, to be read or put before a model.
+/// Prints the restored context, for a reader or for a model.
 fn print_restored(found: &RestoredAnswer, paper: &mut Paper) {
     paper.brief(&found.context);
     if !found.context_items.is_empty() {
@@ -157,7 +156,7 @@ fn print_restored(found: &RestoredAnswer, paper: &mut Paper) {
     }
 }
 
-async fn start(client: &Client, wanted: args::StartArgs, screen: &mut Screen) -> Outcome {
+async fn print_start(client: &Client, wanted: args::StartArgs, screen: &mut Screen) -> Outcome {
     let place = workspace(wanted.workspace);
     let asked = StartRequest { session_id: None, tokens_max: wanted.tokens };
     let found = client.call::<StartWork>(&place, &NoQuery {}, &asked).await?;
@@ -171,7 +170,7 @@ async fn start(client: &Client, wanted: args::StartArgs, screen: &mut Screen) ->
     })
 }
 
-async fn chain(client: &Client, wanted: args::ChainArgs, screen: &mut Screen) -> Outcome {
+async fn print_chain(client: &Client, wanted: args::ChainArgs, screen: &mut Screen) -> Outcome {
     let place = workspace(wanted.workspace);
     let query = ChainQuery { session: wanted.session.map(|session| session.to_string()) };
     let found = client.call::<GetChain>(&place, &query, &()).await?;

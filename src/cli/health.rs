@@ -1,5 +1,5 @@
-//! `status`: the store and its installation, through its interfaces. It must not change anything;
-//! `doctor`, which asks the same, starts an owner where none runs.
+//! `status`: reports the store and its installation, through its interfaces. It must not change
+//! anything; `doctor`, which collects the same data, starts an owner where none runs.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -24,30 +24,30 @@ use crate::{
     store::local::key_report,
 };
 
-/// Bytes of `owner.log` that are read.
+/// Maximum bytes read from `owner.log`.
 const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Characters of its last error that are shown.
+/// Maximum characters shown of the last error.
 const ERROR_CHARS: usize = 200;
 
-/// Known state of a store.
+/// Collected state of a store.
 pub(super) struct Health {
     pub(super) exists: bool,
-    /// The owner that runs, before anything was asked.
+    /// The running owner, as of before any other request.
     pub(super) owner: Result<OwnerReport, ClientError>,
-    /// Number of sessions and time of the newest write, once an owner answered.
+    /// Number of sessions and time of the newest write, once an owner responded.
     pub(super) sessions: Result<(u64, Option<String>), String>,
-    /// Imported sessions with records of unknown types, each with those.
+    /// Imported sessions with records of unknown types, each with those types.
     pub(super) unknown: Vec<(String, String)>,
-    /// When hooks of a program recorded something last, by the program's name.
+    /// Time of the last event that hooks of each program recorded, by the program's name.
     pub(super) hooks: BTreeMap<String, String>,
     pub(super) bytes_on_disk: u64,
-    /// Bytes of them in files of the journal.
+    /// Bytes of the journal's files.
     bytes_of_journal: u64,
     /// Free space of the file system.
     pub(super) free: Option<files::Free>,
-    /// Flags "encrypted" and "opens with the keys given".
+    /// Flags "encrypted" and "opens with the given keys".
     pub(super) keys: Option<Result<(bool, bool), String>>,
-    /// Time, level and text of the last error of its owner.
+    /// Time, level and text of the owner's last error.
     pub(super) last_error: Option<(String, String, String)>,
 }
 
@@ -74,14 +74,14 @@ impl Health {
                 let counted = runtime.block_on(count(&client, &mut unknown));
                 let counted = counted.map_err(|failure| failure.to_string());
                 counted.map(|(count, newest, latest)| {
-                    hooks = runtime.block_on(last_recorded(&client, latest));
+                    hooks = runtime.block_on(fetch_last_recorded(&client, latest));
                     (count, newest)
                 })
             }
             false => Ok((0, None)),
         };
         runtime.shutdown_background();
-        let directory = existing(&config.data_dir);
+        let directory = nearest_existing(&config.data_dir);
         Ok(Self {
             exists,
             owner,
@@ -101,11 +101,11 @@ impl Health {
     }
 }
 
-/// The latest session of each program whose hooks made some: when it was written to, and its id.
+/// Latest session of each program that hooks recorded: time of its last write, and its id.
 type Latest = BTreeMap<String, (String, String)>;
 
-/// When hooks of each program recorded something last.
-async fn last_recorded(client: &Client, latest: Latest) -> BTreeMap<String, String> {
+/// Returns the time of the last event that hooks of each program recorded.
+async fn fetch_last_recorded(client: &Client, latest: Latest) -> BTreeMap<String, String> {
     const KINDS: [&str; 6] = [
         kinds::SESSION_STATUS_RUNNING,
         kinds::SESSION_STATUS_IDLE,
@@ -129,8 +129,8 @@ async fn last_recorded(client: &Client, latest: Latest) -> BTreeMap<String, Stri
     fired
 }
 
-/// The sessions, when the newest was written to, and the latest that hooks made; adds those with
-/// records of unknown types.
+/// Returns the number of sessions, the time of the newest write, and the latest sessions that hooks
+/// recorded; adds sessions with records of unknown types to `unknown`.
 async fn count(
     client: &Client,
     unknown: &mut Vec<(String, String)>,
@@ -151,8 +151,8 @@ async fn count(
     Ok((count, newest, latest))
 }
 
-/// The path, or the nearest directory above it that exists.
-fn existing(path: &Path) -> Option<&Path> {
+/// Returns the path, or its nearest ancestor that exists.
+fn nearest_existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| matches!(files::look(path), Ok(Some(_))))
 }
 

@@ -1,5 +1,5 @@
-//! `hook`: one event of an agent's program from standard input. It exits with 0 in every case, so
-//! that recording never stops an agent. It must not know what an event means.
+//! `hook`: passes one event of an agent's program from standard input to the owner or the spool. It
+//! always exits with 0, so that recording never stops an agent. It must not interpret the event.
 
 use std::{
     io::{self, IsTerminal},
@@ -27,10 +27,10 @@ use crate::{
     secrets::Recogniser,
 };
 
-/// The project's directory, as Claude Code says it.
+/// Variable in which Claude Code passes the project's directory.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
-/// Time in which a verb starts deliveries of what hooks could not deliver, and for which it waits
-/// for the last of them, before its own work.
+/// Time in which a verb starts deliveries of spooled hook events, and time for which it waits for
+/// the last delivery, before its own work.
 const DELIVER_SHARE: Duration = Duration::from_secs(3);
 const DELIVER_WAIT: Duration = Duration::from_secs(6);
 
@@ -41,21 +41,21 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
              `sessionlog install claude-code` sets that up.",
         );
     }
-    if let Err(failure) = record(common, environment, screen) {
+    if let Err(failure) = record_event(common, environment, screen) {
         screen.note(format!("sessionlog hook: {failure}"));
     }
-    // Output printed before the failure is complete: an answer is one line.
+    // Output printed before the failure is complete: a reply is one line.
     let _ = screen.flush();
     Ok(())
 }
 
-fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+fn record_event(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
     let clock = SystemClock::new();
     let begun = clock.monotonic();
     let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
-    // Whatever setting is wrong: waiting events are kept with their store and encrypted with its
-    // key, and the user's rules on secrets and on what is recorded hold.
+    // A wrong setting must not stop spooling: events are still spooled for their store and
+    // encrypted with its key, and the user's rules on secrets and recording still apply.
     let known = match &config {
         Ok(config) => Ok(config.clone()),
         Err(_) => Config::of_store(common, environment),
@@ -82,7 +82,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
                 Some(move |input: &Value| gate.withholds(Some(input), directory.as_deref()));
             payload.withheld(&config.gate)
         }
-        // There is no place to record it.
+        // No client and no spool exist to record it.
         Err(_) => payload,
     };
     for why in wrong {
@@ -99,7 +99,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         clock: Arc::new(clock),
         entropy: Arc::new(SystemEntropy),
         transcripts: transcripts(Arc::clone(&secrets), past, withholds),
-        // It is recorded, and may be named after a secret like any other text.
+        // The directory is recorded, and may contain a secret like any other text.
         directory: directory.map(|directory| secrets.masked(&directory).into_text()),
         secrets,
         process: parents::names(),
@@ -111,12 +111,12 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(hook.run(&payload));
-    // A task may still wait for an owner to start; the hook does not wait for that task.
+    // A task may still wait for an owner to start; the hook does not wait for it.
     runtime.shutdown_background();
     print_done(&done, screen)
 }
 
-/// Reads transcripts: of the lines that may be read, without the secrets in them.
+/// Returns a reader of transcripts that removes secrets and skips lines that must not be read.
 fn transcripts<F, W>(secrets: Arc<Recogniser>, past: Option<F>, withholds: Option<W>) -> Transcripts
 where
     F: Fn(Option<Timestamp>, Option<&str>) -> bool + Send + Sync + 'static,
@@ -140,7 +140,7 @@ where
                     lines::NewLines { place: lines::end(&mut file)?, ..lines::NewLines::default() }
                 }
                 tail::Ask::After(place) => {
-                    // A note of another version is no place.
+                    // A note of another version holds no valid location.
                     let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
                     lines::since(&mut file, program, place.as_ref(), &may_read, secrets)?
                 }
@@ -177,7 +177,7 @@ fn print_done(done: &Done, screen: &mut Screen) -> Outcome {
     }
 }
 
-/// Delivers events that hooks could not, before a verb reads; it waits only briefly.
+/// Delivers spooled hook events before a verb reads; waits for at most [`DELIVER_WAIT`].
 pub(super) async fn deliver_what_waits(
     client: &Client,
     config: &Config,
@@ -205,9 +205,9 @@ pub(super) async fn deliver_what_waits(
     }
 }
 
-/// Directory of events that wait for a store: next to the data directory, or else in the user's
-/// state directory; for a server a new directory each time, so that its events are not delivered to
-/// another store. Without a known store and key no event waits.
+/// Returns the spool of a store: next to the data directory, or else in the user's state directory;
+/// a server has a separate directory, so that its events are not delivered to another store.
+/// Without a known store and key no event is spooled.
 fn spool(store: Result<StorePlace, ConfigError>, environment: &Environment) -> Spool {
     let state = environment.home_or("XDG_STATE_HOME", ".local/state");
     let state = state.map(|state| state.join("sessionlog/spool"));

@@ -1,5 +1,5 @@
-//! `inspect`: what a file of a data directory, or all of them, hold. It reads without the lock, so
-//! a directory in use shows a moment of it. It must not change anything, nor need an owner.
+//! `inspect`: lists the contents of one file of a data directory, or of all. It takes no lock, so
+//! an owner may change files meanwhile. It must not change anything, nor need an owner.
 
 use std::{io, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     store::local::{Inspection, InspectionLine, inspect, versions},
 };
 
-/// Events of one frame that are named.
+/// Maximum number of events of one frame that are listed.
 const EVENTS_NAMED: usize = 3;
 
 pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
@@ -28,8 +28,8 @@ pub(super) fn run(path: &Path, screen: &mut Screen) -> Outcome {
         true => directory(path, screen)?,
         false => {
             let inspection = inspect_file(path).map_err(failed)?;
-            show(&inspection, screen)?;
-            faults(&inspection)
+            print_inspection(&inspection, screen)?;
+            count_faults(&inspection)
         }
     };
     if bad == 0 { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
@@ -44,12 +44,12 @@ fn inspect_file(path: &Path) -> io::Result<Inspection> {
     inspect(&*DataDir::open(parent)?.open_read(name)?)
 }
 
-fn faults(inspection: &Inspection) -> usize {
+fn count_faults(inspection: &Inspection) -> usize {
     inspection.frames.iter().filter(|line| line.fault.is_some()).count()
 }
 
-/// Every journal file and segment of a data directory, one line each; answers how many bad places
-/// there are.
+/// Prints one line for each journal file and segment of a data directory; returns the number of
+/// damaged ranges.
 fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
     let disk = DataDir::open(path).map_err(Failure::file(path))?;
     let mut bad = 0;
@@ -65,7 +65,7 @@ fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
         let opened = disk.open_read(&name).and_then(|file| Ok((file.len()?, inspect(&*file)?)));
         let (kind, frames, records, bytes, state) = match &opened {
             Ok((bytes, found)) => {
-                bad += faults(found);
+                bad += count_faults(found);
                 let records: u64 = found.frames.iter().map(|line| u64::from(line.records)).sum();
                 (found.kind, found.frames.len(), records, *bytes, state(found))
             }
@@ -93,20 +93,20 @@ fn directory(path: &Path, screen: &mut Screen) -> Outcome<usize> {
     Ok(bad)
 }
 
-/// True for the empty file above the ring of the journal.
+/// Returns true for the empty, preallocated file after the last journal file.
 fn is_spare(disk: &DataDir, name: &str) -> bool {
     let empty = || disk.open_read(name).and_then(|file| file.is_empty()).unwrap_or(false);
     name.starts_with("journal/") && empty()
 }
 
 fn state(found: &Inspection) -> String {
-    match faults(found) {
+    match count_faults(found) {
         0 => found.rest.clone().unwrap_or_else(|| "whole".to_owned()),
         count => counted(count as u64, "bad place"),
     }
 }
 
-/// Names of the journal files and segments.
+/// Returns the names of the journal files and segments.
 fn names(disk: &DataDir) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut waiting = vec!["journal".to_owned(), "segments".to_owned()];
@@ -124,7 +124,7 @@ fn names(disk: &DataDir) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
+fn print_inspection(found: &Inspection, screen: &mut Screen) -> Outcome {
     if screen.json {
         let header: Map<String, Value> = found
             .header
@@ -142,7 +142,7 @@ fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
     for (name, value) in &found.header {
         screen.line(format!("  {name:<15} {value}"))?;
     }
-    let rows = found.frames.iter().map(row).collect();
+    let rows = found.frames.iter().map(table_row).collect();
     let heads = ["BYTE OFFSET", "KIND", "SESSION", "LSN", "POSITION", "RECORDS", "BYTES", "EVENTS"];
     screen.table(&heads, rows)?;
     let rest = found.rest.as_deref().unwrap_or("nothing");
@@ -150,7 +150,7 @@ fn show(found: &Inspection, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-fn row(line: &InspectionLine) -> Vec<String> {
+fn table_row(line: &InspectionLine) -> Vec<String> {
     let mut told: Vec<String> = line
         .events
         .iter()

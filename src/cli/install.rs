@@ -1,6 +1,6 @@
-//! `install` and `uninstall`: the files in which an agent's program names us, shown as they change,
-//! and changed when a person agrees. The text before is kept, so that uninstalling restores it to
-//! the byte. It must not know the content of such a file.
+//! `install` and `uninstall`: shows the changes to the settings files in which an agent's program
+//! refers to us, and applies them when the user agrees. The original text is kept, so that
+//! uninstalling restores it byte for byte. It must not know the content of such a file.
 
 use std::path::{Path, PathBuf};
 
@@ -23,20 +23,20 @@ use crate::{
     },
 };
 
-/// Bytes of a file of settings at most.
+/// Maximum bytes of a settings file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Rights of a new file of the user's, and of one that a project shares.
+/// Permissions of a new file of the user, and of one shared by a project.
 const PRIVATE: u32 = 0o600;
 const SHARED: u32 = 0o644;
-/// Settings that a hook is run with when they were given as flags.
+/// Settings that are passed to a hook when they were given as flags.
 const PASSED_ON: [&str; 6] = ["data_dir", "url", "token_file", "ca", "hook_tokens", "key_file"];
 
-/// A file as it is and as it is to be.
+/// A file's text before and after the change.
 struct FileChange {
     path: PathBuf,
     before: Option<String>,
     after: Option<String>,
-    /// State that uninstalling restores, when the text was changed since.
+    /// Texts kept so that uninstalling can restore the original.
     kept: Option<KeptText>,
 }
 
@@ -45,7 +45,7 @@ struct FileChange {
 struct KeptText {
     before: Option<String>,
     after: String,
-    /// True if its directory was made for it.
+    /// True if the file's directory was created for it.
     #[serde(default)]
     made_directory: bool,
 }
@@ -73,18 +73,20 @@ pub(super) fn install(
     for target in job.targets()? {
         let before = read(&target.path)?;
         let after = with_us(before.as_deref(), target.holds, job.agent, &command)
-            .map_err(|error| broken(&target, &error.to_string()))?;
+            .map_err(|error| invalid_file_failure(&target, &error.to_string()))?;
         let kept = job.kept(&target.path);
         let made_directory = match &kept {
             Some(kept) => kept.made_directory,
             None => !target.path.parent().is_some_and(|directory| directory.is_dir()),
         };
         let first = match (kept, &before) {
-            // The file is as we wrote it: the text before is known.
+            // The file is as we wrote it: its original text is known.
             (Some(kept), Some(before)) if kept.after == *before => kept.before,
             _ => {
                 let clean = before.as_deref().map(|text| without_us(text, target.holds));
-                clean.transpose().map_err(|error| broken(&target, &error.to_string()))?
+                clean
+                    .transpose()
+                    .map_err(|error| invalid_file_failure(&target, &error.to_string()))?
             }
         };
         let kept = Some(KeptText { before: first, after: after.clone(), made_directory });
@@ -104,10 +106,10 @@ pub(super) fn uninstall(
         let Some(before) = read(&target.path)? else { continue };
         let after = match job.kept(&target.path) {
             Some(kept) if kept.after == before => kept.before,
-            // The file was changed since: only our entries are removed.
+            // The file was changed after our change: only our entries are removed.
             _ => Some(
                 without_us(&before, target.holds)
-                    .map_err(|error| broken(&target, &error.to_string()))?,
+                    .map_err(|error| invalid_file_failure(&target, &error.to_string()))?,
             ),
         };
         changes.push(FileChange { path: target.path, before: Some(before), after, kept: None });
@@ -115,7 +117,7 @@ pub(super) fn uninstall(
     job.carry_out(&changes, screen)
 }
 
-fn broken(target: &SettingsFile, problem: &str) -> Failure {
+fn invalid_file_failure(target: &SettingsFile, problem: &str) -> Failure {
     let message = format!("{}: {problem}; nothing was changed", target.path.display());
     Failure::invalid(message, "mend the file, then try again")
 }
@@ -142,8 +144,8 @@ impl<'a> Job<'a> {
         Self { agent, scope, wanted, environment, allows_reads: wanted.allow_reads }
     }
 
-    /// Asks a person at a terminal whether to add the rules that `--allow-reads` adds; whether they
-    /// are wanted.
+    /// Asks a user at a terminal whether to add the rules of `--allow-reads`; returns true if the
+    /// user agrees.
     fn is_asked_about_reads(&self, screen: &mut Screen) -> Outcome<bool> {
         let can_ask =
             screen.is_interactive() && !screen.json && !self.wanted.yes && !self.wanted.dry_run;
@@ -161,12 +163,12 @@ impl<'a> Job<'a> {
         let settings = self.environment.text(self.agent.variable()).map(PathBuf::from);
         let project = std::env::current_dir()?;
         let targets = self.agent.targets(self.scope, &SetupPlaces { home, settings, project });
-        targets.iter().try_for_each(|target| self.stays_here(&target.path))?;
+        targets.iter().try_for_each(|target| self.check_within_project(&target.path))?;
         Ok(targets)
     }
 
-    /// Refuses a file of a project that is elsewhere: its links are not this user's.
-    fn stays_here(&self, path: &Path) -> Outcome {
+    /// Rejects a project file that a link places outside the project.
+    fn check_within_project(&self, path: &Path) -> Outcome {
         if self.scope == SetupScope::User {
             return Ok(());
         }
@@ -183,8 +185,8 @@ impl<'a> Job<'a> {
         ))
     }
 
-    /// Command by which the agent's program runs us: an absolute path, or the name where others
-    /// share the settings and the name leads to this program.
+    /// Returns the command by which the agent's program runs us: an absolute path, or the plain
+    /// name where the settings are shared and `PATH` resolves the name to this program.
     fn command(&self, config: &Config) -> Outcome<Command> {
         let program = match self.scope {
             SetupScope::User => program(self.environment)?.display().to_string(),
@@ -204,7 +206,7 @@ impl<'a> Job<'a> {
         Ok(Command { program, arguments, allows_reads: self.allows_reads })
     }
 
-    /// Path of the copy of a file as it was before.
+    /// Returns the path of the copy of a file's original text.
     fn place(&self, path: &Path) -> Option<PathBuf> {
         let state = self.environment.home_or("XDG_STATE_HOME", ".local/state")?;
         let name = path.display().to_string().replace('/', "%");
@@ -221,12 +223,12 @@ impl<'a> Job<'a> {
         let count = changes.iter().filter(changing).count();
         if !screen.json {
             for change in changes.iter().filter(changing) {
-                show(change, screen)?;
+                print_diff(change, screen)?;
             }
         }
         let changes_files = count > 0 && !self.wanted.dry_run;
         if count > 0 && !screen.json {
-            screen.line(summary(changes.iter().filter(changing)))?;
+            screen.line(summarise_changes(changes.iter().filter(changing)))?;
         }
         let mut agreed = true;
         if changes_files && !self.wanted.yes {
@@ -239,21 +241,21 @@ impl<'a> Job<'a> {
         let applied = agreed && !self.wanted.dry_run;
         if applied {
             for change in changes.iter().filter(changing) {
-                self.write(change)?;
+                self.write_change(change)?;
             }
         }
-        self.report(changes, applied, screen)
+        self.print_changes(changes, applied, screen)
     }
 
-    fn write(&self, change: &FileChange) -> Outcome {
+    fn write_change(&self, change: &FileChange) -> Outcome {
         let path = &change.path;
-        // A person may have taken long to agree.
-        self.stays_here(path)?;
+        // The user may have taken long to agree.
+        self.check_within_project(path)?;
         if read(path)? != change.before {
             let message = format!("{} was changed by another program just now", path.display());
             return Err(Failure::invalid(message, "try again"));
         }
-        // First the copy for uninstalling, then the change.
+        // The copy for uninstalling is written before the change.
         if let (Some(kept), Some(place)) = (&change.kept, self.place(path)) {
             let text = serde_json::to_string(kept).map_err(std::io::Error::from)?;
             let directory = place.parent().unwrap_or(Path::new("/"));
@@ -281,7 +283,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn report(&self, changes: &[FileChange], applied: bool, screen: &mut Screen) -> Outcome {
+    fn print_changes(&self, changes: &[FileChange], applied: bool, screen: &mut Screen) -> Outcome {
         if screen.json {
             let file = |change: &FileChange| {
                 json!({
@@ -322,8 +324,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A path that stays valid across updates: as it was typed, or where it was found by its name,
-/// links included. The path of the running file when the other one is another program.
+/// Returns a path that stays valid across updates: as typed, or as found on `PATH`, links not
+/// resolved. Returns the path of the running file if that path is another program.
 fn program(environment: &Environment) -> std::io::Result<PathBuf> {
     let running = std::env::current_exe()?;
     let this = files::identity(&running)?;
@@ -336,7 +338,7 @@ fn program(environment: &Environment) -> std::io::Result<PathBuf> {
     Ok(places.find(is_this).unwrap_or(running))
 }
 
-/// True if the name `sessionlog` leads to this very program on PATH.
+/// Returns true if `PATH` resolves the name `sessionlog` to this program.
 fn resolves_to_us(environment: &Environment) -> std::io::Result<bool> {
     let this = files::identity(&std::env::current_exe()?)?;
     let places = environment.on_path("sessionlog");
@@ -344,8 +346,8 @@ fn resolves_to_us(environment: &Environment) -> std::io::Result<bool> {
     Ok(found.is_some_and(|found| found == this))
 }
 
-/// The change in one line.
-fn summary<'a>(changes: impl Iterator<Item = &'a FileChange>) -> String {
+/// Summarises the changes in one line.
+fn summarise_changes<'a>(changes: impl Iterator<Item = &'a FileChange>) -> String {
     let (mut added, mut removed, mut paths) = (0, 0, Vec::new());
     for change in changes {
         let diff = change.diff();
@@ -362,14 +364,14 @@ fn summary<'a>(changes: impl Iterator<Item = &'a FileChange>) -> String {
 }
 
 impl FileChange {
-    /// The file that is written where the path, or its directory, is a link.
+    /// Returns the real path of the file where its path or directory is a link.
     fn link_to(&self) -> Option<PathBuf> {
         let path = self.path.as_path();
         let is_link = path.ancestors().take(2).any(files::is_link);
         files::canonical(path).ok().filter(|_| is_link)
     }
 
-    /// The path, and where its links lead.
+    /// Returns the path, followed by the link's target if it is a link.
     fn place(&self) -> String {
         let path = self.path.display();
         match self.link_to() {
@@ -392,7 +394,7 @@ impl FileChange {
     }
 }
 
-fn show(change: &FileChange, screen: &mut Screen) -> Outcome {
+fn print_diff(change: &FileChange, screen: &mut Screen) -> Outcome {
     let head = format!("{} ({})", change.place(), change.kind());
     let head = screen.paint(Tone::Strong, &head);
     screen.line(head)?;

@@ -1,5 +1,5 @@
-//! Settings of the network interfaces: which credentials a server accepts, and which one a client
-//! sends. It must not check a credential: access does.
+//! Settings of the network interfaces: the credentials that a server accepts and those that a
+//! client sends. It must not check a credential: access does.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(super) struct Interfaces {
     ca: Option<PathBuf>,
 }
 
-/// Settings of JWTs.
+/// Settings for JSON web tokens.
 #[derive(Clone, Debug, Default)]
 struct Jwt {
     keys: Option<PathBuf>,
@@ -45,7 +45,7 @@ struct Jwt {
     user_claim: String,
 }
 
-/// A credential; it prints as nothing.
+/// A credential that its `Debug` output hides.
 #[derive(Clone)]
 struct Token(String);
 
@@ -106,7 +106,7 @@ impl Interfaces {
         })
     }
 
-    /// Credentials that are accepted; `None` when none is needed.
+    /// Returns the rules for accepted credentials; `None` when none is needed.
     pub(super) fn access(&self) -> Outcome<Option<Arc<Access>>> {
         let jwt = self.jwt.rules()?;
         if self.tokens_file.is_none() && jwt.is_none() {
@@ -120,7 +120,7 @@ impl Interfaces {
         Ok(Some(Arc::new(access)))
     }
 
-    /// Quotas of each tenant.
+    /// Returns the quotas of each tenant.
     pub(super) fn quotas(&self) -> Outcome<PerTenant<Quotas>> {
         Ok(self.of_tenants()?.1)
     }
@@ -129,7 +129,7 @@ impl Interfaces {
         tenants::read(self.tenants_file.as_deref(), self.limits, self.quotas)
     }
 
-    /// Certificates of TLS; `None` for plain HTTP.
+    /// Loads the TLS certificates; `None` for plain HTTP.
     pub(super) fn certificates(&self) -> Outcome<Option<Arc<Certificates>>> {
         let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
         let both = both_or_none("tls_cert", certificate, "tls_key", key)?;
@@ -141,7 +141,7 @@ impl Interfaces {
         Ok(Some(Arc::new(certificates)))
     }
 
-    /// Credentials that a client sends to a server, and the authority it trusts.
+    /// Returns the credentials that a client sends to a server, and the authority it trusts.
     pub(super) fn shown(&self) -> Outcome<Credentials> {
         let mut shown = Credentials { token: self.token.clone().map(|token| token.0), ca: None };
         if let (None, Some(path)) = (&shown.token, &self.token_file) {
@@ -177,7 +177,7 @@ impl Jwt {
     }
 }
 
-/// Two settings that are set together or not at all.
+/// Checks that two settings are set together or not at all.
 fn both_or_none<A, B>(
     name: &'static str,
     a: Option<A>,

@@ -1,6 +1,6 @@
-//! Sources of the master key of an encrypted store: a variable, a file that only its owner may
-//! read, or the output of a command; never an argument. It must not show a key, keep one longer
-//! than it takes to open the store, nor accept a file that others may read.
+//! Sources of the master key of an encrypted store: a variable, a file readable by its owner only,
+//! or the output of a command; never an argument. It must not show a key, keep one longer than
+//! opening the store takes, nor accept a file that others may read.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use crate::{
     store::local::KeyProblem,
 };
 
-/// The variables that hold keys: settings without a flag, a line in a file or a place in a listing.
+/// Variables that hold keys: settings that have no flag and no line in a file or listing.
 pub(super) const VARIABLES: [&str; 2] = ["SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 const WANTED: &str = "32 random bytes, as `openssl rand -hex 32` or `-base64 32` writes them";
 const FILE_BYTES_MAX: u64 = 4096;
-/// Longest time of a key command: a front end waits longer for the owner that runs it.
+/// Time limit of a key command: a front end waits longer for the owner that runs it.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Source of the keys.
@@ -29,7 +29,7 @@ pub(super) struct KeySource {
     command: Option<String>,
 }
 
-/// The settings they are, to be listed and never shown.
+/// Returns the key settings for a listing, without their values.
 pub(super) fn found(environment: &Environment) -> [SettingValue; 2] {
     let [current, previous] = VARIABLES;
     let one = |name, variable, help| {
@@ -42,7 +42,7 @@ pub(super) fn found(environment: &Environment) -> [SettingValue; 2] {
 }
 
 impl KeySource {
-    /// Reads the settings; a key in the environment is checked, nothing is read or run yet.
+    /// Parses the settings; checks a key in the environment, but reads no file and runs no command.
     pub(super) fn from_settings(
         environment: &Environment,
         file: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl KeySource {
         Ok(source)
     }
 
-    /// True if there is a place to read a key from.
+    /// Returns true if a source of a key is configured.
     pub(super) fn are_given(&self) -> bool {
         self.current.is_some() || self.file.is_some() || self.command.is_some()
     }
@@ -103,7 +103,7 @@ impl KeySource {
         Ok(Some(Arc::new(keys)))
     }
 
-    /// The key on the first line, and the one before on the second.
+    /// Parses the current key on the first line, and the previous one on the second.
     fn lines(&self, text: &str, source: &str) -> Outcome<MasterKeys> {
         let mut keys = text.lines().filter(|line| !line.trim().is_empty()).map(Secret::parse);
         let wrong = || refused(format!("{source}: it holds no key: {WANTED}, one on each line"));
@@ -122,7 +122,7 @@ fn refused(message: String) -> Failure {
     Failure::invalid(message, action)
 }
 
-/// Failure of opening a store with these keys, with advice.
+/// Returns the failure of opening a store with these keys, with a remedy.
 pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
     let action = match problem {
         KeyProblem::Missing { .. } => {
@@ -140,7 +140,7 @@ pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
              over with `sessionlog export` and `import`"
         }
     };
-    // The process that started this owner receives the message alone.
+    // The process that started this owner receives only the message.
     let message = format!("data directory {data_dir}: {problem}; nothing was changed: {action}");
     Failure::refused(
         "forbidden",

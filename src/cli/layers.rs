@@ -1,5 +1,5 @@
-//! Layers of settings: defaults, the file, the environment, flags, each over the one before. It
-//! must not know what a value means, and refuses a name that is no setting.
+//! Layers of settings: defaults, the file, the environment, flags, each overriding the previous. It
+//! must not know what a value means; it rejects an unknown name.
 
 use std::{
     collections::BTreeMap,
@@ -21,15 +21,15 @@ use super::{
 };
 use crate::{env::files, wire::nearest};
 
-/// The variable that names the configuration file.
+/// Variable with the path of the configuration file.
 const FILE_VARIABLE: &str = "SESSIONLOG_CONFIG";
 pub(super) const FILE_NAME: &str = "sessionlog.toml";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// One place settings come from.
+/// One source of settings.
 pub(super) struct Layer {
     pub(super) kind: &'static str,
-    /// Texts of settings, by their names.
+    /// Texts of the settings by name.
     pub(super) values: BTreeMap<String, String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn defaults(environment: &Environment) -> Layer {
     layer
 }
 
-/// The configuration file and its text, when there is one.
+/// Reads the configuration file, if any; returns its path and text.
 fn text(
     common: &Common,
     environment: &Environment,
@@ -63,8 +63,8 @@ fn text(
         .clone()
         .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from))
         .filter(|path| !path.as_os_str().is_empty());
-    // Only the user's own directory is read: a file in a foreign directory must not decide where
-    // sessions are stored.
+    // Only the user's own directory is searched: a file in a foreign directory must not decide
+    // where sessions are stored.
     let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
     let must_exist = named.is_some();
     let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else { return Ok(None) };
@@ -79,7 +79,7 @@ fn wrong(path: &Path, problem: String) -> ConfigError {
     ConfigError::File { path: path.display().to_string(), problem }
 }
 
-/// The configuration file that was read, and what it says.
+/// Reads the configuration file; returns its path and its settings.
 pub(super) fn file(
     common: &Common,
     environment: &Environment,
@@ -97,9 +97,9 @@ pub(super) fn file(
                 return Err(wrong(format!("setting {name}: {problem}")));
             }
             Some(_) => {}
-            None => return Err(unknown(name, format!("{FILE} {}", path.display()))),
+            None => return Err(unknown_setting_error(name, format!("{FILE} {}", path.display()))),
         }
-        let Some(text) = text_of(&value) else {
+        let Some(text) = setting_text(&value) else {
             return Err(wrong(format!(
                 "setting {name}: it must be a text, a number or a list of them"
             )));
@@ -110,11 +110,11 @@ pub(super) fn file(
     Ok((Some(path), Layer { kind: FILE, values }))
 }
 
-/// The values of some settings in file, environment and flags, other settings ignored: of a file
-/// that is no TOML, from each line that is.
+/// Reads some settings of file, environment and flags, ignoring the others; from a file that is not
+/// valid TOML, reads each line that is valid.
 ///
 /// # Errors
-/// The file cannot be read, or a key in it cannot be parsed.
+/// Fails if the file cannot be read, or a key in it cannot be parsed.
 pub(super) fn salvaged(
     common: &Common,
     environment: &Environment,
@@ -125,10 +125,9 @@ pub(super) fn salvaged(
     let data = |text: &str| Toml::string(text).data().ok();
     let read = data(&text).map_or_else(|| text.lines().filter_map(data).collect(), |all| vec![all]);
     let said = read.into_iter().flat_map(|part| part.into_values().flatten());
-    let said = said.filter_map(|(name, value)| Some((name, text_of(&value)?)));
+    let said = said.filter_map(|(name, value)| Some((name, setting_text(&value)?)));
     let said: Vec<(String, String)> = said.collect();
-    // A key that is configured and not found must not count as no key, nor what is excluded as
-    // nothing.
+    // A key that is configured but not found must not count as absent, nor an exclusion as empty.
     let counts = |name: &&&str| name.starts_with("key_") || matches!(**name, "record" | "exclude");
     let lost = names.iter().filter(counts).find(|name| {
         let speaks =
@@ -160,9 +159,9 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
         let Some(setting) =
             Setting::named(&name.to_lowercase()).filter(|_| name == name.to_uppercase())
         else {
-            return Err(unknown(variable.clone(), ENVIRONMENT.to_owned()));
+            return Err(unknown_setting_error(variable.clone(), ENVIRONMENT.to_owned()));
         };
-        // An empty variable is one that is not set.
+        // An empty variable counts as unset.
         if value.is_empty() {
             continue;
         }
@@ -186,7 +185,7 @@ pub(super) fn flags(common: &Common) -> Layer {
     Layer::new(FLAG, common.flags.iter())
 }
 
-fn unknown(name: String, source_name: String) -> ConfigError {
+fn unknown_setting_error(name: String, source_name: String) -> ConfigError {
     let known: Vec<&str> = SETTINGS
         .iter()
         .filter(|setting| !setting.is_hidden())
@@ -201,7 +200,7 @@ fn unknown(name: String, source_name: String) -> ConfigError {
     ConfigError::Unknown { name, source_name, known }
 }
 
-fn text_of(value: &Value) -> Option<String> {
+fn setting_text(value: &Value) -> Option<String> {
     match value {
         Value::String(_, text) => Some(text.clone()),
         Value::Num(_, number) => number
@@ -209,10 +208,12 @@ fn text_of(value: &Value) -> Option<String> {
             .map(|whole| whole.to_string())
             .or_else(|| number.to_f64().map(|number| number.to_string())),
         Value::Bool(_, value) => Some(value.to_string()),
-        // A list is written as a variable has it.
-        Value::Array(_, values) => {
-            values.iter().map(text_of).collect::<Option<Vec<String>>>().map(|all| all.join(","))
-        }
+        // A list is written in the form of an environment variable.
+        Value::Array(_, values) => values
+            .iter()
+            .map(setting_text)
+            .collect::<Option<Vec<String>>>()
+            .map(|all| all.join(",")),
         _ => None,
     }
 }

@@ -19,8 +19,7 @@ use crate::env::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Sends the log to standard error, for a person where that is a terminal and as JSON elsewhere, or
-/// as JSON to `file`.
+/// Sends the log to `file` as JSON, or to standard error: as text on a terminal, else as JSON.
 pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
     if file.is_none() && io::stderr().is_terminal() {
         return start_text(level);
@@ -29,23 +28,23 @@ pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
     log(level).json().with_writer(LogLines::new(out, true)).init();
 }
 
-/// Sends the log of a verb that owns no store to standard error, as text for a person.
+/// Sends the log of a verb that opens no store to standard error, as text.
 pub(super) fn start_text(level: &str) {
     let lines = LogLines::new(Box::new(Terminal), false);
     log(level).with_ansi(false).with_writer(lines).init();
 }
 
 fn log(level: &str) -> SubscriberBuilder<DefaultFields, Format, EnvFilter> {
-    // Debug lines only of this crate: those of a library may quote recorded text.
+    // Debug lines come from this crate only: those of a library may quote recorded text.
     let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    // What cannot be written would otherwise be reported on standard error, which panics when
-    // standard error is what is closed.
+    // Otherwise a failed write would be reported on standard error, which panics when standard
+    // error is the closed stream.
     log.log_internal_errors(false)
 }
 
-/// Standard error as a terminal: a line may quote what a client sent, and no control character of
-/// that may reach a terminal.
+/// Standard error on a terminal: control characters are escaped, since a line may quote text that a
+/// client sent.
 struct Terminal;
 
 impl Write for Terminal {
@@ -68,7 +67,7 @@ struct LogLines {
 struct LogState {
     out: Box<dyn Write + Send>,
     json: bool,
-    /// Lines that could not be written since the last that could.
+    /// Number of lines dropped since the last successful write.
     dropped: u64,
 }
 
@@ -79,11 +78,11 @@ impl LogLines {
 }
 
 impl LogState {
-    /// Writes a line, after one that counts the lines dropped before it.
+    /// Writes a line, preceded by one that counts the lines dropped before it.
     fn line(&mut self, line: &[u8]) {
         let written = match self.dropped {
             0 => Ok(()),
-            dropped => self.out.write_all(counted(dropped, self.json).as_bytes()),
+            dropped => self.out.write_all(dropped_lines_message(dropped, self.json).as_bytes()),
         };
         match written.and_then(|()| self.out.write_all(line)).and_then(|()| self.out.flush()) {
             Ok(()) => self.dropped = 0,
@@ -92,8 +91,8 @@ impl LogState {
     }
 }
 
-/// A line that says how many were dropped, in the form of the others.
-fn counted(dropped: u64, json: bool) -> String {
+/// Formats a line with the number of dropped lines, as JSON or as text.
+fn dropped_lines_message(dropped: u64, json: bool) -> String {
     const MESSAGE: &str = "log lines could not be written and were dropped";
     let time = SystemClock::new().now();
     match json {
@@ -105,7 +104,7 @@ fn counted(dropped: u64, json: bool) -> String {
     }
 }
 
-/// One line on its way out.
+/// A writer of one log line.
 struct LogLine<'a>(MutexGuard<'a, LogState>);
 
 impl<'a> MakeWriter<'a> for LogLines {
@@ -133,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// A place that refuses some writes.
+    /// A destination that fails some writes.
     #[derive(Clone, Default)]
     struct Place(Arc<Mutex<(u32, Vec<u8>)>>);
 

@@ -1,5 +1,5 @@
-//! `mcp`: starts the stdio front end with the environment that it runs in. It must not
-//! answer a tool call.
+//! `mcp`: starts the stdio front end with the process's environment. It must not handle a tool
+//! call.
 
 use std::{
     io::{self, IsTerminal},
@@ -37,7 +37,7 @@ pub(super) struct Mcp {
     pub(super) toolsets: Option<String>,
 }
 
-/// The session a Claude Code process runs, in the environment of what it starts.
+/// Variable with the session of the Claude Code process that started this program.
 const CLAUDE_CODE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 
 pub(super) async fn run(
@@ -59,7 +59,7 @@ pub(super) async fn run(
         })?,
         None => Vec::new(),
     };
-    // In a directory where unrelated programs run, sessions do not belong to one project.
+    // In a directory where unrelated programs run, sessions belong to no project.
     let project = connect::project(environment).filter(|project| !project.shared);
     let text = |path: &PathBuf| path.display().to_string();
     let process = if wanted.session.is_none() { parents::names() } else { Vec::new() };
@@ -77,7 +77,7 @@ pub(super) async fn run(
     ended.map_err(|error| Failure::invalid(error.to_string(), action))
 }
 
-/// The session of the harness that started this program, when it names one.
+/// Returns the session of the harness that started this program, when it sets one.
 pub(super) fn of_harness(environment: &Environment) -> Option<SessionId> {
     SessionId::new(environment.variables.get(CLAUDE_CODE_SESSION)?.to_str()?).ok()
 }

@@ -1,5 +1,5 @@
-//! `memory` and `mark`: what is remembered, and what is said of single events. It must not decide
-//! where an item is kept.
+//! `memory` and `mark`: items of memory, and marks of single events. It must not decide in which
+//! session an item is stored.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Characters of a similar item.
+/// Maximum characters of a similar item.
 const LINE_CHARS: usize = 100;
 
 pub(super) async fn run(client: &Client, wanted: args::MemoryArgs, screen: &mut Screen) -> Outcome {
@@ -65,7 +65,7 @@ pub(super) async fn run(client: &Client, wanted: args::MemoryArgs, screen: &mut 
         };
         return page(client, &asked, screen).await;
     }
-    let found = list(client, wanted).await?;
+    let found = fetch_list(client, wanted).await?;
     screen.show(&found, |screen| {
         Paper::print(screen, |paper| found.data.iter().for_each(|item| print_item(item, paper)))?;
         if found.data.is_empty() {
@@ -81,7 +81,7 @@ pub(super) async fn run(client: &Client, wanted: args::MemoryArgs, screen: &mut 
     })
 }
 
-/// The session that keeps the memory of a workspace.
+/// Fetches the id of the session that stores the memory of a workspace.
 pub(super) async fn notebook(client: &Client, workspace: &str) -> Outcome<SessionId> {
     let place = InWorkspace { workspace: workspace.to_owned() };
     let query = ListMemoryQuery { limit: Some(1), ..ListMemoryQuery::default() };
@@ -90,7 +90,7 @@ pub(super) async fn notebook(client: &Client, workspace: &str) -> Outcome<Sessio
     found.notebook.ok_or_else(missing)
 }
 
-/// Blocks in full, and the names of those that did not fit.
+/// Prints blocks in full, and the names of those that did not fit.
 async fn page(client: &Client, asked: &PageInRequest, screen: &mut Screen) -> Outcome {
     let paged = client.call::<PageIn>(&Nowhere {}, &NoQuery {}, asked).await?;
     let place = |block: &MemoryBlock| format!("{} {}", block.session, block.range.from);
@@ -113,7 +113,7 @@ async fn page(client: &Client, asked: &PageInRequest, screen: &mut Screen) -> Ou
     })
 }
 
-async fn list(client: &Client, wanted: args::MemoryArgs) -> Outcome<MemoryList> {
+async fn fetch_list(client: &Client, wanted: args::MemoryArgs) -> Outcome<MemoryList> {
     let query = ListMemoryQuery {
         kinds: wanted.kind,
         include_ended: wanted.all,
@@ -127,11 +127,11 @@ async fn list(client: &Client, wanted: args::MemoryArgs) -> Outcome<MemoryList> 
         (None, Some(session)) => {
             client.call::<ListMemory>(&InSession { session }, &query, &()).await?
         }
-        (None, None) => return Err(no_place()),
+        (None, None) => return Err(missing_place_failure()),
     })
 }
 
-fn no_place() -> Failure {
+fn missing_place_failure() -> Failure {
     Failure::usage("a session or --workspace is needed")
 }
 
@@ -156,7 +156,7 @@ async fn insert(
         (None, Some(session)) => {
             client.call::<Remember>(&InSession { session }, &NoQuery {}, &asked).await?
         }
-        (None, None) => return Err(no_place()),
+        (None, None) => return Err(missing_place_failure()),
     };
     let Remembered { memory_id, session, position, similar } = &kept;
     let id = printable(memory_id.as_str());
@@ -202,7 +202,7 @@ pub(super) async fn mark(client: &Client, wanted: args::MarkArgs, screen: &mut S
     })
 }
 
-/// The id of the event at a point; `end` is the last event.
+/// Fetches the id of the event at a point; `end` is the last event.
 async fn event_at(client: &Client, session: &SessionId, at: &str) -> Outcome<EventId> {
     let from = if at == "end" { "-1" } else { at };
     let query = Query { from: Some(from.to_owned()), limit: Some(1), ..Query::default() };

@@ -1,6 +1,6 @@
-//! COMMAND LINE and composition root: parses, configures, runs one verb, and turns its outcome into
-//! text and an exit code. Every verb but `serve` goes through a client. It must not decide
-//! anything about sessions. The only room that prints and reads the environment.
+//! COMMAND LINE and composition root: parses arguments, loads settings, runs one verb, and turns
+//! its outcome into text and an exit code. Every verb but `serve` goes through a client. It must
+//! not decide anything about sessions. Only this directory prints and reads the environment.
 
 mod answer;
 mod append;
@@ -81,21 +81,21 @@ use crate::{client::Client, event::SessionId};
 pub use readable::answer_text;
 pub use reference::markdown as reference;
 
-/// Runs the program: what `main` does.
+/// Runs the program and returns its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     if let Some(code) = complete::answer(reference::command) {
         return code;
     }
-    let arguments = match parsed() {
+    let arguments = match parse_arguments() {
         Ok(arguments) => arguments,
         Err(error) => {
             if std::env::args_os().len() < 2 {
-                // The name alone asks what there is.
+                // Without arguments the program prints the first verbs to try.
                 let _ = write!(std::io::stdout(), "{}", reference::first_steps());
                 return ExitCode::from(DONE);
             }
-            // Help and version arrive here too, and are no errors.
+            // Help and version are reported as errors here, but are none.
             let wrong = error.use_stderr();
             print(&error);
             return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
@@ -125,20 +125,20 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The arguments of this process.
-fn parsed() -> Result<Arguments, clap::Error> {
-    // Help and errors are those of the whole.
+/// Parses the arguments of this process.
+fn parse_arguments() -> Result<Arguments, clap::Error> {
+    // Help and errors come from the complete definition.
     if is_hook()
         && let Ok(arguments) = HookArguments::try_parse()
     {
         return Ok(arguments.into());
     }
-    let words = words_of_a_query(std::env::args_os().collect());
+    let words = move_query_terms_last(std::env::args_os().collect());
     let matches = reference::command().try_get_matches_from(words)?;
     Arguments::from_arg_matches(&matches)
 }
 
-/// The command of the pager, for a verb whose output is for reading.
+/// Returns the pager command, for a verb with long, readable output.
 fn pager(arguments: &Arguments, environment: &Environment) -> Option<String> {
     if arguments.common.no_pager || arguments.common.json || !arguments.verb.is_paged() {
         return None;
@@ -150,7 +150,7 @@ fn pager(arguments: &Arguments, environment: &Environment) -> Option<String> {
     Some(wanted).filter(|command| !matches!(command.trim(), "" | "cat"))
 }
 
-/// Prints help, version or an error of clap, which quotes what was typed.
+/// Prints help, version or an error of clap, which quotes the typed text.
 fn print(error: &clap::Error) {
     let text = error.render().to_string();
     if error.use_stderr() && safe::has_controls(&text) {
@@ -160,15 +160,15 @@ fn print(error: &clap::Error) {
     }
 }
 
-/// The arguments, of which those of `search` that begin with a hyphen and are no flag stand last,
-/// behind `--`: `-word` is a part of a query.
-fn words_of_a_query(arguments: Vec<OsString>) -> Vec<OsString> {
+/// Moves the arguments of `search` that begin with a hyphen and are not flags to the end, after
+/// `--`: `-word` is a part of a query.
+fn move_query_terms_last(arguments: Vec<OsString>) -> Vec<OsString> {
     let is_search = arguments.iter().skip(1).any(|argument| argument == "search");
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let is_left_out = |argument: &OsString| {
         let text = argument.to_string_lossy();
         let word = text.strip_prefix('-').filter(|word| !word.starts_with('-'));
-        // The short flags have no second letter: `-n5`.
+        // Short flags are not followed by a second letter, only by digits: `-n5`.
         word.and_then(|word| word.chars().nth(1)).is_some_and(|second| !second.is_ascii_digit())
     };
     if !is_search {
@@ -183,11 +183,11 @@ fn words_of_a_query(arguments: Vec<OsString>) -> Vec<OsString> {
     flags.into_iter().chain([OsString::from("--")]).chain(words).chain(rest).collect()
 }
 
-/// True if it runs as a hook of an agent's program: there, exit code 2 would block the agent.
+/// Returns true for a run as an agent's hook, where exit code 2 would block the agent.
 fn is_hook() -> bool {
     let mut arguments =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    // The verb is the first word that is no flag and no flag's value.
+    // The verb is the first argument that is neither a flag nor a flag's value.
     while let Some(argument) = arguments.next() {
         match argument.strip_prefix("--") {
             None if argument.starts_with('-') => {}
@@ -200,7 +200,7 @@ fn is_hook() -> bool {
     false
 }
 
-/// Reports why a verb failed, on standard error.
+/// Prints why a verb failed, on standard error.
 fn print_failure(failure: &Failure, screen: &mut Screen) {
     if failure.is_silent() {
         let _ = screen.flush();
@@ -225,12 +225,12 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         _ => {}
     }
     if let Verb::Proxy(proxy) = &mut verb {
-        // The wrapped server and its own address; those of the store are settings.
+        // Address of the proxied server and to listen on; those of the store are settings.
         proxy.upstream = common.flags.take("url");
         proxy.listen = common.flags.take("listen");
     }
     if matches!(&verb, Verb::Serve(serve) if serve.on_demand) {
-        // Before anything is opened.
+        // Done before any file is opened.
         crate::env::host::leave_parent()?;
     }
     match &verb {
@@ -278,20 +278,20 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if !makes_store(&verb) {
         connect::check_directory(&config)?;
     }
-    // What runs for long, and a command that starts an owner, is a start.
+    // A long-running verb, and one that starts an owner, reports foreign variables.
     if matches!(&verb, Verb::Mcp(_) | Verb::Proxy(_)) || !connect::has_owner(&config) {
         foreign::named(environment).for_each(|said| screen.note(said));
     }
     let client = connect::client(&config, environment)?;
     runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
-    let outcome = runtime.block_on(ask(client, verb, &config, environment, screen));
+    let outcome = runtime.block_on(run_client_verb(client, verb, &config, environment, screen));
     // A task may still block on standard input.
     runtime.shutdown_background();
     outcome
 }
 
-/// True if a verb makes a store where there is none, as those do that may write its first session;
-/// other verbs fail there.
+/// Returns true if a verb creates a missing store, as those do that may write its first session;
+/// other verbs fail without a store.
 fn makes_store(verb: &Verb) -> bool {
     match verb {
         Verb::Append(_) | Verb::Import(_) | Verb::Mcp(_) | Verb::Proxy(_) => true,
@@ -302,8 +302,8 @@ fn makes_store(verb: &Verb) -> bool {
     }
 }
 
-/// Runs a verb that asks a server.
-async fn ask(
+/// Runs a verb that sends requests to a server.
+async fn run_client_verb(
     client: Client,
     mut verb: Verb,
     config: &Config,
@@ -375,7 +375,7 @@ async fn ask(
 }
 
 impl Verb {
-    /// True if its output may be long, and is for reading.
+    /// Returns true if the verb's output may be long and is for reading.
     pub(super) fn is_paged(&self) -> bool {
         match self {
             Self::Events(verb) => !verb.follow,
@@ -396,8 +396,8 @@ impl Verb {
         }
     }
 
-    /// The session that the verb works on, where it must be there already; `append` asks only when
-    /// its first batch was refused.
+    /// Returns the session of the verb if it must already exist; `append` resolves its session only
+    /// after its first batch was refused.
     pub(super) fn session_mut(&mut self) -> Option<&mut SessionId> {
         match self {
             Self::Show(verb) => Some(&mut verb.session),

@@ -1,5 +1,5 @@
-//! Sessions by name: a unique beginning of an id stands for the id, and an unknown id is answered
-//! with the ids it resembles. It must not apply to a verb that creates the session it names.
+//! Session ids by prefix: a unique prefix stands for the id, and an error for an unknown id lists
+//! similar ids. It must not apply to a verb that creates the session it names.
 
 use super::{
     args::Verb,
@@ -13,12 +13,12 @@ use crate::{
     wire::distance,
 };
 
-/// Ids named in an error.
+/// Maximum number of ids listed in an error.
 const NAMED_MAX: usize = 5;
 const NOT_FOUND: &str = "session_not_found";
 
-/// Replaces a unique prefix in a verb's session by the id. Other refusals than an unknown session
-/// are left to the verb.
+/// Replaces a unique prefix in a verb's session by the id. Errors other than an unknown session are
+/// left to the verb.
 pub(super) async fn resolve(client: &Client, verb: &mut Verb) -> Outcome {
     match verb.session_mut() {
         Some(session) => look_up(client, session, false).await,
@@ -26,7 +26,7 @@ pub(super) async fn resolve(client: &Client, verb: &mut Verb) -> Outcome {
     }
 }
 
-/// Replaces a unique prefix by the id; `appends` says that the session could be created instead.
+/// Replaces a unique prefix by the id; `appends` means that the session could be created instead.
 pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: bool) -> Outcome {
     let place = InSession { session: session.clone() };
     let Err(error) = client.call::<Get>(&place, &NoQuery {}, &()).await else {
@@ -43,7 +43,7 @@ pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: b
     let prefix = session.as_str();
     let candidates: Vec<&String> = all.iter().filter(|id| id.starts_with(prefix)).collect();
     match candidates.as_slice() {
-        [] => Err(unknown(*refusal, prefix, &all, appends)),
+        [] => Err(unknown_session_failure(*refusal, prefix, &all, appends)),
         [one] => {
             if let Ok(found) = SessionId::new(one) {
                 *session = found;
@@ -53,12 +53,12 @@ pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: b
         many => Err(Failure::usage(format!(
             "{prefix:?} is the beginning of {} session ids: {}",
             many.len(),
-            named(many)
+            list_ids(many)
         ))),
     }
 }
 
-fn named(ids: &[&String]) -> String {
+fn list_ids(ids: &[&String]) -> String {
     let mut text: Vec<&str> = ids.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
     let more = format!("and {} more", ids.len().saturating_sub(NAMED_MAX));
     if ids.len() > NAMED_MAX {
@@ -67,7 +67,12 @@ fn named(ids: &[&String]) -> String {
     text.join(", ")
 }
 
-fn unknown(mut refusal: Refusal, asked: &str, all: &[String], appends: bool) -> Failure {
+fn unknown_session_failure(
+    mut refusal: Refusal,
+    asked: &str,
+    all: &[String],
+    appends: bool,
+) -> Failure {
     let allowed = (asked.chars().count() / 3).clamp(1, 4);
     let letters = |text: &str| text.chars().collect::<Vec<char>>();
     let asked = letters(asked);
@@ -77,7 +82,7 @@ fn unknown(mut refusal: Refusal, asked: &str, all: &[String], appends: bool) -> 
     let near: Vec<&String> = near.into_iter().map(|(_, id)| id).take(3).collect();
     let mut action = match near.as_slice() {
         [] => "`sessionlog sessions` lists the sessions".to_owned(),
-        near => format!("did you mean {}?", named(near)),
+        near => format!("did you mean {}?", list_ids(near)),
     };
     if appends {
         action = format!("add --create to create it; {action}");

@@ -1,6 +1,6 @@
-//! From settings to a store: directory and keys are checked, and the engine that the settings name
-//! is opened, taken over from an owner started on demand if need be. No other part of a server
-//! knows the engine. It must not serve.
+//! Opens the store of the settings: checks directory and keys, then opens the configured engine, if
+//! need be after an owner started on demand has left. No other part of a server knows the engine.
+//! It must not serve requests.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{
     },
 };
 
-/// Time for which a `serve` waits for an owner started on demand to leave.
+/// Time for which `serve` waits for an owner started on demand to leave.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
 
-/// A store that the settings name, and nothing speaks against opening.
+/// A store whose directory and keys were checked and which can be opened.
 pub(super) struct Opening {
     pub(super) env: Env,
-    /// Of the data directory.
+    /// Permissions of the data directory.
     mode: u32,
 }
 
@@ -51,7 +51,7 @@ impl Opening {
             warn!(mode, "other users may look into the data directory; take that away: chmod 700");
         }
         let owner = present_owner(config)?;
-        // Only the answer that another process owns it counts: opening may take long.
+        // Retries only if another process owns the directory; opening itself may take long.
         let mut give_up = None;
         loop {
             let (env, options) = (self.env.clone(), config.store);
@@ -64,38 +64,40 @@ impl Opening {
             }
             let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
             match owner.owner().await {
-                Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
-                // It may have ended meanwhile; the next attempt shows it.
+                Ok(report) if !report.on_demand => {
+                    return Err(owned_failure(config, Some(report.pid)));
+                }
+                // The owner may have ended meanwhile; the next attempt shows it.
                 Ok(_) => drop(owner.step_down().await),
                 Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
                 Err(_) => {}
             }
             tokio::select! {
                 biased;
-                () = give_up => return Err(owned(config, None)),
+                () = give_up => return Err(owned_failure(config, None)),
                 () = tokio::time::sleep(TAKE_OVER_PAUSE) => {}
             }
         }
     }
 }
 
-/// Refuses to start where a server that is no owner on demand has the directory.
+/// Rejects a start where a server that was not started on demand has the directory.
 pub(super) async fn refuse_a_second_server(config: &Config) -> Outcome {
     match present_owner(config)?.owner().await {
-        Ok(owner) if !owner.on_demand => Err(owned(config, Some(owner.pid))),
+        Ok(owner) if !owner.on_demand => Err(owned_failure(config, Some(owner.pid))),
         Err(silent @ ClientError::OwnerSilent { .. }) => Err(silent.into()),
         _ => Ok(()),
     }
 }
 
-/// The owner as it is, without starting one.
+/// Creates a client of the running owner, without starting one.
 fn present_owner(config: &Config) -> Outcome<Client> {
     let target = connect::owner_target(config, None)?;
     Ok(Client::new(Target::Owner(target), connect::random_text())?)
 }
 
-/// Checks the mode of the data directory. One that other users may write to is refused: they could
-/// replace files of sessions. One that they may list shows names only, since its files are private.
+/// Checks the mode of the data directory. Rejects one that other users may write to: they could
+/// replace files. One that they may list reveals names only, since its files are private.
 fn mode_of_directory(config: &Config) -> Outcome<u32> {
     let found = files::look(&config.data_dir);
     let found = found.map_err(|error| connect::unusable(config, &error))?;
@@ -111,7 +113,7 @@ fn mode_of_directory(config: &Config) -> Outcome<u32> {
     ))
 }
 
-fn owned(config: &Config, pid: Option<u64>) -> Failure {
+fn owned_failure(config: &Config, pid: Option<u64>) -> Failure {
     let data_dir = config.data_dir.display();
     let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
     let message = format!("data directory {data_dir} is served by {who} already");
@@ -122,7 +124,7 @@ fn owned(config: &Config, pid: Option<u64>) -> Failure {
 fn unopened(config: &Config, error: &OpenError) -> Failure {
     let data_dir = config.data_dir.display();
     match error {
-        OpenError::Owned => owned(config, None),
+        OpenError::Owned => owned_failure(config, None),
         OpenError::Newer { .. } => Failure::refused(
             "store_read_only",
             format!("data directory {data_dir}: {error}"),

@@ -1,4 +1,4 @@
-//! Slices of a session, page after page, with bodies as they came. It must not print.
+//! Reads the slices of a session page by page, with event bodies unchanged. It must not print.
 
 use bytes::Bytes;
 use serde_json::{json, value::RawValue};
@@ -12,20 +12,20 @@ use crate::{
     verbs::{InSession, events::Get},
 };
 
-/// Selection of events; its limit holds over all pages.
+/// Selection of events; its limit applies to all pages together.
 pub(super) use crate::verbs::events::EventsQuery as Query;
 
 /// One page.
 pub(super) struct EventsPage {
-    /// The answer as HTTP gave it.
+    /// Response body of HTTP, unchanged.
     pub(super) body: Bytes,
-    /// Its events, each as it was written.
+    /// Events of the page, each as it was written.
     pub(super) events: Vec<Box<RawValue>>,
     /// Lost positions.
     pub(super) gaps: Vec<Gap>,
     /// The position to continue from.
     pub(super) next_position: u64,
-    /// Types of the session's last events, where a filter of types matched nothing.
+    /// Types of the session's last events, if a type filter matched none.
     pub(super) types_seen: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum PagePart<'a> {
     Lost(&'a Gap),
 }
 
-/// A gap among events, as HTTP says it.
+/// Formats a gap as HTTP does in a list of events.
 pub(super) fn gap_line(gap: &Gap) -> String {
     let Gap { from, to, reason, accepted_at } = gap;
     let line = json!({
@@ -44,13 +44,13 @@ pub(super) fn gap_line(gap: &Gap) -> String {
     line.to_string()
 }
 
-/// A gap, for a person.
+/// Formats a gap as a sentence.
 pub(super) fn gap_sentence(gap: &Gap) -> String {
     format!("positions {}..{} are missing: {}", gap.from, gap.to, printable(&gap.reason))
 }
 
 impl EventsPage {
-    /// Events and gaps in the order of their positions, of a page that is in it.
+    /// Returns the events and gaps of a page in the order of their positions.
     pub(super) fn parts(&self) -> Vec<PagePart<'_>> {
         let position = |event: &RawValue| -> Option<Position> {
             Members::read(event.get()).ok()?.raw("position")?.get().parse().ok().map(Position)
@@ -69,7 +69,7 @@ impl EventsPage {
     }
 }
 
-/// A reading of a session, in pages.
+/// A reader of a session, page by page.
 pub(super) struct Pages<'a> {
     client: &'a Client,
     session: &'a SessionId,
@@ -84,12 +84,12 @@ impl<'a> Pages<'a> {
         Self { client, session, query, left, ended: false }
     }
 
-    /// The next page; `None` after the last.
+    /// Fetches the next page; `None` after the last.
     pub(super) async fn next(&mut self) -> Outcome<Option<EventsPage>> {
         if self.ended || self.left == 0 {
             return Ok(None);
         }
-        let body = self.client.send(self.request()).await?.body;
+        let body = self.client.send(self.next_request()).await?.body;
         let answer: EventsAnswer =
             serde_json::from_slice(&body).map_err(|error| ClientError::Foreign {
                 address: self.client.address(),
@@ -102,9 +102,9 @@ impl<'a> Pages<'a> {
         Ok(Some(EventsPage { body, events, gaps, next_position, types_seen }))
     }
 
-    fn request(&self) -> Request {
+    fn next_request(&self) -> Request {
         let mut query = self.query.clone();
-        // By default as many as --before and --after ask for.
+        // By default the limit is the sum of --before and --after.
         if query.around.is_none() || query.limit.is_some() {
             query.limit = Some(self.left.min(limits::PAGE_EVENTS_DEFAULT));
         }
@@ -113,7 +113,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// JSON text on one line: outside of strings, where a line break is escaped, it is only a space.
+/// Replaces the line breaks of JSON text by spaces; those in strings are escaped anyway.
 pub(super) fn on_one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }

@@ -1,5 +1,5 @@
-//! Long output on a terminal, page by page, through the program that PAGER names. It must not know
-//! what is printed.
+//! Long output on a terminal, shown by the program that PAGER names. It must not know what is
+//! printed.
 
 use std::{
     io::{self, Write as _},
@@ -8,11 +8,11 @@ use std::{
 
 use super::columns::columns;
 
-/// Output that waits until it is known whether it fits the terminal.
+/// Output buffered until it is known whether it fits the terminal.
 pub(super) struct Pager {
-    /// The command, for a shell.
+    /// Command line for the shell.
     command: String,
-    /// True if `LESS` has a value of the user's own.
+    /// True if the user has set `LESS`.
     has_less: bool,
     columns: usize,
     lines_max: usize,
@@ -24,13 +24,13 @@ pub(super) struct Pager {
 }
 
 impl Pager {
-    /// A pager for a terminal of that size.
+    /// Creates a pager for a terminal of the given size.
     pub(super) fn new(command: String, has_less: bool, (columns, rows): (usize, usize)) -> Self {
         Self {
             command,
             has_less,
             columns: columns.max(1),
-            // The prompt of the shell takes one.
+            // The shell's prompt takes one line.
             lines_max: rows.saturating_sub(1),
             waiting: String::new(),
             lines: 0,
@@ -39,7 +39,7 @@ impl Pager {
         }
     }
 
-    /// Takes text that is safe for a terminal. `plain` is the same without codes for colours.
+    /// Adds text that is safe for a terminal; `plain` is the same text without colour codes.
     pub(super) fn print(&mut self, text: &str, plain: &str) -> io::Result<()> {
         let rows = |line: &str| columns(line).div_ceil(self.columns).max(1);
         self.lines += plain.lines().map(rows).sum::<usize>();
@@ -50,16 +50,16 @@ impl Pager {
             }
             self.start();
             let waiting = std::mem::take(&mut self.waiting);
-            return self.pass(&waiting);
+            return self.write_text(&waiting);
         }
-        self.pass(text)
+        self.write_text(text)
     }
 
     fn start(&mut self) {
         let mut command = Command::new("sh");
         command.args(["-c", &self.command]).stdin(Stdio::piped());
         if !self.has_less {
-            // Leave when it fits or is interrupted, keep colours, keep the screen.
+            // Exit when the text fits or on an interrupt, keep colours, keep the screen.
             command.env("LESS", "FRXK");
         }
         match command.spawn() {
@@ -71,17 +71,17 @@ impl Pager {
         }
     }
 
-    fn pass(&mut self, text: &str) -> io::Result<()> {
+    fn write_text(&mut self, text: &str) -> io::Result<()> {
         match &mut self.running {
             Some((_, Some(input))) => input.write_all(text.as_bytes()),
             _ => io::stdout().write_all(text.as_bytes()),
         }
     }
 
-    /// Prints what waits, and waits until the reader leaves the pager.
+    /// Prints the buffered text, and waits until the user leaves the pager.
     pub(super) fn end(mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
-        let printed = self.pass(&waiting).and_then(|()| io::stdout().flush());
+        let printed = self.write_text(&waiting).and_then(|()| io::stdout().flush());
         if let Some((mut child, input)) = self.running.take() {
             drop(input);
             child.wait()?;

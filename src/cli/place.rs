@@ -1,5 +1,5 @@
-//! Workspaces as a person names them: a path stands for the workspace of its project, anything else
-//! is a name. The only place where that is decided, for every verb. It must not ask a server.
+//! Workspaces as a user names them: a path stands for the workspace of its project, any other text
+//! is a name. Only this file decides that, for every verb. It must not send a request to a server.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,13 @@ use crate::{
     traces::placed,
 };
 
-/// True if a text can only be a path.
+/// Returns true if a text can only be a path.
 fn is_path(text: &str) -> bool {
     text.contains('/') || matches!(text, "." | ".." | "~")
 }
 
-/// The workspace that a text names: that of the project of a directory, or else the text.
-fn named(text: &str, environment: &Environment) -> String {
+/// Returns the workspace that a text names: that of a directory's project, or else the text.
+fn workspace_of_text(text: &str, environment: &Environment) -> String {
     let home = environment.directory("HOME");
     let below_home = text.strip_prefix("~/").or((text == "~").then_some(""));
     let typed = match (below_home, &home) {
@@ -32,26 +32,26 @@ fn named(text: &str, environment: &Environment) -> String {
     if files::look(&path).is_ok_and(|found| found.is_some_and(|found| found.is_dir)) {
         return Project::from_directory(&path, home.as_deref()).workspace();
     }
-    // It may be a directory of another machine, or have been one. A whole name stays as it is.
+    // It may be a directory of another machine. Only a path with a leading `.` or `~` is changed.
     let plain = placed(&path.display().to_string(), None, None);
     plain.filter(|_| text.starts_with(['.', '~'])).unwrap_or_else(|| text.to_owned())
 }
 
-/// The workspace that a directory was before it was moved: as hooks spelled its path then, links of
-/// the directories above it followed.
+/// Returns the former workspace of a moved directory: its path as hooks recorded it, with links of
+/// its parent directories resolved.
 fn old_workspace(text: &str, of_path: bool) -> String {
     let path = Some(Path::new(text)).filter(|_| of_path || is_path(text));
     let path = path.and_then(|path| files::resolved(path).ok());
     path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
 }
 
-/// The workspace of the working directory; none where programs of every kind run.
+/// Returns the workspace of the working directory; none where unrelated programs run.
 pub(super) fn here(environment: &Environment) -> Option<String> {
     let project = connect::project(environment).filter(|project| !project.shared);
     project.map(|project| project.workspace())
 }
 
-/// True if a workspace is the working directory, or a directory above it in its repository.
+/// Returns true if a workspace is the working directory, or an ancestor within its repository.
 pub(super) fn is_own(workspace: &str, environment: &Environment) -> bool {
     let Some(project) = connect::project(environment) else { return false };
     let top = project.root.as_deref().unwrap_or(&project.directory);
@@ -60,8 +60,8 @@ pub(super) fn is_own(workspace: &str, environment: &Environment) -> bool {
     own.any(|path| path == Path::new(workspace)) || here(environment).as_deref() == Some(workspace)
 }
 
-/// Replaces the places that a verb names by their workspaces. A verb on one workspace has that of
-/// the working directory where none is named; one on all sessions begins with it.
+/// Replaces the paths in a verb's arguments by their workspaces. A verb on one workspace defaults
+/// to that of the working directory; one on all sessions lists that workspace first.
 pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
     if let Verb::Memory(memory) = verb
         && let Some(text) = memory.of.take()
@@ -77,7 +77,7 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         _ => {}
     }
     if let Verb::Workspace(WorkspaceArgs { verb: WorkspaceVerb::Move(verb) }) = verb {
-        let to = named(&verb.to, environment);
+        let to = workspace_of_text(&verb.to, environment);
         verb.from = old_workspace(&verb.from, to.starts_with('/'));
         verb.to = to;
         return Ok(());
@@ -98,7 +98,7 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         _ => return Ok(()),
     };
     match place {
-        Some(text) => *text = named(text, environment),
+        Some(text) => *text = workspace_of_text(text, environment),
         None if is_needed => {
             let missing = "this directory is no project: name the workspace";
             *place = Some(here(environment).ok_or_else(|| Failure::usage(missing))?);

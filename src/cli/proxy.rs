@@ -1,5 +1,5 @@
-//! `proxy`: starts the recording proxy with the environment that it runs in. It must not
-//! look at a message.
+//! `proxy`: starts the recording proxy with the process's environment. It must not examine a
+//! message.
 
 use std::{
     ffi::OsString,
@@ -46,7 +46,7 @@ Examples:
   sessionlog proxy -- npx -y @modelcontextprotocol/server-filesystem .
   sessionlog proxy --url https://mcp.example.com/mcp --header \"Authorization: Bearer $TOKEN\"";
 
-/// Time for which a call waits for a remembered answer.
+/// Time for which a call waits for a remembered result.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
@@ -138,7 +138,7 @@ pub(super) async fn run(
     outcome
 }
 
-/// Rules for what is recorded in the working directory.
+/// Rules for the events that are recorded in the working directory.
 struct Gated {
     gate: hook::Gate,
     directory: Option<String>,
@@ -161,16 +161,16 @@ impl Gate for Gated {
     }
 }
 
-/// Standard error on its own thread: the process that started us may never read it.
+/// Thread that prints to standard error: the parent process may never read it.
 struct Voice {
     say: SyncSender<Option<String>>,
     silent: Receiver<()>,
 }
 
 impl Voice {
-    /// Sentences that may wait to be heard; what comes when they do is not said.
+    /// Maximum number of sentences queued for printing; further ones are dropped.
     const WAITING_MAX: usize = 64;
-    /// Time for delivering what waits at the end.
+    /// Time limit for printing the queued sentences at the end.
     const LAST_WORDS: Duration = Duration::from_millis(200);
 
     fn new() -> Self {
@@ -178,7 +178,7 @@ impl Voice {
         let (falls, silent) = mpsc::channel();
         std::thread::spawn(move || {
             for text in said.into_iter().map_while(|text| text) {
-                // Without standard error there is no place to report it.
+                // Without standard error the failure cannot be reported.
                 let _ = writeln!(std::io::stderr(), "sessionlog proxy: {text}");
             }
             let _ = falls.send(());
@@ -200,10 +200,10 @@ impl Voice {
     }
 }
 
-/// Wrapped server.
+/// The server that the proxy wraps.
 enum Wrapped {
     Program(Vec<OsString>),
-    /// A server by HTTP, and where to listen in front of it.
+    /// An HTTP server, and the address on which the proxy listens for it.
     Server(Upstream, Option<SocketAddr>),
 }
 
@@ -290,7 +290,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Parses the age that an answer of one tool may have.
+/// Parses the maximum age of a remembered result of one tool.
 fn tool_age(text: &str) -> Result<(String, Option<Duration>), String> {
     let (tool, age) = text.split_once('=').ok_or("it must be TOOL=DURATION or TOOL=off")?;
     let age = if age == "off" { None } else { Some(duration_argument(age)?) };

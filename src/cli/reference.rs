@@ -1,4 +1,4 @@
-//! The command line described: manual page, docs/cli.md. It must not say
+//! Generates the manual pages and docs/cli.md from the clap definition. It must not describe
 //! anything that clap does not know.
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::{
     settings::{EVERY_VERB, SETTINGS},
 };
 
-/// Verbs by what a person wants.
+/// Verbs grouped by purpose.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Read",
@@ -62,14 +62,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Keys and access", &["keys", "tokens", "audit"]),
     ("Other", &["demo", "completions", "man", "help"]),
 ];
-/// Verbs that a person starts with.
+/// Verbs for a new user.
 const FIRST: [&str; 10] = [
     "demo", "install", "import", "sessions", "search", "show", "replay", "view", "serve", "doctor",
 ];
 /// Columns of a verb's name in the list of verbs, and of a whole line.
 const NAME_COLUMNS: usize = 13;
 
-/// The command line, with its verbs in groups.
+/// Returns the clap command, with its verbs in groups.
 pub(super) fn command() -> Command {
     let command = Arguments::command();
     let mut list = String::new();
@@ -92,7 +92,7 @@ pub(super) fn command() -> Command {
     command.help_template(template)
 }
 
-/// Text for a person who types the program's name alone.
+/// Returns the text that the program prints without arguments.
 pub(super) fn first_steps() -> String {
     let command = Arguments::command();
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn first_steps() -> String {
     text
 }
 
-/// The manual page, or that of a verb.
+/// Prints the manual page of the program or of a verb.
 pub(super) fn manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
     let mut root = Arguments::command().disable_help_subcommand(true);
     root.build();
@@ -127,7 +127,7 @@ pub(super) fn manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
     Ok(screen.raw(&page)?)
 }
 
-/// Settings, one line each.
+/// Appends the settings, one line each.
 fn settings(text: &mut String) {
     text.push_str(
         "\n## Settings\n\nEvery setting has a flag of the same name (`--max-steps` for `max_steps`), \
@@ -142,7 +142,7 @@ fn settings(text: &mut String) {
     }
 }
 
-/// The reference of the command line: the text of docs/cli.md.
+/// Returns the reference of the command line: the text of docs/cli.md.
 #[must_use]
 pub fn markdown() -> String {
     let mut root = command().term_width(98);
@@ -151,14 +151,14 @@ pub fn markdown() -> String {
         "# Command line\n\nGenerated from the program's own help; a test compares them. Settings, \
          files and signals are in\n[operations.md](operations.md).\n",
     );
-    section(&mut text, &mut root, 2);
+    write_section(&mut text, &mut root, 2);
     text.push_str("\nThe options of every verb are listed once, above.\n");
     for verb in root.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         if verb.get_name() != "help" {
             let mut verb = without_common(verb.clone());
-            section(&mut text, &mut verb, 2);
+            write_section(&mut text, &mut verb, 2);
             for below in verb.get_subcommands().filter(|below| below.get_name() != "help") {
-                section(&mut text, &mut without_common(below.clone()), 3);
+                write_section(&mut text, &mut without_common(below.clone()), 3);
             }
         }
     }
@@ -166,7 +166,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// A verb without the options that every verb has.
+/// Returns a verb without the options common to all verbs.
 fn without_common(verb: Command) -> Command {
     verb.mut_args(|argument| {
         let everywhere = argument.get_help_heading() == Some(EVERY_VERB);
@@ -174,7 +174,7 @@ fn without_common(verb: Command) -> Command {
     })
 }
 
-fn section(text: &mut String, command: &mut Command, level: usize) {
+fn write_section(text: &mut String, command: &mut Command, level: usize) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     let help = command.render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_is_in_one_group_and_its_line_fits_a_terminal() {
+    fn every_verb_is_in_exactly_one_group_and_its_line_fits_a_terminal() {
         let command = command();
         let grouped = || GROUPS.iter().flat_map(|(_, verbs)| verbs.iter());
         for verb in command.get_subcommands() {

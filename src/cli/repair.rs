@@ -1,4 +1,4 @@
-//! `repair`: shows what is lost, and with --accept-loss has the owner continue without it. It must
+//! `repair`: lists lost events, and with --accept-loss has the owner continue without them. It must
 //! not open a data directory itself, nor accept a loss that it did not show.
 
 use std::io;

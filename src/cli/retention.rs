@@ -1,5 +1,5 @@
-//! The verbs on how long sessions live: hold, restore, retention. It must not decide when one
-//! expires.
+//! The verbs on the lifetime of sessions: hold, restore, retention. It must not decide when a
+//! session expires.
 
 use super::{
     answer::as_count,

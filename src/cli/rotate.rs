@@ -1,5 +1,5 @@
-//! `keys check` and `keys rotate`: which master keys a data directory needs, and the change to
-//! another one. It must not show a key, and `check` must not change a byte, nor need a key or an
+//! `keys check` and `keys rotate`: reports which master keys a data directory needs, and replaces
+//! the master key. It must not show a key, and `check` must not change a byte, nor need a key or an
 //! owner.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::{
     verbs::{NoQuery, Nowhere, admin},
 };
 
-/// `keys check` of a directory of this machine: it is read without an owner.
+/// Runs `keys check` on a local directory, without an owner.
 pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
     let failed = Failure::file(&config.data_dir);
     // Opening a directory that does not exist would create it.
@@ -39,7 +39,7 @@ pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
     } else {
         print_keys(&answer, screen)?;
     }
-    verdict(&answer)
+    check_keys(&answer)
 }
 
 pub(super) async fn run(
@@ -52,15 +52,15 @@ pub(super) async fn run(
         KeysVerb::Check => {
             let answer = client.call::<admin::Keys>(&Nowhere {}, &NoQuery {}, &()).await?;
             screen.show(&answer, |screen| print_keys(&answer, screen))?;
-            verdict(&answer)
+            check_keys(&answer)
         }
-        KeysVerb::Rotate => rotate(client, config, screen).await,
+        KeysVerb::Rotate => rotate_keys(client, config, screen).await,
     }
 }
 
 /// Repeats the request until every session has the new key. The owner may have started before the
 /// key was changed here.
-async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
+async fn rotate_keys(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
     let bar = screen.progress(None, "{wide_bar} {pos}/{len} keys {eta}");
     let answer = loop {
         let answer = client.call::<admin::RotateKeys>(&Nowhere {}, &NoQuery {}, &()).await;
@@ -111,8 +111,8 @@ fn print_keys(answer: &KeysAnswer, screen: &mut Screen) -> io::Result<()> {
     lines.iter().try_for_each(|line| screen.line(line))
 }
 
-/// Fails unless the store would open and every key is whole.
-fn verdict(answer: &KeysAnswer) -> Outcome {
+/// Returns an error unless the store would open and every key is intact.
+fn check_keys(answer: &KeysAnswer) -> Outcome {
     match (answer.opens, answer.unreadable) {
         (true, 0) => Ok(()),
         (false, _) => Err(Failure::Silent(REFUSED)),

@@ -1,11 +1,11 @@
-//! Text made safe for a terminal: control characters are escaped as JSON
-//! escapes them. It must not print, nor know what a text is about.
+//! Text made safe for a terminal: control characters are escaped as in JSON. It must not print, nor
+//! know what a text is about.
 
 use std::borrow::Cow;
 
 use crate::env::{Entropy as _, entropy::SystemEntropy};
 
-/// The codes that [`Seal::mark`] may turn into colours; the mark is the place in this list.
+/// Codes that [`Seal::mark`] may turn into styles; a mark contains an index into this list.
 const CODES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"];
 
 /// A colour or style of a text.
@@ -18,8 +18,8 @@ pub(super) enum Style {
     Green = 4,
 }
 
-/// A private-use character, chosen at random for each run. Text that this program styles carries
-/// it; recorded text cannot contain it on purpose, so recorded text cannot choose a style.
+/// A private-use character, chosen at random for each run. It marks text that this program styles;
+/// recorded text cannot contain it on purpose, so it cannot choose a style.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seal(char);
 
@@ -31,22 +31,23 @@ impl Seal {
         Self(char::from_u32(0xf_0000 + offset).unwrap_or('\u{f0000}'))
     }
 
-    /// The mark that [`Self::guard`] replaces with the style's code.
+    /// Returns the mark that [`Self::guard`] replaces with the style's code.
     pub(super) fn mark(self, style: Style) -> String {
         format!("{}{}", self.0, style as u8)
     }
 
-    /// A text without the marks.
+    /// Returns a text without the marks.
     pub(super) fn without_marks(self, text: &str) -> String {
         let mut parts = text.split(self.0);
         let first = parts.next().unwrap_or_default().to_owned();
         parts.fold(first, |plain, part| plain + part.get(1..).unwrap_or_default())
     }
 
-    /// Text for a terminal: marks become codes, and everything else that would steer the terminal
-    /// is escaped.
+    /// Returns text for a terminal: marks become codes, and every other character that would steer
+    /// the terminal is escaped.
     pub(super) fn guard(self, text: &str) -> Cow<'_, str> {
-        if !text.chars().any(|c| c == self.0 || steers(c) && !matches!(c, '\n' | '\t')) {
+        if !text.chars().any(|c| c == self.0 || is_terminal_control(c) && !matches!(c, '\n' | '\t'))
+        {
             return Cow::Borrowed(text);
         }
         let mut safe = String::with_capacity(text.len());
@@ -66,8 +67,8 @@ impl Seal {
     }
 }
 
-/// Recorded text made safe for a terminal: a character that would move the cursor, change colours
-/// or reorder the text is written as JSON escapes it.
+/// Escapes recorded text for a terminal: a character that would move the cursor, change colours or
+/// reorder the text is written as in JSON.
 pub(super) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -76,9 +77,9 @@ pub(super) fn printable(text: &str) -> String {
     safe
 }
 
-/// True if [`printable`] would change a text.
+/// Returns true if [`printable`] would change a text.
 pub(super) fn has_controls(text: &str) -> bool {
-    text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t'))
+    text.chars().any(|c| is_terminal_control(c) && !matches!(c, '\n' | '\t'))
 }
 
 fn push_printable(c: char, safe: &mut String) {
@@ -86,16 +87,16 @@ fn push_printable(c: char, safe: &mut String) {
     match c {
         '\n' | '\t' => safe.push(c),
         '\r' => safe.push_str("\\r"),
-        c if steers(c) => {
+        c if is_terminal_control(c) => {
             let _ = write!(safe, "\\u{:04x}", u32::from(c));
         }
         c => safe.push(c),
     }
 }
 
-/// True if a terminal acts on a character instead of showing it: C0 and C1 controls, DEL, marks of
-/// writing direction, the byte order mark.
-fn steers(c: char) -> bool {
+/// Returns true if a terminal acts on a character instead of showing it: C0 and C1 controls, DEL,
+/// marks of writing direction, the byte order mark.
+fn is_terminal_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_text_cannot_steer_the_terminal() {
+    fn control_characters_of_recorded_text_are_escaped_for_a_terminal() {
         assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u001b[31mb\\r\n\tc");
         let seal = Seal::new();
         let ranges = ['\0'..='\x08', '\x0b'..='\x0c', '\x0e'..='\x1f', '\x7f'..='\u{9f}'];
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_our_styles_and_nothing_else_that_steers_it() {
+    fn a_terminal_receives_no_control_characters_except_our_styles() {
         let seal = Seal('\u{f1234}');
         let red = format!("{}red{}", seal.mark(Style::Red), seal.mark(Style::Off));
         assert_eq!(seal.guard(&red), "\x1b[31mred\x1b[0m");

@@ -1,4 +1,4 @@
-//! Output to a person or a pipe: lines, JSON, tables, colours. It must not decide what to show.
+//! Output to a terminal or a pipe: lines, JSON, tables, colours. It must not decide what to show.
 
 use std::{
     cell::RefCell,
@@ -29,36 +29,36 @@ pub(super) struct Screen {
     pub(super) terminal_errors: bool,
     colours: bool,
     seal: Seal,
-    /// True if remarks are left out.
+    /// True if remarks are suppressed.
     pub(super) quiet: bool,
-    /// Pager of long output, while it runs.
+    /// Pager of long output, while it is used.
     pager: Option<Pager>,
-    /// Remarks that wait for the pager's end.
+    /// Remarks held until the pager ends.
     held: RefCell<Vec<String>>,
 }
 
-/// Columns from which cells are wrapped to fit the terminal.
+/// Minimum terminal columns at which table cells are wrapped.
 const TABLE_COLUMNS_MIN: u16 = 60;
-/// Columns of text where standard output is no terminal, or one that does not say its width.
+/// Default text columns, for output that is not a terminal or does not report its width.
 const COLUMNS: usize = 100;
-/// Columns below which text is not wrapped any narrower.
+/// Minimum columns to which text is wrapped.
 const COLUMNS_MIN: usize = 20;
 
-/// Interval of a spinner's steps.
+/// Interval between two steps of a spinner.
 const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
 
-/// Emphasis of a word.
+/// Emphasis of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// As its surroundings.
+    /// No emphasis.
     Plain,
     /// Less important than its surroundings.
     Faint,
     /// A heading.
     Strong,
-    /// Good news.
+    /// A success.
     Good,
-    /// Bad news.
+    /// A failure or a loss.
     Bad,
 }
 
@@ -78,8 +78,8 @@ impl Screen {
         }
     }
 
-    /// Sends what is printed from now on through a pager, where a person looks at text and it does
-    /// not fit the terminal.
+    /// Sends further output through a pager, where it is text for a terminal and exceeds its
+    /// height.
     pub(super) fn page(&mut self, command: String, has_less: bool) {
         let size = self.size().filter(|_| !self.json && self.pager.is_none());
         if let Some(size) = size.filter(|(_, rows)| *rows > 1) {
@@ -87,7 +87,7 @@ impl Screen {
         }
     }
 
-    /// Ends the pager, and prints the remarks that waited for it.
+    /// Ends the pager, and prints the remarks held for it.
     pub(super) fn end_page(&mut self) -> io::Result<()> {
         let ended = self.pager.take().map_or(Ok(()), Pager::end);
         for text in self.held.take() {
@@ -96,29 +96,29 @@ impl Screen {
         ended
     }
 
-    /// True if a person sits before a whole screen, and types.
+    /// Returns true if input and output are a terminal and the output is not JSON.
     pub(super) fn is_full_screen(&self) -> bool {
         self.terminal && !self.json && io::stdin().is_terminal()
     }
 
-    /// Columns of a line of text: those of the terminal, 100 where there is none.
+    /// Returns the columns of a line of text: those of the terminal, 100 where none is known.
     pub(super) fn columns(&self) -> usize {
         self.size().map_or(COLUMNS, |(columns, _)| columns).max(COLUMNS_MIN)
     }
 
-    /// Columns and lines of the terminal of standard output, when it reports them.
+    /// Returns the columns and lines of the terminal of standard output, if it reports them.
     fn size(&self) -> Option<(usize, usize)> {
         let told = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| self.terminal)?;
         let size = (usize::from(told.ws_col), usize::from(told.ws_row));
         (size.0 > 0).then_some(size)
     }
 
-    /// Format of instants: relative and local on a terminal, RFC 3339 in a pipe.
+    /// Returns the format of instants: relative and local on a terminal, RFC 3339 in a pipe.
     pub(super) fn times(&self) -> Times {
         if self.terminal { Times::local() } else { Times::default() }
     }
 
-    /// One line of text.
+    /// Prints a line of text.
     pub(super) fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         let text = text.as_ref();
         if !self.terminal {
@@ -134,7 +134,7 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Lines of a [`Paper`](super::readable::Paper), each in its tone.
+    /// Prints lines of a [`Paper`](super::readable::Paper), each in its tone.
     pub(super) fn lines(&mut self, lines: Vec<(Tone, String)>) -> io::Result<()> {
         for (tone, text) in lines {
             let text = self.paint(tone, &text);
@@ -143,12 +143,12 @@ impl Screen {
         Ok(())
     }
 
-    /// One line of JSON.
+    /// Prints a line of JSON.
     pub(super) fn value(&mut self, value: &Value) -> io::Result<()> {
         self.line(value.to_string())
     }
 
-    /// An answer as HTTP gave it: indented for a person, as it came for a pipe.
+    /// Prints an answer of HTTP: indented on a terminal, unchanged in a pipe.
     pub(super) fn answer(&mut self, body: &[u8]) -> io::Result<()> {
         let indented = self
             .terminal
@@ -165,12 +165,12 @@ impl Screen {
         }
     }
 
-    /// An answer that was read: as [`Self::answer`] shows it.
+    /// Prints a typed answer in the form of [`Self::answer`].
     pub(super) fn print(&mut self, answer: &impl Serialize) -> io::Result<()> {
         self.answer(&serde_json::to_vec(answer)?)
     }
 
-    /// An answer as JSON where that is wanted, else what `text` prints of it.
+    /// Prints an answer as JSON with `--json`, else with `text`.
     pub(super) fn show(
         &mut self,
         answer: &impl Serialize,
@@ -180,17 +180,17 @@ impl Screen {
         Ok(printed?)
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
 
-    /// Everything printed so far, out.
+    /// Flushes standard output.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// A remark about the result, on standard error.
+    /// Prints a remark about the result to standard error.
     pub(super) fn note(&self, text: impl AsRef<str>) {
         if self.quiet {
             return;
@@ -201,13 +201,13 @@ impl Screen {
         self.error(text);
     }
 
-    /// A sentence on standard error that is never left out.
+    /// Prints a sentence to standard error, even with `--quiet`.
     pub(super) fn error(&self, text: impl AsRef<str>) {
-        // It is lost when standard error is gone.
+        // The sentence is lost if standard error is closed.
         let _ = writeln!(io::stderr(), "{}", self.seal.guard(text.as_ref()));
     }
 
-    /// Progress of a verb in a style of `indicatif`, of so many units where that is known.
+    /// Creates a progress bar in a style of `indicatif`, with a total of `units` if known.
     pub(super) fn progress(&self, units: Option<u64>, style: &str) -> ProgressBar {
         let is_shown = self.terminal_errors && !self.json && !self.quiet && self.pager.is_none();
         let target = match is_shown {
@@ -221,7 +221,7 @@ impl Screen {
         }
     }
 
-    /// A sign that a verb works, for one that cannot say how far it is.
+    /// Creates a spinner, for a verb whose progress is unknown.
     pub(super) fn spinner(&self, doing: &str) -> ProgressBar {
         let bar = self.progress(None, "{spinner} {msg} {elapsed}");
         bar.set_message(doing.to_owned());
@@ -229,7 +229,7 @@ impl Screen {
         bar
     }
 
-    /// The outcome of a call, with a spinner meanwhile.
+    /// Awaits a call and returns its result, with a spinner meanwhile.
     pub(super) async fn while_waiting<T>(&self, doing: &str, call: impl Future<Output = T>) -> T {
         let spinner = self.spinner(doing);
         let outcome = call.await;
@@ -237,12 +237,12 @@ impl Screen {
         outcome
     }
 
-    /// True if there is a person who can be asked.
+    /// Returns true if the user can be asked for confirmation.
     pub(super) fn is_interactive(&self) -> bool {
         self.terminal_errors && !self.json && io::stdin().is_terminal()
     }
 
-    /// Asks a person, who must say yes.
+    /// Asks the user for confirmation; returns true for a yes.
     pub(super) fn confirm(&mut self, question: &str) -> io::Result<bool> {
         self.flush()?;
         write!(io::stderr(), "{} [y/N] ", self.seal.guard(question))?;
@@ -251,7 +251,7 @@ impl Screen {
         Ok(is_yes(&answer))
     }
 
-    /// The text in a tone, where colours are shown.
+    /// Returns the text with the codes of a tone, where colours are shown.
     pub(super) fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.colours || text.is_empty() {
             return text.to_owned();
@@ -266,8 +266,8 @@ impl Screen {
         format!("{}{text}{}", self.seal.mark(style), self.seal.mark(Style::Off))
     }
 
-    /// A table of plain text (codes for colours would be counted as width); tab-separated lines
-    /// when standard output is no terminal.
+    /// Prints a table of plain text (colour codes would be counted as width), or tab-separated
+    /// lines where standard output is not a terminal.
     pub(super) fn table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         if !self.terminal {
             for row in rows {
@@ -275,33 +275,33 @@ impl Screen {
             }
             return Ok(());
         }
-        self.line(drawn(heads, rows))
+        self.line(draw_table(heads, rows))
     }
 }
 
-/// True if an answer is a yes; any other text is a no.
+/// Returns true if an answer is a yes; any other text is a no.
 fn is_yes(answer: &str) -> bool {
     ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
-/// A table as people read it, terminal or not.
-fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+/// Draws a table, for a terminal or not.
+fn draw_table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    // A very narrow terminal, or one of unknown width, wraps by itself.
+    // A very narrow terminal, or one of unknown width, wraps lines itself.
     if table.width().is_some_and(|columns| columns >= TABLE_COLUMNS_MIN) {
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     }
     table.set_header(heads.to_vec());
     table.add_rows(rows);
-    // The first column has what is copied into the next command.
+    // The first column has ids, which are copied whole into the next command.
     if let Some(ids) = table.column_mut(0) {
         ids.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
     }
     table.to_string()
 }
 
-/// The first line of a text, at most `max` characters of it.
+/// Returns the first line of a text, cut to `max` characters.
 pub(super) fn one_line(text: &str, max: usize) -> String {
     let line = printable(text).replace(['\n', '\t'], " ");
     let mut short: String = line.chars().take(max).collect();
@@ -312,12 +312,12 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
     short
 }
 
-/// So many of a thing, in words.
+/// Formats a count with its noun.
 pub(super) fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// An instant of RFC 3339 for a person: to the second, in UTC, with its zone.
+/// Formats an instant of RFC 3339 to the second, in UTC, with its zone.
 pub(super) fn instant(text: &str) -> String {
     match text.get(..19) {
         Some(second) => format!("{second}Z"),
@@ -325,7 +325,7 @@ pub(super) fn instant(text: &str) -> String {
     }
 }
 
-/// A size for a person.
+/// Formats a size with its unit.
 pub(super) fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_the_first_and_cut_to_its_width() {
+    fn one_line_returns_the_first_line_cut_to_its_width() {
         assert_eq!(one_line("é\nbcd", 4), "é b…");
         assert_eq!(one_line("abcd", 4), "abcd");
     }

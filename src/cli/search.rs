@@ -1,4 +1,4 @@
-//! `search`: looks in every session by words. It must not rank or filter: the server does.
+//! `search`: searches every session by words. It must not rank or filter: the server does.
 
 use std::time::Duration;
 
@@ -19,20 +19,19 @@ use crate::{
     verbs::{NoQuery, Nowhere, search::SearchWith},
 };
 
-/// Time for which a person waits for events that are not in the index yet: mostly at a first
-/// search.
+/// Time limit for waiting until new events are indexed, mostly at a first search.
 const WAIT: Duration = Duration::from_secs(10);
-/// Events that a person is shown on either side of a hit.
+/// Default number of events printed on either side of a hit.
 const AROUND: u64 = 1;
-/// Characters of a title, and of a line beside a hit.
+/// Maximum characters of a title, and of a line next to a hit.
 const TITLE_CHARS: usize = 60;
 const LINE_CHARS: usize = 120;
-/// Characters that end a quoted word of a query.
+/// Characters that end a quoted term of a query.
 const QUOTES: [char; 4] = ['"', '“', '”', '„'];
 
 pub(super) async fn run(client: &Client, wanted: args::SearchArgs, screen: &mut Screen) -> Outcome {
     let mut q = with_own_days(&wanted.query.join(" "));
-    let workspace = wanted.workspace.filter(|name| !is_named(name, &mut q));
+    let workspace = wanted.workspace.filter(|name| !add_workspace_filter(name, &mut q));
     let asked = SearchBody {
         q,
         session: wanted.session.map(|session| session.to_string()),
@@ -54,14 +53,14 @@ pub(super) async fn run(client: &Client, wanted: args::SearchArgs, screen: &mut 
     let found = screen.while_waiting("searching", call).await?;
     screen.show(&found, |screen| {
         Paper::print(screen, |paper| found.hits.iter().for_each(|hit| print_hit(hit, paper)))?;
-        notes(&found, screen);
+        print_notes(&found, screen);
         Ok(())
     })
 }
 
-/// True if a workspace may be named by the last part of its path: then it becomes a word of the
-/// query. A path is a whole name, and one with a quote is no word.
-fn is_named(name: &str, q: &mut String) -> bool {
+/// Adds a workspace to the query as a filter that also matches the last part of a path, and returns
+/// true; returns false for an absolute path or a name with a quote, which is matched whole.
+fn add_workspace_filter(name: &str, q: &mut String) -> bool {
     let is_part = !name.is_empty() && !name.starts_with('/') && !name.contains(QUOTES);
     if is_part {
         q.push_str(&format!(" workspace:\"{name}\""));
@@ -69,9 +68,8 @@ fn is_named(name: &str, q: &mut String) -> bool {
     is_part
 }
 
-/// Notes whether anything was found, the workspaces that were searched, and the events that were
-/// not.
-fn notes(found: &SearchAnswer, screen: &Screen) {
+/// Prints remarks on an empty result, the workspaces searched, and the events not searched.
+fn print_notes(found: &SearchAnswer, screen: &Screen) {
     if found.hits.is_empty() {
         screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
     }
@@ -88,7 +86,7 @@ fn notes(found: &SearchAnswer, screen: &Screen) {
     }
 }
 
-/// Notes the events that are not in the index.
+/// Prints a remark on the events that are not in the index.
 pub(super) fn not_searched(complete: &Complete, screen: &Screen) {
     if complete.sessions_behind > complete.sessions_unreadable {
         let events = many(complete.events_behind, "event");
@@ -135,15 +133,15 @@ fn print_hit(hit: &Hit, paper: &mut Paper) {
         );
     }
     if let Some(doubt) = &hit.stale {
-        paper.say(Tone::Bad, "    ", &doubts(doubt));
+        paper.say(Tone::Bad, "    ", &format_doubts(doubt));
     }
     if hit.unchecked {
         paper.say(Tone::Faint, "    ", "not compared with what came later: search again");
     }
 }
 
-/// Doubts about a hit, in a line.
-fn doubts(doubt: &Doubt) -> String {
+/// Formats the doubts about a hit in one line.
+fn format_doubts(doubt: &Doubt) -> String {
     let mut all: Vec<String> = Vec::new();
     all.extend(doubt.superseded_by.map(|step| format!("superseded by step {step}")));
     all.extend(doubt.replaced_by.as_ref().map(|item| format!("superseded by {item}")));

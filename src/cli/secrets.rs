@@ -1,5 +1,5 @@
-//! Rules for secrets that front ends remove when they record other programs: the setting `secrets`
-//! and the file of the user's rules. It must not know a rule.
+//! Rules for secrets that front ends remove from records of other programs: the setting `secrets`
+//! and the user's rules file. It must not know a rule.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Source of the rules.
+/// Source of the secret rules.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct SecretsSource {
     /// `on`, `off`, or the rules to leave out.
@@ -20,21 +20,21 @@ pub(in crate::cli) struct SecretsSource {
 }
 
 impl SecretsSource {
-    /// The rules.
+    /// Reads the rules.
     pub(super) fn read(&self) -> Outcome<Recogniser> {
         let action = "correct the setting secrets, or the file that secrets_file names";
         let read = Recogniser::parse(&self.rules, &self.lines()?);
-        read.map_err(|error| Failure::invalid(self.worded(&error), action))
+        read.map_err(|error| Failure::invalid(self.describe_error(&error), action))
     }
 
-    /// As many of the rules as can be read, and what is wrong with the others.
+    /// Reads every valid rule; returns them with the errors of the others.
     pub(super) fn salvage(&self) -> (Recogniser, Vec<String>) {
         let (lines, unread) = match self.lines() {
             Ok(lines) => (lines, None),
             Err(failure) => (String::new(), Some(format!("secrets_file {failure}"))),
         };
         let (rules, wrong) = Recogniser::salvage(&self.rules, &lines);
-        let wrong = wrong.iter().map(|error| format!("{}; left out", self.worded(error)));
+        let wrong = wrong.iter().map(|error| format!("{}; left out", self.describe_error(error)));
         (rules, unread.into_iter().chain(wrong).collect())
     }
 
@@ -43,7 +43,7 @@ impl SecretsSource {
         files::read_text(path, FILE_BYTES_MAX).map_err(Failure::file(path))
     }
 
-    fn worded(&self, error: &RulesError) -> String {
+    fn describe_error(&self, error: &RulesError) -> String {
         match &self.file {
             Some(path) => format!("secrets_file {}: {error}", path.display()),
             None => format!("secrets: {error}"),

@@ -1,5 +1,5 @@
-//! `serve`, and the owner a front end starts: the composition root. Configuration, store, verbs,
-//! interfaces, listeners, and a stop that loses nothing. It must not hold a verb, nor know which
+//! `serve`, and the owner a front end starts: the composition root of configuration, store, verbs,
+//! interfaces and listeners, with a graceful stop. It must not contain a verb, nor know which
 //! engine it serves.
 
 use std::{
@@ -49,14 +49,14 @@ use crate::{
 
 /// Interval at which an owner checks that its data directory still exists.
 const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
-/// Time in which a stop may save the search index.
+/// Time limit for saving the search index at a stop.
 const KEEP_INDEX: Duration = Duration::from_secs(2);
-/// Interval at which an owner looks for sessions to expire.
+/// Interval at which an owner expires sessions.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// Serves until asked to stop, or, started on demand, until no connection is open.
+/// Serves until asked to stop or, if started on demand, until no connection is open.
 pub(super) fn run(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if !on_demand {
@@ -68,7 +68,7 @@ pub(super) fn run(config: &Config, on_demand: bool, screen: &mut Screen) -> Outc
     }
 }
 
-/// Reports why it did not start, to the process that started this owner.
+/// Reports a failed start to the process that started this owner.
 pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
     let report = match failure {
         Failure::Silent(_) => StartReport::owned(),
@@ -83,7 +83,7 @@ pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
 }
 
 async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
-    // Handled, SIGXFSZ does not end the process: a file that may not grow is an ordinary error.
+    // With a handler, SIGXFSZ does not end the process: a file size limit is an ordinary error.
     let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
     let mut network = Network::default();
     if !on_demand {
@@ -93,7 +93,7 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     let quotas = config.interfaces.quotas()?;
     let rules = |embedder| Ok::<_, Failure>((embedder, Arc::new(config.secrets.read()?)));
     let embedder = config.embedder.open()?.map(rules).transpose()?;
-    // Checked before the log file: with a wrong key no byte is written.
+    // Checked before the log file is created: with a wrong key no byte is written.
     let opening = Opening::check(config)?;
     log_to(config, on_demand)?;
     let store = opening.store(config, on_demand).await?;
@@ -124,13 +124,13 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         () = crate::http::serve(listeners, router, options, stop.clone()) => {}
         never = watch_directory(&socket, &stop) => match never {},
     }
-    // What is not kept in time is read again.
+    // An index that is not saved in time is built again.
     let _ = tokio::time::timeout(KEEP_INDEX, service.keep_index()).await;
     close(&socket, &store).await;
     Ok(())
 }
 
-/// The verbs over the store.
+/// Creates the verbs over the store.
 fn service(
     env: &Env,
     store: Arc<dyn Store>,
@@ -148,7 +148,7 @@ fn service(
     }
 }
 
-/// The routes of every interface, over one set of verbs.
+/// Creates the routes of all interfaces, over one set of verbs.
 fn router(
     service: Service,
     config: &Config,
@@ -185,7 +185,7 @@ fn router(
     crate::http::router(app, mcp::http_router_with(service, options))
 }
 
-/// Looks now and then for sessions past their time, until the owner leaves.
+/// Expires sessions at intervals, until the owner stops.
 async fn sweep(service: Service, stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -198,7 +198,7 @@ async fn sweep(service: Service, stop: CancellationToken) {
     }
 }
 
-/// Makes a checkpoint now and then of what changed, until the owner leaves.
+/// Creates checkpoints of changed sessions at intervals, until the owner stops.
 async fn mark_changed(service: Service, every: Duration, stop: CancellationToken) {
     while !every.is_zero() {
         tokio::select! {
@@ -210,12 +210,12 @@ async fn mark_changed(service: Service, every: Duration, stop: CancellationToken
     }
 }
 
-/// The formats of other programs in which HTTP returns a session. Chats are
-/// `{"messages":[…]}`; what an import keeps besides the messages is metadata of the session.
+/// Returns the formats of other programs in which HTTP exports a session. Chats are
+/// `{"messages":[…]}`; an import stores their other members as metadata of the session.
 fn exporters() -> BTreeMap<String, Exporter> {
     let chat = |chat: Chat| {
         let export = move |events: Vec<Event>| {
-            let paired = |event: &Event| members(&event.paired());
+            let paired = |event: &Event| export_members(&event.paired());
             let events: Vec<Members> = events.iter().filter_map(paired).collect();
             Ok((import::to_messages(chat, &events) + "\n").into_bytes())
         };
@@ -224,7 +224,7 @@ fn exporters() -> BTreeMap<String, Exporter> {
     let transcript = |program: Program| {
         let export = move |events: Vec<Event>| {
             let mut lines = TranscriptLines::new(program);
-            let taken = events.iter().filter_map(|event| lines.take(&members(event)?));
+            let taken = events.iter().filter_map(|event| lines.take(&export_members(event)?));
             let text = taken.flat_map(|(before, line)| [before, line]).collect::<String>();
             Ok((text + &lines.end()).into_bytes())
         };
@@ -238,11 +238,11 @@ fn exporters() -> BTreeMap<String, Exporter> {
     ])
 }
 
-fn members(event: &Event) -> Option<Members> {
+fn export_members(event: &Event) -> Option<Members> {
     Members::read(&json::event_text(event)).ok()
 }
 
-/// Stops an owner whose directory was removed: no process can reach it there.
+/// Waits until the owner's directory is removed, then stops it: no process can reach it there.
 async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infallible {
     loop {
         tokio::time::sleep(DIRECTORY_WATCH).await;
@@ -254,8 +254,8 @@ async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infa
     }
 }
 
-/// Closes in the order that lets the next owner start at once: first the socket is removed, then
-/// the store is flushed, then the lock ends with the process.
+/// Closes in the order that lets the next owner start at once: removes the socket, flushes the
+/// store; the process's end releases the lock.
 async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     if let Err(error) = socket.remove() {
         tracing::warn!(%error, "the owner's socket stays; the next owner replaces it");
@@ -264,7 +264,7 @@ async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     info!("owner stopped");
 }
 
-/// Interface to the network: empty for an owner started on demand.
+/// Network interface: empty for an owner started on demand.
 #[derive(Default)]
 struct Network {
     tcp: Option<TcpListener>,
@@ -297,7 +297,7 @@ impl Network {
         })
     }
 
-    /// The names requests may call this server by: those that are configured, and its address.
+    /// Returns the host names accepted in requests: those configured, and the listening address.
     fn names(&self, config: &Config) -> Vec<String> {
         let mut names = config.interfaces.allowed_hosts.clone();
         let own = self.address().map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
@@ -343,11 +343,11 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
     })
 }
 
-/// Reports where we listen, to the process that started us.
+/// Reports the listening address to the process that started us.
 fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome {
     let data_dir = config.data_dir.display().to_string();
     let (Some(address), Some(url)) = (network.address(), network.url()) else {
-        // The process that started us may have ended: later clients are served as well.
+        // The parent process may have ended: other clients are still served.
         let _ = screen.line(r#"{"ready":true}"#).and_then(|()| screen.flush());
         return Ok(host::close_stdout()?);
     };
@@ -364,14 +364,14 @@ fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome 
         screen
             .line(format!("  HTTP      {url}/v1/sessions   (described at {url}/openapi.json)"))?;
         screen.line(format!("  MCP       {url}/mcp"))?;
-        screen.line(format!("  expiry    {}", expiry(&config.store.lifetimes)))?;
+        screen.line(format!("  expiry    {}", describe_expiry(&config.store.lifetimes)))?;
         screen.line("  stop      Ctrl-C, or SIGTERM")?;
     }
     Ok(screen.flush()?)
 }
 
-/// Describes the expiry of unused sessions, for a person.
-fn expiry(lifetimes: &Lifetimes) -> String {
+/// Describes the expiry of idle sessions for display.
+fn describe_expiry(lifetimes: &Lifetimes) -> String {
     const DAY: u64 = 24 * 3_600;
     let worded = |time: Duration| match time.as_secs() {
         seconds if seconds >= DAY && seconds % DAY == 0 => format!("{} days", seconds / DAY),
@@ -388,14 +388,14 @@ fn expiry(lifetimes: &Lifetimes) -> String {
     format!("after {idle} without use; `sessionlog restore` brings a session back {kept}")
 }
 
-/// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
-/// logs to a file in its data directory.
+/// Starts the log: to standard error, as text on a terminal and as JSON otherwise; for an owner
+/// started on demand, to a file in its data directory.
 fn log_to(config: &Config, on_demand: bool) -> Outcome {
     let mut file: Option<Box<dyn Write + Send>> = None;
     if on_demand {
         let path = config.data_dir.join("owner.log");
         file = Some(match host::open_log(&path, LOG_BYTES_MAX) {
-            // Without room for a log there may be room for a deletion.
+            // Without space for a log there may still be space for a deletion.
             Err(error) if short_of(&error).is_some() => Box::new(io::sink()),
             opened => Box::new(opened.map_err(|error| connect::unusable(config, &error))?),
         });

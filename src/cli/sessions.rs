@@ -1,4 +1,4 @@
-//! The verbs on whole sessions: list, show, delete. It must not touch events.
+//! The verbs on whole sessions, such as list, show, delete. It must not change events.
 
 use super::{
     answer::{agent, state, tree},
@@ -21,11 +21,11 @@ use crate::{
     verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
 };
 
-/// Sessions of a page at most.
+/// Maximum number of sessions of a page.
 const PAGE: usize = 1_000;
-/// Characters of a title where no terminal bounds it.
+/// Maximum characters of a title where no terminal limits it.
 const TITLE_CHARS: usize = 120;
-/// Tokens of where a session stands, as `show` says it.
+/// Token budget of the overview that `show` prints.
 const SHOWN_TOKENS: usize = 1_000;
 
 pub(super) async fn list(
@@ -60,7 +60,7 @@ pub(super) async fn list(
         Some(here) if has_sessions(client, &here).await? => Some(here),
         _ => None,
     };
-    let (all, elsewhere) = pages(client, query.clone(), here.as_ref(), left).await?;
+    let (all, elsewhere) = fetch_pages(client, query.clone(), here.as_ref(), left).await?;
     if screen.json {
         return Ok(screen.print(&all)?);
     }
@@ -88,9 +88,9 @@ pub(super) async fn list(
     Ok(())
 }
 
-/// So many sessions, all of them or those of a workspace and of none; and whether others were left
-/// out.
-async fn pages(
+/// Fetches up to `left` sessions, all of them or those of workspace `here` and of none; returns
+/// true with them if others were left out.
+async fn fetch_pages(
     client: &Client,
     mut query: sessions::ListQuery,
     here: Option<&String>,
@@ -117,7 +117,7 @@ async fn pages(
     }
 }
 
-/// Passes every session on, the newest first.
+/// Calls `each` for every session, the newest first.
 pub(super) async fn for_each(client: &Client, mut each: impl FnMut(Session)) -> Outcome {
     let mut query = sessions::ListQuery { limit: Some(PAGE), ..Default::default() };
     loop {
@@ -130,7 +130,7 @@ pub(super) async fn for_each(client: &Client, mut each: impl FnMut(Session)) -> 
     }
 }
 
-/// True if a workspace has sessions.
+/// Returns true if a workspace has sessions.
 pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bool> {
     let query = sessions::ListQuery {
         workspace: Some(workspace.to_owned()),
@@ -140,7 +140,7 @@ pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bo
     Ok(!client.call::<sessions::List>(&Nowhere {}, &query, &()).await?.data.is_empty())
 }
 
-/// Lists what expired and what was deleted.
+/// Lists expired and deleted sessions.
 async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
     let look = retention::LookQuery { limit: Some(PAGE) };
     let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await?;
@@ -152,18 +152,21 @@ async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
         vec![row.session.clone(), row.stage.clone(), until, title]
     };
     let heads = ["SESSION", "STATE", "RESTORABLE UNTIL", "TITLE"];
-    screen.show(&rows, |screen| match rows.is_empty() {
-        true => Ok(screen.note("No session has expired or was deleted.")),
-        false => screen.table(&heads, rows.iter().map(row).collect()),
+    screen.show(&rows, |screen| {
+        if rows.is_empty() {
+            screen.note("No session has expired or was deleted.");
+            return Ok(());
+        }
+        screen.table(&heads, rows.iter().map(row).collect())
     })
 }
 
-/// Reason for which a list is empty.
+/// Returns the reason for an empty list.
 async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
     if let Some(workspace) = workspace {
         return format!("No session in workspace {workspace}.");
     }
-    // Only an administrator may look.
+    // Only an administrator may list expired sessions.
     let look = retention::LookQuery { limit: Some(PAGE) };
     let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await;
     let rows = kept.map(|kept| kept.data).unwrap_or_default();
@@ -189,7 +192,7 @@ async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
     }
 }
 
-/// Fields of a session for a pipe.
+/// Returns the fields of a session for a pipe.
 fn row(session: &Session, title: &str, times: &Times) -> Vec<String> {
     vec![
         session.id.clone(),
@@ -215,7 +218,7 @@ pub(super) async fn show(client: &Client, wanted: &args::ShowArgs, screen: &mut 
     }
     let family = fork::lineage(client, id).await?;
     let facts = tree(&session)?;
-    // A damaged session has no view; the rest is shown.
+    // A damaged session has no view; its other properties are shown.
     let query = views::IndexQuery {
         tokens_max: Some(SHOWN_TOKENS),
         format: Some("text".to_owned()),
@@ -239,12 +242,12 @@ pub(super) async fn show(client: &Client, wanted: &args::ShowArgs, screen: &mut 
     })?)
 }
 
-/// Description of a session in a question: its id, title and number of events.
-async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
+/// Describes a session for a confirmation: its id, title and number of events.
+async fn describe_session(client: &Client, id: &SessionId) -> Outcome<String> {
     let place = InSession { session: id.clone() };
     let session = match client.call::<sessions::Get>(&place, &NoQuery {}, &()).await {
         Ok(session) => session,
-        // An expired or deleted session can be deleted at once, or erased.
+        // An expired or deleted session can still be deleted at once, or erased.
         Err(ClientError::Refused(refused)) if refused.status == 410 => {
             return Ok(format!("{}.", refused.message.replacen("session", "Session", 1)));
         }
@@ -321,7 +324,7 @@ pub(super) async fn delete(
                 "It is hidden at once; `sessionlog restore` brings it back until its grace ends."
             }
         };
-        let warning = format!("{} {effect}", described(client, id).await?);
+        let warning = format!("{} {effect}", describe_session(client, id).await?);
         let unchanged = format!("{id} was not deleted");
         consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
     }
@@ -348,7 +351,7 @@ pub(super) async fn erase(
         (None, None) => return Ok(()),
     };
     consent::required("erase", wanted.yes, screen)?;
-    // Shown before the deletion; a session that does not exist has no forks.
+    // Fetched before the deletion; a session that does not exist has no forks.
     let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);
     if forks > 0 {
         let forks = counted(forks, "fork");
@@ -359,7 +362,7 @@ pub(super) async fn erase(
     if !wanted.yes {
         let warning = format!(
             "{} They are destroyed on disk and cannot be brought back.",
-            described(client, id).await?
+            describe_session(client, id).await?
         );
         let unchanged = format!("{id} was not erased");
         consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;

@@ -1,5 +1,5 @@
 //! The table of settings: name, default and description, from which flags, variables and help texts
-//! are derived. It must not know what a value means: config does.
+//! are derived. It must not interpret a value: config does.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 pub(super) const PREFIX: &str = "SESSIONLOG_";
 /// Heading of the flags that every verb has.
 pub(super) const EVERY_VERB: &str = "Options of every verb";
-/// Heading of the flags that only an owner's verb shows.
+/// Heading of the flags that only the help of `serve` shows.
 const OF_AN_OWNER: &str = "Settings";
 
-/// A setting: its name in the file; `--its-name` as a flag and `SESSIONLOG_ITS_NAME` in the
-/// environment are the same.
+/// A setting: its name in the file; the flag `--its-name` and the variable `SESSIONLOG_ITS_NAME`
+/// set the same value.
 #[derive(Clone, Copy)]
 pub(super) struct Setting {
     pub(super) name: &'static str,
-    /// Placeholder of its value in a help.
+    /// Placeholder of its value in the help.
     value: &'static str,
-    /// `None`: worked out where the program runs, or nothing.
+    /// `None`: computed at run time, or no default.
     pub(super) default: Option<&'static str>,
     meaning: &'static str,
     shown: ShownIn,
-    /// True if an owner must have it like its front ends: they compare it.
+    /// True if an owner and its front ends must have the same value: they compare it.
     pub(super) shared: bool,
-    /// True if it is a secret: it comes from the environment alone, for others can read a command
-    /// line and a file of settings, and it is never shown.
+    /// True for a secret: it is read from the environment only, since others can read a command
+    /// line and a settings file, and it is never shown.
     pub(super) secret: bool,
 }
 
@@ -39,7 +39,7 @@ enum ShownIn {
     Nowhere,
 }
 
-/// Every setting of this version.
+/// All settings of this version.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("data_dir", "DIR", "directory of the store; default: in the XDG data home")
         .everywhere(),
@@ -267,17 +267,17 @@ impl Setting {
         Self { secret: true, ..self }
     }
 
-    /// The setting of that name.
+    /// Returns the setting of a name.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
-    /// True if listings leave it out while it has its default.
+    /// Returns true if listings omit it while it has its default.
     pub(super) fn is_hidden(&self) -> bool {
         self.shown == ShownIn::Nowhere
     }
 
-    /// Its meaning and default.
+    /// Returns its description and default.
     pub(super) fn help(&self) -> String {
         match self.default {
             Some(default) => format!("{}; default {default}", self.meaning),
@@ -285,12 +285,12 @@ impl Setting {
         }
     }
 
-    /// Its variable in the environment.
+    /// Returns the name of its environment variable.
     pub(super) fn variable(&self) -> String {
         format!("{PREFIX}{}", self.name.to_uppercase())
     }
 
-    /// Its flag, without the dashes before it.
+    /// Returns its flag, without the leading dashes.
     pub(super) fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
@@ -304,7 +304,7 @@ impl Setting {
     }
 }
 
-/// Flags that are settings, by the settings' names: every verb takes every one.
+/// Flags that are settings, by the settings' names: every verb accepts all of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags(BTreeMap<&'static str, String>);
 
@@ -313,12 +313,12 @@ impl Flags {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// Adds a flag that was not given.
+    /// Adds a flag unless it was given.
     pub(super) fn or(&mut self, name: &'static str, value: &str) {
         self.0.entry(name).or_insert_with(|| value.to_owned());
     }
 
-    /// Takes a flag away: for a verb to which it means something else.
+    /// Removes a flag that has another meaning for the verb.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
@@ -355,7 +355,7 @@ impl FromArgMatches for Flags {
     }
 }
 
-/// The flags that the help of `serve` shows beside those of every verb; [`Flags`] takes them.
+/// Flags that only the help of `serve` shows; [`Flags`] parses them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfAnOwner;
 

@@ -1,13 +1,13 @@
-//! The signals that ask a program to end. It must not end it.
+//! The signals that request the end of a program. It must not end it.
 
 use std::{io, task::Poll};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Resolves when SIGTERM or SIGINT arrives; from now on they do not end the program by themselves.
+/// Resolves at a SIGTERM or SIGINT; from the call on, these signals no longer end the program.
 ///
 /// # Errors
-/// The error of the system.
+/// Returns the error of the system.
 pub(super) fn asked_to_end() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     Ok(std::future::poll_fn(move |context| {

@@ -21,16 +21,16 @@ use super::{
 };
 use crate::env::{files, host::Scratch};
 
-/// A temporary directory and this program; the directory is removed when the stage is dropped.
+/// A temporary directory and this program; the directory is removed when this is dropped.
 pub(super) struct TemporaryStore {
     scratch: Scratch,
     program: PathBuf,
-    /// An empty configuration: the user's own would lead the processes to the user's sessions.
+    /// An empty configuration: the user's own would select the user's sessions.
     config: PathBuf,
 }
 
 impl TemporaryStore {
-    /// Makes the directory; its name begins with `prefix`.
+    /// Creates the directory; its name begins with `prefix`.
     pub(super) fn new(prefix: &str) -> Outcome<Self> {
         let scratch = Scratch::new(prefix)?;
         let config = scratch.path().join("sessionlog.toml");
@@ -40,12 +40,12 @@ impl TemporaryStore {
         Ok(Self { scratch, program: connect::program()?, config })
     }
 
-    /// A path below the temporary directory.
+    /// Returns a path below the temporary directory.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// The data directory of its processes.
+    /// Returns the data directory of its processes.
     pub(super) fn data_dir(&self) -> PathBuf {
         self.path("data")
     }
@@ -55,7 +55,7 @@ impl TemporaryStore {
         self.scratch.keep()
     }
 
-    /// This program with a verb, on the data directory; it is killed when its handle is dropped.
+    /// Creates a command of this program on the data directory; its process is killed on drop.
     pub(super) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.program);
         for (name, _) in std::env::vars_os() {
@@ -93,14 +93,14 @@ impl TemporaryStore {
     }
 }
 
-/// A server that was started; it is killed when this is dropped.
+/// A started server; it is killed when this is dropped.
 pub(super) struct StagedServer {
     pub(super) child: Child,
     pub(super) url: url::Url,
 }
 
 impl StagedServer {
-    /// Asks it to stop, as a service manager would, and waits.
+    /// Asks the server to stop, as a service manager would, and waits for its end.
     pub(super) async fn stop(&mut self) -> Outcome {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
@@ -112,13 +112,13 @@ impl StagedServer {
     }
 }
 
-/// Lines of a child's standard output.
+/// Returns the lines of a child's standard output.
 pub(super) fn output(child: &mut Child) -> Outcome<Lines<BufReader<ChildStdout>>> {
     let pipe = child.stdout.take().ok_or_else(broken)?;
     Ok(BufReader::new(pipe).lines())
 }
 
-/// A child without the pipe it was started with.
+/// Returns the error for a child without the expected pipe.
 pub(super) fn broken() -> io::Error {
     io::Error::other("a process of this command has no pipe")
 }

@@ -1,5 +1,5 @@
 //! The list of sessions on a terminal: one line each, as wide as the terminal. It must not print,
-//! nor choose which sessions are listed.
+//! nor choose the sessions listed.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::api::sessions::Session;
 
-/// Columns from which workspaces and agents are shown, and from which sizes are.
+/// Minimum terminal columns for showing workspaces and agents, and for showing sizes.
 const WITH_WORKSPACE: usize = 100;
 const WITH_SIZE: usize = 140;
-/// Columns that a title should have before ids are shortened.
+/// Columns for titles below which ids are shortened.
 const TITLE_COLUMNS: usize = 24;
-/// Characters that a shortened id keeps at least, and beyond what makes it unique.
+/// Minimum characters of a shortened id, and extra characters beyond its unique prefix.
 const ID_CHARS_MIN: usize = 12;
 const ID_CHARS_SPARE: usize = 2;
 const GUTTER: usize = 2;
@@ -41,7 +41,7 @@ impl Column {
     }
 }
 
-/// A heading and a line for each session.
+/// Returns a heading and a line for each session.
 pub(super) fn lines(
     sessions: &[Session],
     titles: &[String],
@@ -73,10 +73,10 @@ pub(super) fn lines(
     if taken(&shown) + TITLE_COLUMNS > width
         && let Some(ids) = shown.first_mut()
     {
-        ids.cells = shortened(&ids.cells);
+        ids.cells = shorten_ids(&ids.cells);
     }
     let room = width.saturating_sub(taken(&shown)).max(TITLE_COLUMNS / 2);
-    let titles = titles.iter().map(|title| truncated(&one_line(title, room), room));
+    let titles = titles.iter().map(|title| truncate_to_columns(&one_line(title, room), room));
     shown.push(Column::new("TITLE", titles));
     let mut lines = vec![(Tone::Faint, line(&shown, |column| column.head.to_owned()))];
     for (n, session) in sessions.iter().enumerate() {
@@ -100,8 +100,8 @@ fn line(shown: &[Column], cell: impl Fn(&Column) -> String) -> String {
     line.trim_end().to_owned()
 }
 
-/// A text cut to a number of columns.
-fn truncated(text: &str, room: usize) -> String {
+/// Cuts a text to a number of columns.
+fn truncate_to_columns(text: &str, room: usize) -> String {
     let mut cut = text.to_owned();
     while columns(&cut) > room {
         let kept = cut.chars().count().saturating_sub(2);
@@ -110,8 +110,8 @@ fn truncated(text: &str, room: usize) -> String {
     cut
 }
 
-/// Each id cut to a beginning that no other one has; all are cut alike, so that they line up.
-fn shortened(ids: &[String]) -> Vec<String> {
+/// Shortens ids to prefixes of equal length that remain unique.
+fn shorten_ids(ids: &[String]) -> Vec<String> {
     let sorted: BTreeSet<&String> = ids.iter().collect();
     let common =
         |(a, b): (&&String, &&String)| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_one_line_that_fits_and_a_wider_terminal_shows_more() {
+    fn a_session_fits_one_line_and_a_wider_terminal_shows_more_columns() {
         let long = "a title that is far longer than any terminal has room for ".repeat(4);
         let wide = "日本語の題名".repeat(20);
         let ids = ["ses_0198c5d2f0a07a1b8c3d4e5f60718293", "ses_0198c5d2f0b17a1b8c3d4e5f60718777"];
@@ -164,6 +164,6 @@ mod tests {
     #[test]
     fn shortened_ids_stay_unique() {
         let ids = ["abcdefghijkl1mnop", "abcdefghijkl2mnop", "x"].map(str::to_owned);
-        assert_eq!(shortened(&ids), ["abcdefghijkl1mn", "abcdefghijkl2mn", "x"]);
+        assert_eq!(shorten_ids(&ids), ["abcdefghijkl1mn", "abcdefghijkl2mn", "x"]);
     }
 }

@@ -1,5 +1,4 @@
-//! The file of limits that some tenants have for themselves: `tenants_file`. It must not enforce
-//! any.
+//! Reader of `tenants_file`, the limits of individual tenants. It must not enforce a limit.
 //!
 //! ```json
 //! {"acme": {"sessions_max": 100, "bytes_max": "10GiB", "requests_max": 8, "readers_max": 4,
@@ -51,7 +50,7 @@ impl Size {
     }
 }
 
-/// The limits of tenants, `limits` and `quotas` where the file says nothing else.
+/// Reads the limits of tenants; `limits` and `quotas` apply where the file sets none.
 pub(super) fn read(
     path: Option<&Path>,
     limits: Limits,
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_that_a_tenant_does_not_set_is_the_common_one() {
+    fn a_limit_that_a_tenant_does_not_set_has_the_common_value() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let path = home.path().join("tenants.json");
         let limits = Limits { requests_max: 8, readers_max: 4, requests_per_second: 2 };

@@ -1,4 +1,4 @@
-//! Instants and durations as a person reads them. It must not read the clock but once a run.
+//! Formats instants and durations for display. It must not read the clock more than once a run.
 
 use jiff::tz::TimeZone;
 
@@ -17,8 +17,8 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Format of instants: in UTC as RFC 3339 to the second (the default), or as a person at this
-/// machine reads them.
+/// Format of instants: in UTC as RFC 3339 to the second (the default), or relative and in the
+/// machine's time zone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     local: Option<LocalTime>,
@@ -31,18 +31,18 @@ struct LocalTime {
 }
 
 impl Times {
-    /// The machine's time zone and clock.
+    /// Uses the machine's time zone and clock.
     pub(super) fn local() -> Self {
         Self::at(SystemClock::new().now(), TimeZone::system())
     }
 
-    /// That zone, at that time.
+    /// Uses the given zone and time.
     pub(super) fn at(now: Timestamp, zone: TimeZone) -> Self {
         Self { local: Some(LocalTime { now, zone }) }
     }
 
-    /// An instant in words: `2 h ago`, from two days on `2026-11-21 10:00 CET`, without a zone
-    /// `2026-11-21T10:00:00Z`. Empty for what is no instant.
+    /// Formats an instant: `2 h ago`, from two days on `2026-11-21 10:00 CET`, without a zone
+    /// `2026-11-21T10:00:00Z`. Empty for text that is not an instant.
     pub(super) fn when(&self, text: &str) -> String {
         let (Some(at), Some(local)) = (Timestamp::parse(text), &self.local) else {
             return self.date(text);
@@ -50,25 +50,25 @@ impl Times {
         match local.now.0.saturating_sub(at.0) {
             ahead if ahead < -MINUTE => self.date(text),
             now if now < 2 * SECOND => "just now".to_owned(),
-            ago if ago < 2 * DAY => format!("{} ago", coarse(ago)),
+            ago if ago < 2 * DAY => format!("{} ago", format_coarse(ago)),
             _ => self.date(text),
         }
     }
 
-    /// An instant in a few columns: `2 h ago`, `5 d ago`, after a year its date; as [`Self::date`]
-    /// where it is not for a person.
+    /// Formats an instant in a few columns: `2 h ago`, `5 d ago`, after a year its date; as
+    /// [`Self::date`] where no zone is set.
     pub(super) fn short(&self, text: &str) -> String {
         let (Some(at), Some(local)) = (Timestamp::parse(text), &self.local) else {
             return self.date(text);
         };
         match local.now.0.saturating_sub(at.0) {
-            ago if (2 * DAY..365 * DAY).contains(&ago) => format!("{} ago", coarse(ago)),
+            ago if (2 * DAY..365 * DAY).contains(&ago) => format!("{} ago", format_coarse(ago)),
             ago if (-MINUTE..2 * DAY).contains(&ago) => self.when(text),
             _ => self.date(text).chars().take(10).collect(),
         }
     }
 
-    /// An instant as date, time and zone.
+    /// Formats an instant as date, time and zone.
     pub(super) fn date(&self, text: &str) -> String {
         let Some(at) = Timestamp::parse(text) else { return String::new() };
         let Ok(instant) = jiff::Timestamp::from_microsecond(at.0) else { return String::new() };
@@ -80,15 +80,15 @@ impl Times {
         }
     }
 
-    /// Date, and how long ago where that is short.
+    /// Formats the date, preceded by the relative time for a recent instant.
     pub(super) fn both(&self, text: &str) -> String {
         let (when, date) = (self.when(text), self.date(text));
         if when == date { date } else { format!("{when} ({date})") }
     }
 }
 
-/// A duration in its largest unit.
-fn coarse(micros: i64) -> String {
+/// Formats a duration in its largest unit.
+fn format_coarse(micros: i64) -> String {
     match micros {
         d if d < MINUTE => format!("{} s", d / SECOND),
         d if d < HOUR => format!("{} min", d / MINUTE),
@@ -97,7 +97,7 @@ fn coarse(micros: i64) -> String {
     }
 }
 
-/// Text of a duration: `340 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`.
+/// Formats a duration: `340 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`.
 pub(super) fn took(micros: i64) -> String {
     match micros.max(0) {
         d if d < SECOND => format!("{} ms", d / 1_000),
@@ -107,8 +107,8 @@ pub(super) fn took(micros: i64) -> String {
     }
 }
 
-/// Time since a beginning, as a clock: `0:05`, `1:02:03`, `3d 01:02`; with its sign when it is
-/// before it.
+/// Formats the time since a start as a clock: `+0:05`, `+1:02:03`, `+3d 01:02`; with `-` before the
+/// start.
 pub(super) fn elapsed(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "+" };
     let micros = micros.saturating_abs();
@@ -120,8 +120,8 @@ pub(super) fn elapsed(micros: i64) -> String {
     }
 }
 
-/// An instant, the beginning of a day of this machine's zone, or a duration before now, as an
-/// instant.
+/// Parses an instant, a day of this machine's zone (its start) or a duration before now; returns it
+/// as an instant.
 pub(super) fn moment(text: &str) -> Outcome<String> {
     let now = SystemClock::new().now();
     let ago = duration(text).and_then(|ago| {
@@ -138,7 +138,7 @@ pub(super) fn moment(text: &str) -> Outcome<String> {
         .ok_or_else(wrong)
 }
 
-/// A query whose days are those of this machine's zone.
+/// Replaces the days in a query by instants of this machine's zone.
 pub(super) fn with_own_days(query: &str) -> String {
     in_zone(query, SystemClock::new().now(), &TimeZone::system())
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_are_relative_when_near_and_local_when_far_and_utc_in_a_pipe() {
+    fn recent_instants_are_relative_others_local_and_in_utc_in_a_pipe() {
         let zone = TimeZone::posix("CET-1").expect("a zone");
         let now = Timestamp::parse("2026-11-23T12:00:00Z").expect("an instant");
         let local = Times::at(now, zone);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_printed_in_units_that_fit() {
+    fn durations_are_printed_in_units_of_their_magnitude() {
         for (micros, expected) in [
             (0, "0 ms"),
             (340_900, "340 ms"),

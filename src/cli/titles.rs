@@ -1,5 +1,5 @@
-//! The title of a session as a list shows it: its title, or else the first prompt of its user. It
-//! must not change a session.
+//! Titles of sessions for lists: the session's title, or else the first prompt of its user. It must
+//! not change a session.
 
 use futures_util::{StreamExt as _, stream};
 
@@ -12,21 +12,21 @@ use crate::{
     projection::typed_by_person,
 };
 
-/// Titles that a hook gives every session of a directory.
+/// Titles that a hook sets for every session of a directory.
 const GENERATED: [&str; 2] = ["Claude Code", "Codex"];
-/// Events among which the first prompt is looked for.
+/// Number of events that are scanned for the first prompt.
 const EVENTS_MAX: u64 = 64;
-/// Sessions asked for at a time.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// The titles of sessions, in their order.
+/// Fetches the titles of sessions, in their order.
 pub(super) async fn fetch(client: &Client, sessions: &[Session]) -> Vec<String> {
     let titles =
         stream::iter(sessions).map(|session| title(client, &session.id, session.title.as_deref()));
     titles.buffered(AT_ONCE).collect().await
 }
 
-/// The title of the session `id`, which has its own or none.
+/// Fetches the title of the session `id`, which has its own or none.
 pub(super) async fn title(client: &Client, id: &str, own: Option<&str>) -> String {
     let own = own.unwrap_or_default().to_owned();
     let generated = |name: &str| {

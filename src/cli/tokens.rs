@@ -1,4 +1,4 @@
-//! Tokens of a server: made, listed and revoked in their file; and the audit log, which records
+//! `tokens`: creates, lists and revokes tokens in their file; and the audit log, which records
 //! their use. It must not print a secret twice.
 
 use serde_json::{Map, Value, json};
@@ -30,17 +30,18 @@ pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Ou
     match verb {
         TokensVerb::Create(wanted) => {
             let new = new_token(wanted.clone(), now)?;
-            let (token, record) = access::create(path, new, now, &SystemEntropy).map_err(failed)?;
-            created(&token, &record, now, screen)
+            let (token, record) =
+                access::create(path, new, now, &SystemEntropy).map_err(tokens_failure)?;
+            print_created(&token, &record, now, screen)
         }
         TokensVerb::List => {
-            let records = access::list(path).map_err(|error| failed(error.into()))?;
-            listed(&records, now, screen)
+            let records = access::list(path).map_err(|error| tokens_failure(error.into()))?;
+            print_tokens(&records, now, screen)
         }
         TokensVerb::Revoke(wanted) => {
-            let record = access::revoke(path, &wanted.id, now).map_err(failed)?;
+            let record = access::revoke(path, &wanted.id, now).map_err(tokens_failure)?;
             if screen.json {
-                return Ok(screen.value(&Value::Object(described(&record, now)))?);
+                return Ok(screen.value(&Value::Object(token_members(&record, now)))?);
             }
             screen.line(format!("revoked sl_{}; it is refused from now on", record.id))?;
             Ok(())
@@ -62,7 +63,7 @@ fn new_token(wanted: NewTokenArgs, now: Timestamp) -> Outcome<access::NewToken> 
     Ok(access::NewToken { tenant, user, scopes, label, expires_at })
 }
 
-fn failed(error: TokensError) -> Failure {
+fn tokens_failure(error: TokensError) -> Failure {
     let action = match &error {
         TokensError::Unknown => "`sessionlog tokens list` shows their ids",
         TokensError::File(_) => "name a file that is yours with --tokens-file",
@@ -71,10 +72,15 @@ fn failed(error: TokensError) -> Failure {
     Failure::invalid(error.to_string(), action)
 }
 
-fn created(token: &str, record: &TokenRecord, now: Timestamp, screen: &mut Screen) -> Outcome {
+fn print_created(
+    token: &str,
+    record: &TokenRecord,
+    now: Timestamp,
+    screen: &mut Screen,
+) -> Outcome {
     if screen.json {
         let mut told = Map::from_iter([("token".to_owned(), Value::from(token))]);
-        told.extend(described(record, now));
+        told.extend(token_members(record, now));
         return Ok(screen.value(&Value::Object(told))?);
     }
     screen.line(token)?;
@@ -92,7 +98,7 @@ fn created(token: &str, record: &TokenRecord, now: Timestamp, screen: &mut Scree
     Ok(())
 }
 
-fn state(record: &TokenRecord, now: Timestamp) -> &'static str {
+fn token_state(record: &TokenRecord, now: Timestamp) -> &'static str {
     let ended = |at: &str| Timestamp::parse(at).is_none_or(|end| now >= end);
     match (&record.revoked_at, &record.expires_at) {
         (Some(_), _) => "revoked",
@@ -101,9 +107,9 @@ fn state(record: &TokenRecord, now: Timestamp) -> &'static str {
     }
 }
 
-fn described(record: &TokenRecord, now: Timestamp) -> Map<String, Value> {
+fn token_members(record: &TokenRecord, now: Timestamp) -> Map<String, Value> {
     let told = json!({
-        "id": record.id, "prefix": format!("sl_{}", record.id), "state": state(record, now),
+        "id": record.id, "prefix": format!("sl_{}", record.id), "state": token_state(record, now),
         "tenant": record.tenant, "user": record.user, "scopes": record.scopes,
         "label": record.label, "created_at": record.created_at, "expires_at": record.expires_at,
         "revoked_at": record.revoked_at,
@@ -114,10 +120,10 @@ fn described(record: &TokenRecord, now: Timestamp) -> Map<String, Value> {
     }
 }
 
-fn listed(records: &[TokenRecord], now: Timestamp, screen: &mut Screen) -> Outcome {
+fn print_tokens(records: &[TokenRecord], now: Timestamp, screen: &mut Screen) -> Outcome {
     if screen.json {
         let data: Vec<_> =
-            records.iter().map(|record| Value::Object(described(record, now))).collect();
+            records.iter().map(|record| Value::Object(token_members(record, now))).collect();
         return Ok(screen.value(&json!({ "data": data }))?);
     }
     let rows = records.iter().map(|record| {
@@ -126,7 +132,7 @@ fn listed(records: &[TokenRecord], now: Timestamp, screen: &mut Screen) -> Outco
             record.tenant.clone(),
             record.user.clone(),
             record.scopes.join(","),
-            state(record, now).to_owned(),
+            token_state(record, now).to_owned(),
             record.expires_at.as_deref().map(instant).unwrap_or_default(),
             one_line(record.label.as_deref().unwrap_or_default(), LABEL_CHARS),
         ]

@@ -29,23 +29,23 @@ use crate::{
     wire::json::shown,
 };
 
-/// Sessions that are named to a person at most.
+/// Maximum number of sessions listed by name.
 const NAMES_MAX: usize = 10;
 
-/// Style of the progress of a file.
+/// Progress style of a file.
 const PROGRESS: &str = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
 
-/// Directory of Claude Code's large results of a session.
+/// Directory in which Claude Code stores a session's large results.
 const RESULTS: &str = "tool-results";
 
-/// Lines that were left out and are named to a person, at most.
+/// Maximum number of skipped lines that are listed.
 const BAD_MAX: usize = 5;
 
-/// This machine, for transcripts of its programs: what hooks do not record is not imported.
+/// Recording rules of this machine: events that hooks must not record are not imported.
 struct Here<'a> {
     gate: &'a Gate,
     home: Option<PathBuf>,
-    /// Permission to record a session of a directory.
+    /// Cached permissions to record a session of a directory.
     past: Mutex<HashMap<(String, Option<String>), Past>>,
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn import(
             reader: input.reader,
             name: stem(path),
             session: wanted.session.clone(),
-            results: Box::new(|named| result_beside(path, named)),
+            results: Box::new(|named| read_stored_result(path, named)),
             around: Some(&here),
         };
         let mut progress = |now: import::ImportProgress| {
@@ -134,7 +134,7 @@ fn open(path: &Path) -> Outcome<files::InputFile> {
     files::open(path).map_err(Failure::file(path))
 }
 
-/// Standard input, locked only while it is read: its lock cannot go to another thread.
+/// Standard input, locked only during a read: its lock cannot be sent to another thread.
 struct Stdin;
 
 impl Read for Stdin {
@@ -143,12 +143,12 @@ impl Read for Stdin {
     }
 }
 
-/// Bytes of a result at most that is kept beside a transcript.
+/// Maximum bytes of a result stored next to a transcript.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
 
-/// A result that Claude Code kept in `SESSION/tool-results` beside the transcript of that session.
-/// Of the path that a line names only the last part is used: others may have written the line.
-fn result_beside(transcript: &Path, named: &str) -> Option<String> {
+/// Reads a result that Claude Code stored in `SESSION/tool-results` next to the session's
+/// transcript. Uses the last component of `named` only: another user may have written the line.
+fn read_stored_result(transcript: &Path, named: &str) -> Option<String> {
     let mut parts = Path::new(named).components().rev();
     let name = parts.next()?.as_os_str().to_str()?;
     let folder = parts.next()?.as_os_str();
@@ -222,14 +222,14 @@ fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outc
              in {transcript}"
         ));
     }
-    notes(path, report, screen);
+    print_notes(path, report, screen);
     Ok(())
 }
 
-/// Notes the parts of a file that were not imported as they are.
-fn notes(path: &Path, report: &ImportReport, screen: &Screen) {
+/// Prints remarks on the parts of a file that were not imported unchanged.
+fn print_notes(path: &Path, report: &ImportReport, screen: &Screen) {
     let name = path.display();
-    // Whole conversations come last, after every file.
+    // Skipped conversations are listed last, after every file.
     for bad in report.bad.named().iter().take(BAD_MAX) {
         let problem = printable(&bad.problem);
         screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
@@ -280,7 +280,7 @@ pub(super) async fn export(
     screen: &mut Screen,
 ) -> Outcome {
     let mut pages = Pages::new(client, &wanted.session, Query::default());
-    // Lines on a terminal show the progress themselves.
+    // On a terminal the printed lines show the progress.
     let spinner = (!screen.terminal).then(|| screen.spinner("exporting"));
     let written = written(client, &wanted, config, &mut pages, screen).await;
     if let Some(spinner) = spinner {
@@ -322,7 +322,7 @@ async fn written(
     let metadata = |name: &str| session.metadata.get(name).cloned();
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
-        tell_missing(&page, screen);
+        print_gaps(&page, screen);
         let read = |event: &RawValue| Members::read(&paired(event.get())).ok();
         events.extend(page.events.iter().filter_map(|event| read(event)));
     }
@@ -332,7 +332,7 @@ async fn written(
     Ok(())
 }
 
-/// A session to read, without its secrets.
+/// Prints a session as Markdown, without its secrets.
 async fn document(
     client: &Client,
     id: &SessionId,
@@ -374,19 +374,19 @@ async fn document(
     Ok(())
 }
 
-/// Notes the gaps, which have no place in another program's lines.
-fn tell_missing(page: &EventsPage, screen: &Screen) {
+/// Prints remarks on gaps, which another program's format cannot express.
+fn print_gaps(page: &EventsPage, screen: &Screen) {
     for gap in &page.gaps {
         screen.note(format!("sessionlog: {}", gap_sentence(gap)));
     }
 }
 
-/// The lines of a program's transcript, one after the other.
+/// Prints the lines of a program's transcript.
 async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen) -> Outcome {
     let mut lines = TranscriptLines::new(program);
     let (mut events, mut written) = (0_u64, 0_u64);
     while let Some(page) = pages.next().await? {
-        tell_missing(&page, screen);
+        print_gaps(&page, screen);
         for event in &page.events {
             events += 1;
             let line = Members::read(event.get()).ok().and_then(|event| lines.take(&event));

@@ -1,4 +1,4 @@
-//! Parts of settings: the environment, a value with its source, the reason why one is refused,
+//! Building blocks of settings: the environment, a value with its source, the errors of a value,
 //! sizes and durations. It must not know a setting.
 
 use std::{
@@ -18,7 +18,7 @@ pub(super) const FLAG: &str = "flag";
 /// Environment of the process, read once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
-    /// Every variable.
+    /// All variables.
     pub(super) variables: BTreeMap<String, OsString>,
 }
 
@@ -30,30 +30,30 @@ impl Environment {
         Self { variables }
     }
 
-    /// A variable that is text, and not empty.
+    /// Returns a variable that is text and not empty.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = self.variables.get(name)?.to_str()?;
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The paths that a program's name may stand for, in the order of `PATH`.
+    /// Returns the candidate paths of a program's name, in the order of `PATH`.
     pub(super) fn on_path(&self, name: impl AsRef<Path>) -> Vec<PathBuf> {
         let directories = self.variables.get("PATH").into_iter().flat_map(std::env::split_paths);
         directories.map(|directory| directory.join(&name)).collect()
     }
 
     pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
-        // The XDG rules: a path that is not absolute counts as unset.
+        // The XDG rules: a relative path counts as unset.
         self.variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// The directory a variable names, or else one below the home directory.
+    /// Returns the directory in a variable, or else a path below the home directory.
     pub(super) fn home_or(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         self.directory(variable).or_else(|| Some(self.directory("HOME")?.join(below_home)))
     }
 }
 
-/// Reason for which there is no configuration. Nothing was started.
+/// Error of a setting. No process or listener was started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConfigError {
     #[error("setting {name} from {source_name}: {value:?} is not {wanted}")]
@@ -71,7 +71,7 @@ pub(super) enum ConfigError {
 }
 
 impl ConfigError {
-    /// The setting it is about.
+    /// Returns the setting that the error concerns.
     pub(super) fn field(&self) -> &str {
         match self {
             Self::Value { name, .. } => name,
@@ -84,12 +84,12 @@ impl ConfigError {
     }
 }
 
-/// One setting as it is in force.
+/// The current value of a setting.
 #[derive(Clone, Debug)]
 pub(super) struct SettingValue {
     pub(super) name: &'static str,
     pub(super) value: Option<String>,
-    /// Its source, for a person.
+    /// Source of the value, for display.
     pub(super) source: String,
     pub(super) help: String,
     pub(super) shared: bool,
@@ -97,7 +97,7 @@ pub(super) struct SettingValue {
 }
 
 impl SettingValue {
-    /// A secret that comes from the environment alone.
+    /// Creates a secret setting, which comes from the environment only.
     pub(super) fn secret(name: &'static str, variable: &str, help: &str, given: bool) -> Self {
         Self {
             name,
@@ -109,14 +109,14 @@ impl SettingValue {
         }
     }
 
-    /// The value as listings show it: of a secret only that it is set.
+    /// Returns the value as listings show it: for a secret, only that it is set.
     pub(super) fn shown(&self) -> Option<String> {
         let value = self.value.clone()?;
         Some(if self.secret { "(set, not shown)".to_owned() } else { value })
     }
 }
 
-/// The settings as they are in force, to be parsed.
+/// The current settings, to be parsed.
 #[derive(Clone, Copy)]
 pub(super) struct SettingValues<'a>(pub(super) &'a [SettingValue]);
 
@@ -125,12 +125,12 @@ impl<'a> SettingValues<'a> {
         self.0.iter().find(|found| found.name == name)
     }
 
-    /// The text of a setting; empty where it is not set.
+    /// Returns the text of a setting; empty where it is not set.
     pub(super) fn text(self, name: &str) -> &'a str {
         self.get(name).and_then(|found| found.value.as_deref()).unwrap_or_default()
     }
 
-    /// A setting as `parse` reads it; `None` where it is not set.
+    /// Parses a setting with `parse`; `None` where it is not set.
     pub(super) fn parse<T>(
         self,
         name: &str,
@@ -148,7 +148,7 @@ impl<'a> SettingValues<'a> {
         parse(value).map(Some).ok_or_else(wrong)
     }
 
-    /// A setting that is one of two words: whether it is the first.
+    /// Parses a setting that is one of two words; returns true for the first.
     pub(super) fn is_first(self, name: &str, words: [&str; 2]) -> Result<bool, ConfigError> {
         let [first, second] = words;
         let is_first = |text: &str| (text == first || text == second).then(|| text == first);
@@ -157,7 +157,7 @@ impl<'a> SettingValues<'a> {
     }
 }
 
-/// The address of a server, when it is one.
+/// Parses the address of a server.
 pub(super) fn server(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
@@ -178,7 +178,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(millis).map(Duration::from_millis)
 }
 
-/// The same as an argument on the command line.
+/// Parses a duration argument of the command line.
 pub(super) fn duration_argument(text: &str) -> Result<Duration, String> {
     duration(text).ok_or_else(|| "it must be a duration, such as 500ms, 60s or 4h".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `verify`: has the owner read everything back. It must not open a data directory itself.
+//! `verify`: has the owner read and check every record. It must not open a data directory itself.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(super) async fn run(
     let answer = screen.while_waiting("reading every session", call).await?;
     let head = answer.head.as_ref();
     screen.show(&answer, |screen| {
-        let hurt: BTreeSet<String> = answer.damage.iter().map(name).collect();
+        let hurt: BTreeSet<String> = answer.damage.iter().map(damaged_session_name).collect();
         let verdict = match hurt.len() {
             0 => screen.paint(Tone::Good, "whole"),
             some => format!("{} in {some} of", screen.paint(Tone::Bad, "damaged")),
@@ -40,7 +40,7 @@ pub(super) async fn run(
         ))?;
         let accepted = answer.accepted.iter().map(|gap| (gap, "given up, "));
         for (gap, how) in answer.damage.iter().map(|gap| (gap, "")).chain(accepted) {
-            let (session, reason) = (printable(&name(gap)), printable(&gap.reason));
+            let (session, reason) = (printable(&damaged_session_name(gap)), printable(&gap.reason));
             screen.line(format!("  {session} {}..{}: {how}{reason}", gap.from, gap.to))?;
         }
         head.map_or(Ok(()), |head| screen.line(receipt_verdict(head, screen)))
@@ -49,13 +49,13 @@ pub(super) async fn run(
     if answer.damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
 }
 
-/// Name of a damaged session: after its tenant and user, where it is another's.
-fn name(gap: &Damage) -> String {
+/// Returns the name of a damaged session, with tenant and user where it is another user's.
+fn damaged_session_name(gap: &Damage) -> String {
     let names = [gap.tenant.as_deref(), gap.user.as_deref(), Some(gap.session.as_str())];
     names.into_iter().flatten().collect::<Vec<_>>().join("/")
 }
 
-/// Compares the session with the receipt, for a person.
+/// Compares the session with the receipt and describes the result.
 fn receipt_verdict(head: &HeadAnswer, screen: &Screen) -> String {
     let position = head.position;
     let text = match head.state.as_str() {

@@ -1,5 +1,5 @@
-//! `view`: a view of a session as HTTP answers it, or as text for a person. It must not choose
-//! what is in a view: the server does.
+//! `view`: prints a view of a session as HTTP returns it, or as text. It must not choose what is in
+//! a view: the server does.
 
 use std::io;
 
@@ -63,7 +63,7 @@ pub(super) async fn show(client: &Client, wanted: args::ViewArgs, screen: &mut S
     Ok(Paper::print(screen, |paper| readable::view(which, session.as_str(), &view, paper))?)
 }
 
-/// A view as it came. It was read as what its verb answers; `add` adds to the query.
+/// Fetches a view as bytes, checked against its response type; `add` extends the query.
 pub(super) async fn fetch(
     client: &Client,
     which: args::WhichView,
@@ -96,7 +96,7 @@ async fn text<V: Verb<Body = ()>>(
     Ok(client.checked::<V>(request).await?)
 }
 
-/// The request for a window that is built so.
+/// Adds the options of a window's plan to a request.
 pub(super) fn planned(request: Request, plan: args::WindowPlan) -> Request {
     let request = request
         .query_opt("tokens_max", plan.tokens_max)

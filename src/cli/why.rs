@@ -1,5 +1,5 @@
-//! `why`: which sessions changed a file, and what a person had asked for. It must not guess: a
-//! change that no recorded call names is not shown.
+//! `why`: lists the sessions that changed a file, and the instruction of the user before each
+//! change. It must not guess: a change that no recorded call names is not shown.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::{
     verbs::{Nowhere, changes::FindFileChanges},
 };
 
-/// Changes that are asked for, and those of each session that a person is shown.
+/// Maximum number of changes requested, and of those printed for each session.
 const CHANGES_MAX: usize = 1_000;
 const CHANGES_SHOWN: usize = 20;
 const TITLE_CHARS: usize = 80;
@@ -38,7 +38,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Why, screen: &mut Screen
         return Ok(screen.value(&all)?);
     }
     if !found.complete {
-        screen.note("only the newest sessions and changes were looked at".to_owned());
+        screen.note("only the newest sessions and changes were looked at");
     }
     if found.data.is_empty() {
         screen.note(format!("No recorded call changed {}.", file.display()));

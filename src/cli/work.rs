@@ -1,5 +1,5 @@
-//! The verbs on the work on a session: checkpoints, cursors, wake, history. It must not decide who
-//! may write.
+//! The verbs on work in progress: checkpoints, cursors, wake, history. It must not decide who may
+//! write.
 
 use std::{
     io::{self, Read as _},
@@ -33,9 +33,9 @@ use crate::{
     },
 };
 
-/// Characters of a label or a title in a table.
+/// Maximum characters of a label or a title in a table.
 const TEXT_CHARS: usize = 40;
-/// Checkpoints of a listing by default, and of a page at most.
+/// Default number of checkpoints of a listing, and maximum of a page.
 const LIMIT_DEFAULT: u64 = 100;
 const PAGE_MAX: usize = 1_000;
 
@@ -52,16 +52,18 @@ pub(super) async fn checkpoints(
     }
     if let Some(name) = &wanted.resume {
         let request = Request::from_verb::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
-        let resumed = client.ask::<ResumeCheckpoint>(held(request, wanted.fencing_token)).await?;
+        let resumed =
+            client.ask::<ResumeCheckpoint>(with_lease_token(request, wanted.fencing_token)).await?;
         return screen.show(&resumed, |screen| {
             print_checkpoint(&resumed.checkpoint, screen)?;
-            screen.line(format!("resumed; {} since then", events(&resumed.behind)))
+            screen.line(format!("resumed; {} since then", format_event_count(&resumed.behind)))
         });
     }
     if wanted.create {
         let (place, new) = (InSession { session }, new_checkpoint(&wanted)?);
         let request = Request::from_verb::<MakeCheckpoint>(&place, &NoQuery {}, &new);
-        let made = client.ask::<MakeCheckpoint>(held(request, wanted.fencing_token)).await?;
+        let made =
+            client.ask::<MakeCheckpoint>(with_lease_token(request, wanted.fencing_token)).await?;
         return screen.show(&made, |screen| {
             screen.line(format!("checkpoint {} at {} of {}", made.id, made.position, place.session))
         });
@@ -101,8 +103,8 @@ async fn list(client: &Client, wanted: args::CheckpointsArgs, screen: &mut Scree
     })
 }
 
-/// Number of events of a range, as text.
-fn events(range: &Range) -> String {
+/// Formats the number of events of a range.
+fn format_event_count(range: &Range) -> String {
     counted(range.len(), "event")
 }
 
@@ -138,7 +140,7 @@ fn new_checkpoint(wanted: &args::CheckpointsArgs) -> Outcome<CreateCheckpoint> {
     })
 }
 
-/// The JSON object in a file, or on standard input.
+/// Reads a JSON object from a file or from standard input.
 fn object(name: &str, file: &Path) -> Outcome<Map<String, Value>> {
     let mut bytes = Vec::new();
     let most = limits::STATE_BYTES_MAX as u64 + 1;
@@ -219,7 +221,7 @@ pub(super) async fn wake(client: &Client, wanted: args::WakeArgs, screen: &mut S
     let (place, ttl_seconds) = (InSession { session: wanted.session }, wanted.seconds);
     if let Some(token) = wanted.release {
         let request = Request::from_verb::<ReleaseLease>(&place, &NoQuery {}, &());
-        let released = client.ask::<ReleaseLease>(held(request, Some(token))).await?;
+        let released = client.ask::<ReleaseLease>(with_lease_token(request, Some(token))).await?;
         return screen.show(&released, |screen| {
             screen.line(format!("gave back the lease of {}", place.session))
         });
@@ -227,16 +229,16 @@ pub(super) async fn wake(client: &Client, wanted: args::WakeArgs, screen: &mut S
     if let Some(token) = wanted.renew {
         let body = RenewRequest { ttl_seconds };
         let request = Request::from_verb::<RenewLease>(&place, &NoQuery {}, &body);
-        let lease = client.ask::<RenewLease>(held(request, Some(token))).await?;
-        return screen.show(&lease, |screen| print_fields(&lines_of(&lease), screen));
+        let lease = client.ask::<RenewLease>(with_lease_token(request, Some(token))).await?;
+        return screen.show(&lease, |screen| print_fields(&lease_lines(&lease), screen));
     }
     let body = WakeRequest { steal: wanted.steal, ttl_seconds };
     let woken = client.call::<WakeSession>(&place, &NoQuery {}, &body).await?;
     screen.show(&woken, |screen| {
-        let mut lines = lines_of(&woken.lease);
+        let mut lines = lease_lines(&woken.lease);
         lines.push(("tail", woken.tail.to_string()));
         if let Some(left) = &woken.unfinished {
-            let since = events(&left.since_checkpoint);
+            let since = format_event_count(&left.since_checkpoint);
             lines.push(("unfinished", format!("{since} since the last checkpoint")));
             for call in &left.open_calls {
                 let name = one_line(&call.name, TEXT_CHARS);
@@ -248,7 +250,7 @@ pub(super) async fn wake(client: &Client, wanted: args::WakeArgs, screen: &mut S
     })
 }
 
-fn lines_of(lease: &Lease) -> Vec<(&'static str, String)> {
+fn lease_lines(lease: &Lease) -> Vec<(&'static str, String)> {
     vec![("token", lease.fencing_token.to_string()), ("holds until", instant(&lease.expires_at))]
 }
 
@@ -268,8 +270,8 @@ pub(super) async fn history(
     screen.show(&answer, |screen| Paper::print(screen, |paper| readable::history(&told, paper)))
 }
 
-/// The request with the token of a lease.
-fn held(request: Request, token: Option<u64>) -> Request {
+/// Adds the token of a lease to a request.
+fn with_lease_token(request: Request, token: Option<u64>) -> Request {
     match token {
         Some(token) => request.header(FENCING_TOKEN, token.to_string()),
         None => request,

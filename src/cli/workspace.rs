@@ -1,5 +1,5 @@
-//! `workspace move`: what a directory that was moved has, under its new path. It must not decide
-//! what belongs to a workspace.
+//! `workspace move`: moves the sessions and memory of a moved directory to its new path. It must
+//! not decide what belongs to a workspace.
 
 use super::{
     args::{WorkspaceArgs, WorkspaceVerb},

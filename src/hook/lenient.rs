@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_cut_is_json_wherever_it_is_cut_and_loses_what_may_be_a_part_of_a_secret() {
+    fn a_cut_text_stays_json_and_drops_possible_parts_of_secrets() {
         for filler in ["x", "\\\"", "\\u00e9", "é", "\\\\", "\\ud83d\\ude00", "日本\\n"] {
             for before in 0..12 {
                 let long = filler.repeat(2_000);

@@ -2,21 +2,22 @@
 //! a part that derives new content from an event adds a line here.
 //!
 //! - The title of a session: a position in metadata, never a copy.
-//! The record that an event is a part of: `raw` of another event of the record, whose id ends with
-//! another number. Redacted with it.
-//! A source that the server found: `source.found`, which has positions in `from`. Redacted with it.
-//! A reused tool result with `cached.position`. Redacted with it.
-//! Text that a hook gave a model: `context.injected`, which may repeat any earlier content of its
-//! session and workspace. All that were given later are redacted with it.
-//! `session.restored`: positions without text. `memory.paged_in`: positions, and the text of a
-//! query, which is the caller's.
+//! - The record that an event is a part of: `raw` of another event of the record, whose id ends
+//!   with another number. Redacted with it.
+//! - A source that the server found: `source.found`, which has positions in `from`. Redacted with
+//!   it.
+//! - A reused tool result with `cached.position`. Redacted with it.
+//! - Text that a hook gave a model: `context.injected`, which may repeat any earlier content of its
+//!   session and workspace. All that were given later are redacted with it.
+//! - `session.restored`: positions without text. `memory.paged_in`: positions, and the text of a
+//!   query, which is the caller's.
 //! - Facts, titles and states in memory: dropped with each redaction.
-//! Index and vectors: derived files, which a step of the store's redaction cleans.
-//! The spool of a hook or proxy: its event has the same id, so sending it writes nothing.
-//! Items of memory that a caller wrote about it, with `positions` or `from`: named in the response,
-//! and redacted with it on request.
-//! Text that a caller wrote without naming an event, such as titles, marks, notes, checkpoint
-//! states or a graph: left to the caller.
+//! - Index and vectors: derived files, which a step of the store's redaction cleans.
+//! - The spool of a hook or proxy: its event has the same id, so sending it writes nothing.
+//! - Items of memory that a caller wrote about it, with `positions` or `from`: named in the
+//!   response, and redacted with it on request.
+//! - Text that a caller wrote without naming an event, such as titles, marks, notes, checkpoint
+//!   states or a graph: left to the caller.
 //!
 //! It must not redact anything itself.
 

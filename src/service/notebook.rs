@@ -45,7 +45,7 @@ pub fn is_notebook(session: &SessionId) -> bool {
 
 /// Returns the filter that excludes notebooks.
 pub(super) fn no_notebook() -> Criterion {
-    Criterion::not(Criterion::HexId(PREFIX.to_owned(), DIGITS))
+    Criterion::negate(Criterion::HexId(PREFIX.to_owned(), DIGITS))
 }
 
 /// Rejects a client's new session with the id of a notebook.

@@ -113,8 +113,8 @@ impl Service {
         };
         let recovered = match (call.cursor, call.step) {
             _ if call.find.is_some() => {
-                let words = call.words()?;
-                Recovered::Found(Box::new(self.find(&key, words, at, bytes_max).await?))
+                let found = self.find(&key, call.words()?, at, bytes_max).await?;
+                Recovered::Found(Box::new(found))
             }
             (Some(Cursor::Step { ordinal, byte_offset }), _) => {
                 let found = self.look(&key, at, move |facts| step_at(facts, ordinal)).await?;
@@ -130,8 +130,7 @@ impl Service {
             (None, Some(number)) => {
                 let branch = call.branch.clone();
                 let find = move |facts: &Facts| step_of(facts, number, branch.as_deref());
-                let found = self.look(&key, at, find).await??;
-                self.step_page(&key, found, 0, bytes_max).await?
+                self.step_page(&key, self.look(&key, at, find).await??, 0, bytes_max).await?
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
@@ -156,8 +155,8 @@ impl Service {
                     view.shown.text = Some(self.look_over_line(&key, at, text).await?);
                 }
                 if call.at.is_none() && call.is_text {
-                    let kept =
-                        self.kept_in_workspace(caller, &session, room / TOKEN_BYTES_LEAST).await?;
+                    let tokens = room / TOKEN_BYTES_LEAST;
+                    let kept = self.kept_in_workspace(caller, &session, tokens).await?;
                     let before = match has_work {
                         true => String::new(),
                         false => self.last_work(caller, &session).await?,

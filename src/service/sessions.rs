@@ -352,7 +352,7 @@ impl SessionQuery {
     /// Returns the condition of its sessions, except the one on their workspace.
     fn condition(&self) -> Criterion {
         let began = self.created_from.map(Criterion::BeganFrom);
-        let before = self.created_to.map(|to| Criterion::not(Criterion::BeganFrom(to)));
+        let before = self.created_to.map(|to| Criterion::negate(Criterion::BeganFrom(to)));
         let statuses = self.statuses.iter().filter_map(|status| Status::parse(status));
         let statuses = Criterion::Any(statuses.map(Status::condition).collect());
         let statuses = (!self.statuses.is_empty()).then_some(statuses);
@@ -360,7 +360,7 @@ impl SessionQuery {
             let pair = Criterion::Pair(wanted.name.clone(), wanted.value.clone());
             match wanted.usual.as_ref() == Some(&wanted.value) {
                 true => {
-                    let none = Criterion::not(Criterion::Named(wanted.name.clone()));
+                    let none = Criterion::negate(Criterion::Named(wanted.name.clone()));
                     Criterion::Any(vec![pair, none])
                 }
                 false => pair,

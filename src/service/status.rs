@@ -60,11 +60,11 @@ impl Status {
         let own = match self {
             Self::Idle => {
                 let others = Self::ALL.into_iter().filter(|other| *other != Self::Idle);
-                Criterion::not(Criterion::Any(others.map(recorded).collect()))
+                Criterion::negate(Criterion::Any(others.map(recorded).collect()))
             }
             _ => recorded(self),
         };
-        Criterion::All(vec![Criterion::not(Criterion::Archived), own])
+        Criterion::All(vec![Criterion::negate(Criterion::Archived), own])
     }
 
     /// Returns the status that an event type reports.

@@ -70,7 +70,7 @@ pub enum Criterion {
 impl Criterion {
     /// Negates a condition.
     #[must_use]
-    pub fn not(of: Self) -> Self {
+    pub fn negate(of: Self) -> Self {
         Self::Not(Box::new(of))
     }
 

@@ -128,7 +128,7 @@ async fn a_listing_has_only_the_sessions_that_match_its_filter() {
             (Criterion::Contains(text("a"), text("2")), "book.0ag"),
             (Criterion::UpdatedFrom(start.plus_micros(1)), "plain"),
             (Criterion::BeganFrom(start), "book.0af book.0ag plain"),
-            (Criterion::not(named()), "old plain"),
+            (Criterion::negate(named()), "old plain"),
             (Criterion::All(vec![named(), Criterion::NameBegins(text("ab"))]), "book.0af"),
             (Criterion::Any(vec![named(), Criterion::Archived]), "book.0af book.0ag plain"),
             (Criterion::All(vec![]), "book.0af book.0ag old plain"),
@@ -181,7 +181,7 @@ async fn a_listing_with_an_offset_skips_that_many_sessions_and_counts_all() {
             clock.set(Timestamp(1_800_000_000_000_000 + n));
             create(store, &format!("s{n}")).await;
         }
-        let only = Some(Criterion::not(Criterion::HexId("s".to_owned(), 1)));
+        let only = Some(Criterion::negate(Criterion::HexId("s".to_owned(), 1)));
         for (skip, limit, only, expected, selected) in [
             (0, 2, None, "s6 s5", 7),
             (5, 9, None, "s1 s0", 7),

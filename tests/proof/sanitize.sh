@@ -84,7 +84,7 @@ tsan() {
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
     # What C does is not seen, so its fences would be missed; there are none on the way of a commit.
     RUSTFLAGS="-Zsanitizer=thread" run cargo +nightly test --locked -Zbuild-std --target "$host" \
-        --no-default-features --target-dir target/tsan --test it -- store:: settling_that_fails --test-threads 2
+        --no-default-features --target-dir target/tsan --test it -- store:: a_failed_flush --test-threads 2
     verdict tsan $? "$(passed) tests of stores under many threads"
 }
 

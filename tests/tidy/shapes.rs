@@ -19,13 +19,13 @@ type Measure = fn(&[Source]) -> usize;
 
 /// Each figure, its limit, and its measure.
 const FIGURES: [(&str, usize, Measure); 9] = [
-    ("lines of src", 135_360, lines),
+    ("lines of src", 135_430, lines),
     ("conversions of shapes above service", 15, conversions),
     ("tools whose arguments are declared by hand", 5, tools_by_hand),
     ("type names declared more than once", 142, |sources| declared(sources, 1).len()),
     ("type names declared more than twice", 7, |sources| declared(sources, 2).len()),
     ("files of Service that call each other in a ring", 0, |sources| ring(sources).len()),
-    ("doc lines that begin with What or Whether", 222, |sources| vague(sources).len()),
+    ("doc lines that begin with What or Whether", 217, |sources| vague(sources).len()),
     ("constructors named of", 10, constructors_of),
     ("names spelled by stringify! in src", 0, spelled),
 ];

@@ -1,5 +1,5 @@
-//! A coding session as hooks of Claude Code and of Codex report it: one payload for each event, in
-//! the shapes that each program writes. It must not decide what happens in a session.
+//! A coding session as the hooks of Claude Code and Codex report it: one payload for each event, in
+//! each program's format. It must not decide the events of a session.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ pub(super) enum Program {
     Codex,
 }
 
-/// Payloads of a session up to a compaction.
+/// Returns the payloads of a session up to a compaction.
 pub(super) fn payloads(program: Program, session: &str, made: &Coding) -> Vec<Value> {
     let mut teller = Teller { program, session, turn: 0, call: 0, payloads: Vec::new() };
     teller.event("SessionStart", json!({ "source": "startup", "model": "m-1" }));
@@ -26,7 +26,7 @@ pub(super) fn payloads(program: Program, session: &str, made: &Coding) -> Vec<Va
     teller.payloads
 }
 
-/// The payload whose answer gives the model back what it lost.
+/// Returns the hook payload after a compaction, whose response restores context to the model.
 pub(super) fn after_compaction(program: Program, session: &str) -> Value {
     let mut teller = Teller { program, session, turn: 0, call: 0, payloads: Vec::new() };
     teller.event("SessionStart", json!({ "source": "compact", "model": "m-1" }));
@@ -36,9 +36,9 @@ pub(super) fn after_compaction(program: Program, session: &str) -> Value {
 struct Teller<'a> {
     program: Program,
     session: &'a str,
-    /// Prompts so far.
+    /// Number of prompts so far.
     turn: usize,
-    /// Calls so far.
+    /// Number of calls so far.
     call: usize,
     payloads: Vec<Value>,
 }
@@ -86,7 +86,7 @@ impl Teller<'_> {
         }
     }
 
-    /// A call and its result; `Err` is what a call failed with.
+    /// Adds a call and its result; `Err` contains the error of a failed call.
     fn call(&mut self, tool: &str, input: &Value, response: Result<Value, String>) {
         self.call += 1;
         let call = |more: Value| {
@@ -203,7 +203,7 @@ mod tests {
     use super::{super::coding::coding, *};
 
     #[test]
-    fn both_programs_record_every_act() {
+    fn both_programs_report_every_act_of_a_session() {
         let made = coding(3);
         let calls = made.acts.iter().filter(|act| !matches!(act, Act::Prompt(_) | Act::Answer(_)));
         let calls = calls.count();

@@ -1,6 +1,6 @@
-//! Real conversations cut before each call that changes something: whether what a model is given
-//! there holds every value of that call's arguments, beside a plain window of the same size. It
-//! must not judge the words of a view.
+//! Real conversations cut before each call that changes something: counts the calls of which a view
+//! contains every argument value, next to a plain window of the same size. It must not judge the
+//! text of a view.
 
 use std::path::Path;
 
@@ -16,18 +16,18 @@ use sessionlog::event::{SessionId, kinds};
 
 /// Budgets in tokens at which a view and the window are compared.
 pub(super) const BUDGETS: [u64; 3] = [2_000, 4_000, 8_000];
-/// What is compared with a window that recalls nothing: a view, what the window recalls.
+/// Views compared with a window without recall: name of the view, and what the window recalls.
 const VIEWS: [(&str, Option<&str>); 3] =
     [("continuation", None), ("window", Some("none")), ("window", None)];
 
 /// One conversation as events, and the calls in it that change something.
 pub(super) struct Talk {
     pub(super) events: Vec<Value>,
-    /// The position of each such call, and the values of its arguments.
+    /// Position of each changing call, and the values of its arguments.
     pub(super) writes: Vec<(u64, Vec<String>)>,
 }
 
-/// Counts over the conversations of a directory.
+/// Counts calls over the conversations of a directory.
 pub(super) async fn measure(desk: &Desk, directory: &Path, found: &mut Tally) -> Outcome {
     let mut told = [[0; VIEWS.len()]; BUDGETS.len()];
     let mut calls = 0;
@@ -57,7 +57,7 @@ pub(super) async fn measure(desk: &Desk, directory: &Path, found: &mut Tally) ->
     Ok(())
 }
 
-/// A conversation of chat messages as the events that record it.
+/// Converts a conversation of chat messages to the events that record it.
 pub(super) fn events(conversation: &Value) -> Talk {
     let mut made = Talk { events: Vec::new(), writes: Vec::new() };
     for message in list(conversation, "messages") {
@@ -97,7 +97,7 @@ impl Talk {
     }
 }
 
-/// Every text and number of a value.
+/// Returns every text and number of a value.
 pub(super) fn scalars(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_changes_something_is_cut_before_with_its_values() {
+    fn a_conversation_is_cut_before_each_changing_call_with_its_values() {
         let call = |name: &str, input: Value| {
             json!({
                 "id": "c", "function": { "name": name, "arguments": input.to_string() },

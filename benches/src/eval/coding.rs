@@ -1,28 +1,28 @@
-//! The work of a coding agent made from a seed, whichever program runs it: prompts, files read and
-//! edited, test runs that fail and are mended, a plan that is kept up. It must not know how a
-//! program reports it.
+//! A coding session generated from a seed, independent of the agent's program: prompts, files read
+//! and edited, test runs that fail and are mended, an updated plan. It must not know how a program
+//! reports it.
 
 use super::{
     dice::Dice,
     grammar::{Grammar, Words, capitalised},
 };
 
-/// Prompts of a session; so many of them are a word like "ok".
+/// Number of prompts in a session, and of trivial ones such as "ok".
 const PROMPTS: usize = 12;
 const TRIVIAL: usize = 3;
-/// Calls between two prompts.
+/// Number of calls between two prompts.
 const CALLS: usize = 10;
-/// Files that are edited, and others that are only read.
+/// Number of files edited, and of files only read.
 const EDITED: usize = 20;
 const READ: usize = 40;
-/// Tests that fail at first; of these, so many still fail at the end.
+/// Number of tests that fail at first, and of these that still fail at the end.
 const FAILING_AT_FIRST: usize = 8;
 const FAILING: usize = 3;
-/// Items of the plan; of these, so many are done at the end.
+/// Number of plan items, and of those done at the end.
 const PLAN: usize = 8;
 const PLAN_DONE: usize = 4;
 
-/// How far an item of a plan is.
+/// State of a plan item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Pending,
@@ -31,7 +31,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The word that agents' programs use.
+    /// Returns the state's name in agents' programs.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -41,10 +41,10 @@ impl State {
     }
 }
 
-/// Something that happens in a session.
+/// An action in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// The user types.
+    /// The user enters a prompt.
     Prompt(String),
     /// A file is read.
     Read { path: String, text: String },
@@ -54,24 +54,24 @@ pub(super) enum Act {
     Edit { path: String, old: String, new: String },
     /// A file is written.
     Write { path: String, text: String },
-    /// A command is run; `is_error`: it ends with another code than 0.
+    /// A command is run; `is_error`: its exit code is not 0.
     Run { command: String, output: String, is_error: bool },
-    /// The plan is written anew.
+    /// The whole plan is rewritten.
     Plan(Vec<(String, State)>),
-    /// The agent answers and waits.
+    /// The agent replies and waits.
     Answer(String),
 }
 
 /// A session to be recorded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coding {
-    /// What happens, in order.
+    /// Actions of the session, in order.
     pub(super) acts: Vec<Act>,
-    /// What the user asked for, without words like "ok".
+    /// Instructions of the user, without trivial ones such as "ok".
     pub(super) instructions: Vec<String>,
-    /// Names of tests that still fail at the end.
+    /// Names of tests that fail at the end.
     pub(super) failing: Vec<String>,
-    /// Names of tests that failed and pass at the end.
+    /// Names of tests that failed before and pass at the end.
     pub(super) mended: Vec<String>,
     /// Files that were edited or written.
     pub(super) edited: Vec<String>,
@@ -79,7 +79,7 @@ pub(super) struct Coding {
     pub(super) open: Vec<String>,
 }
 
-/// What tests are run with.
+/// Program that runs tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runner {
     Cargo,
@@ -100,7 +100,7 @@ impl Runner {
         }
     }
 
-    /// A test's name.
+    /// Returns a random test name.
     fn test(self, dice: &mut Dice) -> String {
         let mut slot = |name| GRAMMAR.slot(dice, name);
         let (module, verb, noun, how) = (slot("module"), slot("verb"), slot("noun"), slot("how"));
@@ -115,7 +115,7 @@ impl Runner {
         }
     }
 
-    /// The command that runs everything.
+    /// Returns the command that runs all tests.
     fn all(self) -> &'static str {
         match self {
             Self::Cargo => "cargo test --workspace",
@@ -125,7 +125,7 @@ impl Runner {
         }
     }
 
-    /// The command that runs one test.
+    /// Returns the command that runs one test.
     fn one(self, test: &str) -> String {
         match self {
             Self::Cargo => format!("cargo test --lib -- --exact {test}"),
@@ -135,8 +135,8 @@ impl Runner {
         }
     }
 
-    /// A command that runs a test another way: by a part of its name or its file, with options
-    /// that select nothing. `None` where it would run one of the others as well.
+    /// Returns another command that runs a test: by a part of its name, by its file, or with
+    /// options that select nothing. `None` where it would also run one of the others.
     fn another(self, dice: &mut Dice, test: &str, others: &[String]) -> Option<String> {
         let part = match self {
             Self::Cargo => test.rsplit("::").next(),
@@ -161,7 +161,7 @@ impl Runner {
         })
     }
 
-    /// What a run prints; `quiet`: passed tests are counted and not named.
+    /// Returns the output of a run; `quiet`: passed tests are counted, not named.
     fn output(self, dice: &mut Dice, passed: &[String], failed: &[String], quiet: bool) -> String {
         let mut lines = Vec::new();
         for test in passed.iter().filter(|_| !quiet) {
@@ -196,7 +196,7 @@ impl Runner {
     }
 }
 
-/// The work of a seed.
+/// Generates the session of a seed.
 pub(super) fn coding(seed: u64) -> Coding {
     let mut dice = Dice::new(seed, "coding");
     let runner = *dice.of(&Runner::ALL);
@@ -206,9 +206,9 @@ pub(super) fn coding(seed: u64) -> Coding {
 
 struct Worker {
     runner: Runner,
-    /// Files of the project: those that are edited, then others.
+    /// Files of the project: edited ones, then others.
     paths: Vec<String>,
-    /// Tests of the project: those that still fail at the end, those that are mended, others.
+    /// Tests of the project: those that fail at the end, those that are mended, others.
     tests: Vec<String>,
     dice: Dice,
 }
@@ -239,7 +239,7 @@ impl Worker {
         let mut tasks = self.tasks(&made, &items);
         tasks.reverse();
         let mut instructions = made.instructions.clone().into_iter();
-        let trivial = self.trivial_prompts();
+        let trivial = self.choose_trivial_prompts();
         for number in 0..PROMPTS {
             let prompt = match trivial.contains(&number) {
                 true => self.slot("trivial"),
@@ -253,8 +253,8 @@ impl Worker {
         made
     }
 
-    /// Which prompts say nothing: never the first, and the last in half of the sessions.
-    fn trivial_prompts(&mut self) -> Vec<usize> {
+    /// Chooses the trivial prompts: never the first, and the last in half of the sessions.
+    fn choose_trivial_prompts(&mut self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (1..PROMPTS - 1).collect();
         self.dice.shuffle(&mut numbers);
         numbers.truncate(TRIVIAL);
@@ -266,8 +266,8 @@ impl Worker {
         numbers
     }
 
-    /// Every call of the session, in order: what is fixed (test runs and plans) at its place, edits
-    /// and reads around it.
+    /// Returns all calls of the session in order: test runs and plans at fixed indices, edits and
+    /// reads around them.
     fn tasks(&mut self, made: &Coding, items: &[String]) -> Vec<Act> {
         let total = PROMPTS * CALLS;
         let mut fixed = self.fixed(made, items, total);
@@ -276,15 +276,15 @@ impl Worker {
             others.push(self.change(path));
         }
         while others.len() + fixed.len() < total {
-            others.push(self.look());
+            others.push(self.read_or_search());
         }
-        // Every file is edited after the plan was first written.
+        // Every file is edited after the first version of the plan.
         self.dice.shuffle(&mut others);
         let mut others = others.into_iter();
         (0..total).filter_map(|at| fixed.remove(&at).or_else(|| others.next())).collect()
     }
 
-    /// Test runs and plans, by their place among the calls.
+    /// Returns test runs and plans by their index among the calls.
     fn fixed(
         &mut self,
         made: &Coding,
@@ -297,17 +297,17 @@ impl Worker {
         acts.insert(at, self.run_all(&both));
         for (mended, test) in made.mended.iter().enumerate() {
             at += self.dice.between(4, 8);
-            acts.insert(at, self.fail_one(test));
+            acts.insert(at, self.run_failing_test(test));
             at += self.dice.between(3, 7);
             let later = made.mended.iter().skip(mended + 1);
             let failing: Vec<String> = made.failing.iter().chain(later).cloned().collect();
-            acts.insert(at, self.pass_one(test, &failing));
+            acts.insert(at, self.run_passing_test(test, &failing));
         }
         at += self.dice.between(3, 8);
         acts.insert(at, self.run_all(&made.failing));
         for test in &made.failing {
             at += self.dice.between(2, 5);
-            acts.insert(at, self.fail_one(test));
+            acts.insert(at, self.run_failing_test(test));
         }
         for done in 0..=PLAN_DONE {
             let state = |item: usize| match item {
@@ -333,8 +333,8 @@ impl Worker {
         Act::Run { command: self.runner.all().to_owned(), output, is_error: !failed.is_empty() }
     }
 
-    /// A run of one test that fails; of four, one is piped, so that its exit code is lost.
-    fn fail_one(&mut self, test: &String) -> Act {
+    /// Returns a failing run of one test; one of four is piped, so that its exit code is lost.
+    fn run_failing_test(&mut self, test: &String) -> Act {
         let mut command = self.runner.one(test);
         let failed = std::slice::from_ref(test);
         let output = self.runner.output(&mut self.dice, &[], failed, false);
@@ -345,9 +345,9 @@ impl Worker {
         Act::Run { command, output, is_error: !is_piped }
     }
 
-    /// A run in which a test passes; most run it another way than the one in which it failed, and
-    /// half name no test that passed.
-    fn pass_one(&mut self, test: &String, failing: &[String]) -> Act {
+    /// Returns a run in which a test passes; most use another command than the failing run, and
+    /// half name no passed test.
+    fn run_passing_test(&mut self, test: &String, failing: &[String]) -> Act {
         let another = self.dice.percent(70);
         let another = another.then(|| self.runner.another(&mut self.dice, test, failing)).flatten();
         let command = another.unwrap_or_else(|| self.runner.one(test));
@@ -365,7 +365,7 @@ impl Worker {
         Act::Edit { path, old: self.code(3), new: self.code(5) }
     }
 
-    fn look(&mut self) -> Act {
+    fn read_or_search(&mut self) -> Act {
         match self.dice.below(10) {
             0..6 => {
                 let path = self.dice.of(&self.paths).clone();
@@ -393,7 +393,7 @@ impl Worker {
         lines.join("\n")
     }
 
-    /// What a user asks for: a sentence, several, or a page with a list.
+    /// Returns an instruction of the user: a sentence, several, or a page with a list.
     fn instruction(&mut self) -> String {
         let mut text = capitalised(&self.slot("task")) + ".";
         match self.dice.below(3) {
@@ -414,7 +414,7 @@ impl Worker {
         text
     }
 
-    /// So many different texts, none of which is part of another.
+    /// Returns `count` distinct texts, none of which is part of another.
     fn distinct(&mut self, count: usize, make: impl Fn(&mut Self) -> String) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         while all.len() < count {
@@ -549,7 +549,7 @@ const WORDS: Words = &[
 mod tests {
     use super::*;
 
-    /// The runs that name a test, each with whether it fails there.
+    /// Returns the runs that name a test, each with true if the test fails there.
     fn named(made: &Coding, test: &str) -> Vec<(usize, bool)> {
         let runs = made.acts.iter().enumerate().filter_map(|(at, act)| match act {
             Act::Run { output, .. } => Some((at, output)),
@@ -562,7 +562,7 @@ mod tests {
         runs.filter_map(line).collect()
     }
 
-    /// Whether a test passes in the end: it is not named as failing after a run that passes.
+    /// Returns true if a passing run follows the last run that names the test as failing.
     fn passes_last(made: &Coding, test: &str) -> bool {
         let last = named(made, test).into_iter().rfind(|(_, fails)| *fails);
         let after = made.acts.iter().skip(last.map_or(0, |(at, _)| at + 1));
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_what_it_says_it_has() {
+    fn a_generated_session_matches_its_own_description() {
         let mut commands = std::collections::BTreeSet::new();
         for seed in 1..=40 {
             let made = coding(seed);
@@ -615,7 +615,7 @@ mod tests {
                 .collect();
             assert_eq!(open, made.open.iter().collect::<Vec<_>>(), "seed {seed}");
         }
-        // Tests pass another way than they failed.
+        // Tests pass with another command than they failed with.
         for way in ["python -m pytest ", "npx vitest run -t", "cargo test -q ", "-race"] {
             assert!(commands.iter().any(|command| command.contains(way)), "{way}");
         }

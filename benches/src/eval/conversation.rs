@@ -1,6 +1,5 @@
-//! Conversations of a service desk: some made from a seed, and the real ones of a file joined into
-//! one. Each has a current request and earlier changes. It must not record
-//! anything.
+//! Conversations of a service desk: some generated from a seed, and the real ones of a file joined
+//! into one. Each has a current request and earlier changes. It must not record anything.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -14,30 +13,30 @@ use super::{
 use crate::failure::{Failure, Outcome};
 use sessionlog::{env::files, event::kinds};
 
-/// Requests of a generated conversation; after the last one the user only says thanks.
+/// Number of requests in a generated conversation; after the last, the user only says thanks.
 const REQUESTS: usize = 16;
-/// Requests for which something is changed.
+/// Number of requests that lead to a change.
 const CHANGES: usize = 6;
 
-/// The file of real conversations, the first so many of which are joined.
+/// File of real conversations, and the number of them that are joined.
 const REAL_FILE: &str = "tau-airline.jsonl";
 const REAL_JOINED: usize = 7;
 const REAL_FILE_BYTES_MAX: u64 = 64 << 20;
-/// How the names of calls begin that change something.
+/// Prefixes of the names of calls that change something.
 const WRITES: [&str; 4] = ["book_", "update_", "cancel_", "send_"];
 
 /// A generated conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Conversation {
-    /// Events, in order.
+    /// Events in order.
     pub(super) events: Vec<Value>,
-    /// What the user asked for last.
+    /// Last request of the user.
     pub(super) request: String,
-    /// What was changed: an order and an amount.
+    /// Changes made: an order and an amount each.
     pub(super) changes: Vec<Fact>,
 }
 
-/// The conversation of a seed.
+/// Generates the conversation of a seed.
 pub(super) fn conversation(seed: u64) -> Conversation {
     let mut talk = Talk { dice: Dice::new(seed, "conversation"), events: Vec::new(), calls: 0 };
     let mut at: Vec<usize> = (0..REQUESTS - 1).collect();
@@ -140,29 +139,29 @@ const WORDS: Words = &[
     ("reply", &["You are welcome.", "Anything else?", "Gladly."]),
 ];
 
-/// Real conversations as one.
+/// Real conversations joined into one.
 #[derive(Clone, Debug)]
 pub(super) struct Real {
-    /// Messages in OpenAI's chat format, a line each.
+    /// Messages in OpenAI's chat format, one a line.
     pub(super) lines: String,
-    /// What agents said, a text a message.
+    /// Texts of the agents' messages.
     pub(super) said: Vec<String>,
-    /// How many messages.
+    /// Number of messages.
     pub(super) turns: usize,
-    /// The last message of the user that asks for something.
+    /// Last message of the user that contains a request.
     pub(super) request: String,
     /// Reservations that calls changed.
     pub(super) ids: Vec<String>,
-    /// Means of payment and amounts in the arguments of these calls.
+    /// Payment methods and amounts in the arguments of these calls.
     pub(super) amounts: Vec<Fact>,
 }
 
-/// Every real conversation of a directory.
+/// Reads every real conversation of a directory.
 pub(super) fn all(directory: &Path) -> Outcome<Vec<Value>> {
     read(&directory.join(REAL_FILE))
 }
 
-/// Every conversation of a file: a line each.
+/// Reads every conversation of a file, one a line.
 pub(super) fn read(path: &Path) -> Outcome<Vec<Value>> {
     let text = files::read_text(path, REAL_FILE_BYTES_MAX)
         .map_err(|source| Failure::File { path: path.to_path_buf(), source })?;
@@ -180,7 +179,7 @@ pub(super) fn read(path: &Path) -> Outcome<Vec<Value>> {
     text.lines().enumerate().map(read).collect()
 }
 
-/// The first real conversations of a directory, joined.
+/// Joins the first real conversations of a directory.
 pub(super) fn real(directory: &Path) -> Outcome<Real> {
     let mut real = Real {
         lines: String::new(),
@@ -216,7 +215,7 @@ pub(super) fn real(directory: &Path) -> Outcome<Real> {
 }
 
 impl Real {
-    /// Takes a call that changed something.
+    /// Records the ids and amounts of a call that changed something.
     fn change(&mut self, call: &Value, result: &str, ids: &mut BTreeSet<String>) {
         let text = |path: &str| call.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let name = text("/function/name");
@@ -237,7 +236,7 @@ impl Real {
     }
 }
 
-/// Whether a call by its name changes something.
+/// Returns true if a call of this name changes something.
 pub(super) fn is_write(name: &str) -> bool {
     WRITES.iter().any(|begin| name.starts_with(begin))
 }
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn real_conversations_are_joined_without_what_the_system_says() {
+    fn real_conversations_are_joined_without_their_system_messages() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let call = json!({ "function": { "name": "book_reservation", "arguments": json!({
             "payment_methods": [{ "payment_id": "card_1", "amount": 39 }],

@@ -1,5 +1,5 @@
-//! A client of the evaluation's server: records by the interfaces that agents use and asks for
-//! views as they do. It must not read from the store in another way.
+//! A client of the evaluation's server: records through the interfaces that agents use, and
+//! requests views in the same way. It must not read from the store in another way.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,18 +18,18 @@ use sessionlog::{
     verbs::{NoQuery, Nowhere, sessions},
 };
 
-/// How long a hook waits for the server: longer than a hook may, so that a slow machine does not
-/// change what is recorded.
+/// Time for which a hook waits for the server: longer than in production, so that a slow machine
+/// does not change what is recorded.
 const HOOK_WAIT: Duration = Duration::from_secs(60);
-/// Events of a batch.
+/// Number of events of a batch.
 const BATCH: usize = 100;
 
-/// An answer and its size.
+/// A response and its size.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The answer's JSON.
+    /// JSON of the response.
     pub(super) value: Value,
-    /// Bytes of the JSON as it was sent.
+    /// Bytes of the JSON as sent.
     pub(super) bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Desk {
     secrets: Arc<Recogniser>,
 }
 
-/// Makes a session under that name, of a workspace where one is named.
+/// Creates a session with that id, in a workspace if one is given.
 pub(super) async fn create(
     client: &Client,
     session: &SessionId,
@@ -62,7 +62,7 @@ pub(super) async fn append(client: &Client, session: &SessionId, events: &[Value
 }
 
 impl Desk {
-    /// A client of that server; hooks spool in that directory and answer within so many tokens.
+    /// Creates a client; hooks spool in `spool` and return at most `hook_tokens` tokens.
     pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
         let client = Client::new(server, "eval")?;
         let secrets = Arc::new(Recogniser::default());
@@ -78,7 +78,7 @@ impl Desk {
             process: Vec::new(),
             wait: HOOK_WAIT,
             tokens_max: hook_tokens,
-            // Sessions of other seeds are not what is evaluated.
+            // Sessions of other seeds are not evaluated.
             recall_max: 0,
             spent: Duration::ZERO,
             gap: None,
@@ -86,7 +86,7 @@ impl Desk {
         Ok(Self { client, hook, secrets })
     }
 
-    /// Makes a session under that name.
+    /// Creates a session with that id.
     pub(super) async fn create(&self, session: &SessionId) -> Outcome {
         create(&self.client, session, None).await
     }
@@ -96,7 +96,7 @@ impl Desk {
         append(&self.client, session, events).await
     }
 
-    /// Imports messages, a line each.
+    /// Imports messages, one a line.
     pub(super) async fn import(&self, session: &SessionId, lines: &str) -> Outcome {
         let source = Source {
             reader: Box::new(lines.as_bytes()),
@@ -125,7 +125,7 @@ impl Desk {
         self.answer(request).await
     }
 
-    /// Calls a tool; nothing where the server does not take these arguments.
+    /// Calls a tool; returns `None` where the server rejects these arguments.
     pub(super) async fn tool_where_known(
         &self,
         session: &SessionId,
@@ -143,7 +143,7 @@ impl Desk {
         }
     }
 
-    /// A view of a session, within a budget of tokens where one is given.
+    /// Fetches a view of a session, within a token budget if one is given.
     pub(super) async fn view(
         &self,
         session: &SessionId,
@@ -154,7 +154,7 @@ impl Desk {
         self.answer(Request::get(path).query_opt("tokens_max", tokens_max)).await
     }
 
-    /// A view of a session as of a position.
+    /// Fetches a view of a session as of a position.
     pub(super) async fn view_at(
         &self,
         session: &SessionId,
@@ -166,12 +166,12 @@ impl Desk {
         let path = session_path(session, &format!("/views/{view}"));
         let request = Request::get(path).query_opt("tokens_max", Some(tokens_max));
         let request = request.query_opt("at", Some(at)).query_opt("recall", recall);
-        // A window as a model is sent it: a value is found by chance in ids and times of events.
+        // Format of a model: ids and times of events could contain a value by chance.
         let format = (view == "window").then_some("openai");
         self.answer(request.query_opt("format", format)).await
     }
 
-    /// Runs the hook on a payload; returns the text that the model is given, if any.
+    /// Runs the hook on a payload; returns the text given to the model, if any.
     pub(super) async fn hook(&self, payload: &Value) -> Outcome<Option<String>> {
         let input = payload.to_string().into_bytes().into();
         let payload = Payload::read(&input, &self.secrets).map_err(io::Error::other)?;

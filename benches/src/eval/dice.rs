@@ -1,5 +1,5 @@
-//! Deterministic choices for generated sessions: a seed gives the same sequence on every machine.
-//! It must not be used where a value has to be unpredictable.
+//! Deterministic random choices for generated sessions: a seed gives the same sequence on every
+//! machine. It must not be used where a value has to be unpredictable.
 
 /// Increment of the generator (SplitMix64).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -11,7 +11,7 @@ pub(super) struct Dice {
 }
 
 impl Dice {
-    /// A generator for one part of a session; parts of the same seed do not share a sequence.
+    /// Creates a generator for one part of a session; parts of a seed have different sequences.
     pub(super) fn new(seed: u64, part: &str) -> Self {
         let mut dice = Self { state: seed };
         for byte in part.bytes() {
@@ -27,29 +27,29 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to, not including, `bound`; 0 for a bound of 0.
+    /// Returns a number from 0 up to, not including, `bound`; 0 for a bound of 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let bound = bound.max(1) as u64;
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
-    /// A number from `from` up to, not including, `to`.
+    /// Returns a number from `from` up to, not including, `to`.
     pub(super) fn between(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to.saturating_sub(from))
     }
 
-    /// One element of a table that is not empty.
+    /// Returns one element of a table that is not empty.
     pub(super) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         let at = self.below(all.len());
         all.get(at).expect("a table of the generator is not empty")
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with a probability of `share` percent.
     pub(super) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
-    /// Puts the elements in a random order.
+    /// Shuffles the elements.
     pub(super) fn shuffle<T>(&mut self, all: &mut [T]) {
         for at in (1..all.len()).rev() {
             let other = self.below(at + 1);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_sequence_and_parts_differ() {
+    fn a_seed_repeats_its_sequence_and_its_parts_have_different_ones() {
         let draw = |seed, part: &str| {
             let mut dice = Dice::new(seed, part);
             (0..8).map(|_| dice.below(1_000)).collect::<Vec<_>>()

@@ -1,56 +1,56 @@
-//! Sentences from word tables: a template's `{slot}` is replaced by one of the slot's
-//! alternatives, which may hold slots again. It must not know what a sentence is used for.
+//! Sentences from word tables: a template's `{slot}` is replaced by one of the slot's alternatives,
+//! which may contain slots again. It must not know what a sentence is used for.
 
 use super::dice::Dice;
 
 /// Alternatives of slots, by the slot's name.
 pub(super) type Words = &'static [(&'static str, &'static [&'static str])];
 
-/// Nesting at which a slot is left as it is: a table that refers to itself ends here.
+/// Maximum nesting of slots; deeper ones expand to nothing, so that a recursion ends.
 const DEPTH_MAX: usize = 8;
 
-/// Alternatives that a writer keeps to where there are more: one agent words its routine in a few
-/// habitual ways, and what it finds in any.
+/// Number of alternatives that a writer limits itself to: one agent words its routine in a few
+/// habitual ways, but its findings in any.
 const HABITS_MAX: usize = 5;
-/// Slots of what is planted: every alternative of these is used.
+/// Slots of planted facts: all their alternatives are used.
 const PLANTED: [&str; 3] = ["told", "subject", "value"];
 
-/// Word tables, the first that knows a slot is used.
+/// Word tables; the first that contains a slot is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grammar {
     pub(super) tables: [Words; 2],
-    /// Which habits the writer has; 0: every alternative.
+    /// Seed of the writer's habits; 0: all alternatives are used.
     pub(super) habits: u64,
 }
 
 impl Grammar {
-    /// Expands one of a slot's alternatives; empty for a slot that no table has.
+    /// Expands one of a slot's alternatives; returns an empty text for an unknown slot.
     pub(super) fn slot(&self, dice: &mut Dice, name: &str) -> String {
-        self.expanded(dice, &format!("{{{name}}}"), 0)
+        self.expand_template(dice, &format!("{{{name}}}"), 0)
     }
 
-    fn expanded(&self, dice: &mut Dice, template: &str, depth: usize) -> String {
+    fn expand_template(&self, dice: &mut Dice, template: &str, depth: usize) -> String {
         let mut out = String::new();
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
             let Some((slot, tail)) = after.split_once('}') else { break };
             out.push_str(before);
             rest = tail;
-            match built_in(dice, slot) {
+            match expand_built_in(dice, slot) {
                 Some(text) => out.push_str(&text),
                 None if depth == DEPTH_MAX => {}
                 None => {
                     let all = self.alternatives(slot).unwrap_or_default();
-                    let text = all.get(self.choice(dice, slot, all.len())).copied();
-                    out.push_str(&self.expanded(dice, text.unwrap_or_default(), depth + 1));
+                    let text = all.get(self.choose_alternative(dice, slot, all.len())).copied();
+                    out.push_str(&self.expand_template(dice, text.unwrap_or_default(), depth + 1));
                 }
             }
         }
         out + rest
     }
 
-    /// One of so many alternatives of a slot: of a few neighbours where the writer has habits.
-    fn choice(&self, dice: &mut Dice, slot: &str, count: usize) -> usize {
+    /// Chooses one of `count` alternatives of a slot, among a few neighbours for a writer's habit.
+    fn choose_alternative(&self, dice: &mut Dice, slot: &str, count: usize) -> usize {
         if count == 0 {
             return 0;
         }
@@ -67,8 +67,8 @@ impl Grammar {
     }
 }
 
-/// Numbers, names and identifiers.
-fn built_in(dice: &mut Dice, slot: &str) -> Option<String> {
+/// Returns a number, name or identifier for a built-in slot.
+fn expand_built_in(dice: &mut Dice, slot: &str) -> Option<String> {
     const LETTERS: [char; 12] = ['B', 'C', 'D', 'F', 'H', 'K', 'M', 'P', 'R', 'T', 'V', 'X'];
     let text = match slot {
         "n" => dice.between(2, 10).to_string(),
@@ -88,7 +88,7 @@ fn built_in(dice: &mut Dice, slot: &str) -> Option<String> {
     Some(text)
 }
 
-/// An invented surname.
+/// Returns an invented surname.
 fn name(dice: &mut Dice) -> String {
     const BEGIN: [&str; 14] = [
         "Bar", "Mel", "Sor", "Kal", "Dru", "Pet", "Øst", "Hen", "Iva", "Lis", "Quo", "Tam", "Wen",
@@ -101,7 +101,7 @@ fn name(dice: &mut Dice) -> String {
     format!("{}{}{}", dice.of(&BEGIN), dice.of(&MIDDLE), dice.of(&END))
 }
 
-/// The text with its first letter in upper case.
+/// Returns the text with its first letter in upper case.
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|c| c.to_uppercase().chain(letters).collect()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Each kind of session: generated, recorded by the interfaces that agents use, asked for after a
-//! loss of context, and counted. It must not set a target.
+//! Generates each kind of session, records it through the interfaces that agents use, requests
+//! views after a loss of context, and counts their content. It must not set a target.
 
 use std::{future::Future, pin::Pin};
 
@@ -17,18 +17,18 @@ use super::{
 use crate::failure::Outcome;
 use sessionlog::event::SessionId;
 
-/// Steps whose answers are added up.
+/// Number of steps whose answers are summed.
 const STEPS_ADDED: usize = 30;
-/// Steps that an overview is to give whole.
+/// Number of last steps that an overview should contain in full.
 const LAST_STEPS: usize = 3;
-/// Look-ups after an overview.
+/// Number of look-ups after an overview.
 const LOOK_UPS: usize = 3;
-/// Words of a look-up, and letters from which on a word is one.
+/// Number of words of a look-up, and the minimum letters of one.
 const QUERY_WORDS: usize = 8;
 const QUERY_LETTERS: usize = 4;
-/// Budgets in tokens at which continuations are asked for.
+/// Token budgets of the requested continuations.
 const BUDGETS: [u64; 2] = [2_000, 8_000];
-/// Views that a conversation is asked for: the name in rows, the view, its budget.
+/// Views requested of a conversation: the name in rows, the view, its budget.
 const VIEWS: [(&str, &str, Option<u64>); 3] = [
     ("2000", "continuation", Some(2_000)),
     ("8000", "continuation", Some(8_000)),
@@ -37,15 +37,15 @@ const VIEWS: [(&str, &str, Option<u64>); 3] = [
 
 type Measured<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
-/// A kind of session that is generated for each seed.
+/// A kind of session generated for each seed.
 pub(super) struct Kind {
-    /// Its name for a person.
+    /// Display name.
     pub(super) name: &'static str,
-    /// Records the session of a seed and counts what views show of it.
+    /// Records the session of a seed and counts the facts in its views.
     pub(super) measure: for<'a> fn(&'a Desk, u64, &'a mut Tally) -> Measured<'a>,
 }
 
-/// Every kind, in the order of the report.
+/// All kinds, in the order of the report.
 pub(super) const KINDS: [Kind; 6] = [
     Kind { name: "research", measure: |desk, seed, found| Box::pin(long(desk, seed, found)) },
     Kind {
@@ -64,11 +64,11 @@ pub(super) const KINDS: [Kind; 6] = [
     Kind { name: "mixed", measure: |desk, seed, found| Box::pin(mixed(desk, seed, found)) },
 ];
 
-/// Two hundred steps with forty facts: the overview, look-ups, and continuations.
+/// Measures 200 steps with 40 facts: the overview, look-ups, and continuations.
 async fn long(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = research::session(seed, Plan::long(seed));
-    let session = named("research", seed);
-    let answers = record(desk, &session, &made).await?;
+    let session = session_id_of("research", seed);
+    let answers = record_research(desk, &session, &made).await?;
     let sizes: Vec<u64> = answers.iter().map(|answer| answer.bytes).collect();
     found.put("step.bytes", sizes.iter().copied().max().unwrap_or_default());
     found.put("step.bytes.30", sizes.iter().take(STEPS_ADDED).sum());
@@ -83,7 +83,7 @@ async fn long(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     found.put("overview.stale", shown::parts(&current, &made.stale));
     found.put("overview.bytes", overview.bytes);
 
-    let (looked_up, by_words) = look_ups(desk, &session, &overview.value, made.goal).await?;
+    let (looked_up, by_words) = make_look_ups(desk, &session, &overview.value, made.goal).await?;
     let more = looked_up.iter().flat_map(shown::strings);
     let all: Vec<&str> = strings.into_iter().chain(more).collect();
     found.put("lookups.facts", shown::facts(&all, &made.facts));
@@ -101,10 +101,10 @@ async fn long(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     Ok(())
 }
 
-/// Three look-ups after an overview: by the words of the goal and of two gaps, or, where the server
-/// has no look-up by words, three pages of the overview's lists. Returns the answers, and how many
-/// of them were found by words.
-async fn look_ups(
+/// Makes three look-ups after an overview: by the words of the goal and of two gaps or, where the
+/// server does not support that, by three pages of the overview's lists. Returns the answers, and
+/// the number of those found by words.
+async fn make_look_ups(
     desk: &Desk,
     session: &SessionId,
     overview: &Value,
@@ -116,7 +116,7 @@ async fn look_ups(
     let queries = std::iter::once(goal).chain(gaps).take(LOOK_UPS);
     let mut answers = Vec::new();
     for query in queries {
-        let find = json!({ "find": words(query) });
+        let find = json!({ "find": significant_words(query) });
         match desk.tool_where_known(session, TOOL, &find).await? {
             Some(answer) => answers.push(answer.value),
             None => break,
@@ -137,26 +137,26 @@ async fn look_ups(
     Ok((answers, by_words))
 }
 
-/// The words of a text that say what it is about.
-fn words(text: &str) -> String {
+/// Returns the significant words of a text.
+fn significant_words(text: &str) -> String {
     let parts = text.split(|c: char| !c.is_alphanumeric());
     let long = parts.filter(|word| word.chars().count() >= QUERY_LETTERS);
     long.take(QUERY_WORDS).collect::<Vec<_>>().join(" ")
 }
 
-/// Twelve short steps with eleven facts.
+/// Measures twelve short steps with eleven facts.
 async fn short(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = research::session(seed, Plan::short());
-    let session = named("short", seed);
-    record(desk, &session, &made).await?;
+    let session = session_id_of("short", seed);
+    record_research(desk, &session, &made).await?;
     let view = desk.view(&session, "continuation", Some(BUDGETS[0])).await?;
     found.put("short.facts", shown::facts(&shown::strings(&view.value), &made.facts));
     found.put("short.tokens", number(&view.value, "tokens"));
     Ok(())
 }
 
-/// Records a research; returns the answer to each step.
-async fn record(desk: &Desk, session: &SessionId, made: &Session) -> Outcome<Vec<Answer>> {
+/// Records a research session; returns the answer to each step.
+async fn record_research(desk: &Desk, session: &SessionId, made: &Session) -> Outcome<Vec<Answer>> {
     desk.create(session).await?;
     let mut answers = Vec::new();
     for (tool, arguments) in &made.calls {
@@ -168,13 +168,13 @@ async fn record(desk: &Desk, session: &SessionId, made: &Session) -> Outcome<Vec
     Ok(answers)
 }
 
-/// Research of several lengths over these texts: the shape of its overview, and of the answer to
-/// its last step.
+/// Measures research of several lengths over these texts: the shape of its overview, and of the
+/// answer to its last step.
 pub(super) async fn shapes(desk: &Desk, texts: &[String], found: &mut Tally) -> Outcome {
     for (seed, steps) in (0..).zip(shape::SIZES) {
         let made = shape::session(steps, texts);
-        let session = named("shape", seed);
-        let answers = record(desk, &session, &made).await?;
+        let session = session_id_of("shape", seed);
+        let answers = record_research(desk, &session, &made).await?;
         let overview = desk.tool(&session, "get_research_session", &json!({})).await?;
         shape::count(&overview.value, &made, steps, found);
         if let Some(last) = answers.last() {
@@ -184,30 +184,34 @@ pub(super) async fn shapes(desk: &Desk, texts: &[String], found: &mut Tally) -> 
     Ok(())
 }
 
-/// A coding session of a program: what its model is given after a compaction.
+/// Measures a coding session of a program: the context given to its model after a compaction.
 async fn coding(desk: &Desk, program: Program, seed: u64, found: &mut Tally) -> Outcome {
     let made = coding::coding(seed);
     let kind = match program {
         Program::ClaudeCode => "claude",
         Program::Codex => "codex",
     };
-    let session = named(kind, seed);
+    let session = session_id_of(kind, seed);
     for payload in agent::payloads(program, session.as_str(), &made) {
         desk.hook(&payload).await?;
     }
-    let text = given_back(desk, program, &session).await?;
+    let text = fetch_restored_context(desk, program, &session).await?;
     count(kind, &text, &made, found);
     found.put(&format!("{kind}.chars"), text.chars().count() as u64);
     Ok(())
 }
 
-/// What the model is given after a compaction.
-async fn given_back(desk: &Desk, program: Program, session: &SessionId) -> Outcome<String> {
+/// Returns the context given to the model after a compaction.
+async fn fetch_restored_context(
+    desk: &Desk,
+    program: Program,
+    session: &SessionId,
+) -> Outcome<String> {
     let asked = agent::after_compaction(program, session.as_str());
     Ok(desk.hook(&asked).await?.unwrap_or_default())
 }
 
-/// Counts what a text tells of a coding session.
+/// Counts the facts of a coding session in a text.
 fn count(kind: &str, text: &str, made: &Coding, found: &mut Tally) {
     let given = shown::given(text);
     let strings = shown::strings(&given);
@@ -217,7 +221,7 @@ fn count(kind: &str, text: &str, made: &Coding, found: &mut Tally) {
     };
     let files: Vec<String> = made.edited.iter().map(path).collect();
     let mut put = |row, value| found.put(&format!("{kind}.{row}"), value);
-    // An instruction of several lines stands on several lines of a text that is no JSON.
+    // An instruction of several lines spans several lines of a text that is not JSON.
     let with_text = [strings.as_slice(), &[text]].concat();
     put("instructions", shown::beginnings(&with_text, &made.instructions));
     put("failing", shown::parts(&strings, &made.failing));
@@ -226,10 +230,10 @@ fn count(kind: &str, text: &str, made: &Coding, found: &mut Tally) {
     put("plan", shown::parts(&strings, &made.open));
 }
 
-/// A generated conversation: the current request and what was changed before.
+/// Measures a generated conversation: the current request and the earlier changes.
 async fn talk(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = conversation::conversation(seed);
-    let session = named("conversation", seed);
+    let session = session_id_of("conversation", seed);
     desk.create(&session).await?;
     desk.append(&session, &made.events).await?;
     for (place, view, tokens) in VIEWS {
@@ -242,9 +246,9 @@ async fn talk(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     Ok(())
 }
 
-/// Seven real conversations joined.
+/// Measures seven real conversations joined into one.
 pub(super) async fn joined(desk: &Desk, made: &Real, found: &mut Tally) -> Outcome {
-    let session = named("joined", 0);
+    let session = session_id_of("joined", 0);
     desk.import(&session, &made.lines).await?;
     for (place, view, tokens) in VIEWS {
         let answer = desk.view(&session, view, tokens).await?;
@@ -257,12 +261,12 @@ pub(super) async fn joined(desk: &Desk, made: &Real, found: &mut Tally) -> Outco
     Ok(())
 }
 
-/// A coding session of Claude Code with a short research in it, by the tool in the same session:
-/// what its model is given after a compaction.
+/// Measures a coding session of Claude Code that contains short research, recorded by the tool in
+/// the same session: the context given to its model after a compaction.
 async fn mixed(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = coding::coding(seed ^ MIXED);
     let research = research::session(seed ^ MIXED, Plan::short());
-    let session = named("mixed", seed);
+    let session = session_id_of("mixed", seed);
     let payloads = agent::payloads(Program::ClaudeCode, session.as_str(), &made);
     let every = payloads.len() / research.calls.len().max(1);
     let mut calls = research.calls.iter();
@@ -277,18 +281,18 @@ async fn mixed(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     for (tool, arguments) in calls {
         desk.tool(&session, tool, arguments).await?;
     }
-    let text = given_back(desk, Program::ClaudeCode, &session).await?;
+    let text = fetch_restored_context(desk, Program::ClaudeCode, &session).await?;
     let given = shown::given(&text);
     found.put("mixed.facts", shown::facts(&shown::strings(&given), &research.facts));
     count("mixed", &text, &made, found);
     Ok(())
 }
 
-/// Makes the mixed session of a seed another one than its coding session.
+/// Offset that makes the mixed session of a seed differ from its coding session.
 const MIXED: u64 = 1 << 40;
 
-/// The session of a seed.
-fn named(kind: &str, seed: u64) -> SessionId {
+/// Returns the session id of a seed.
+fn session_id_of(kind: &str, seed: u64) -> SessionId {
     SessionId::new(&format!("{kind}-{seed}")).expect("letters, a dash and digits are an id")
 }
 

@@ -1,7 +1,6 @@
-//! `sessionlog-bench eval`: how much of a session its views show, counted on sessions that are
-//! generated from seeds with known facts in them, and how much of the evidence of questions a
-//! search finds. It works on a server and a data directory of its own and must not touch the
-//! user's sessions.
+//! `sessionlog-bench eval`: counts the known facts of generated sessions that views show, and the
+//! evidence of questions that a search finds. It runs on a separate server and data directory and
+//! must not touch the user's sessions.
 
 mod agent;
 mod arguments;
@@ -109,7 +108,7 @@ pub(super) fn run(wanted: &Eval) -> Outcome {
 
 fn recovery(wanted: &Recovery) -> Outcome {
     if let Some(directory) = &wanted.out {
-        // Found out before minutes of work rather than after.
+        // Checked before minutes of work rather than after.
         files::create_dir(directory).map_err(|source| of_file(directory, source))?;
     }
     let real = match &wanted.data {
@@ -167,7 +166,7 @@ async fn evaluate(
     Ok(report)
 }
 
-/// Most tokens of a hook's answer by default, as the command line reports it.
+/// Returns the default token budget of a hook's response, as the command line reports it.
 fn hook_tokens(site: &Site) -> Outcome<usize> {
     let mut command = sessionlog();
     without_settings(&mut command);

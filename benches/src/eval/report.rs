@@ -1,5 +1,5 @@
-//! The report of a run: a table for a terminal, Markdown for a document and JSON for a program.
-//! It must not count, or leave out a missed row.
+//! Prints the report of a run as a table for a terminal, as Markdown and as JSON. It must not count
+//! facts, or leave out a missed row.
 
 use std::io::Write;
 
@@ -13,27 +13,27 @@ const VERSION: u32 = 1;
 
 const HEADS: [&str; 6] = ["ROW", "WHAT", "WANTED", "EVEN SEEDS", "ODD SEEDS", ""];
 
-/// What was found, by seed.
+/// Figures of a run, by seed.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) seeds: Vec<(u64, Tally)>,
-    /// Of real sessions, which no seed generates.
+    /// Figures of real sessions, which no seed generates.
     pub(super) real: Tally,
-    /// What a reader of the figures must know.
+    /// Notes for a reader of the figures.
     pub(super) notes: Vec<String>,
 }
 
 /// A row with its figures.
 struct Line {
     row: &'static Row,
-    /// Of even seeds, which views are tuned on.
+    /// Figures of even seeds, on which views are tuned.
     even: Option<Figures>,
-    /// Of odd seeds, which are reported.
+    /// Figures of odd seeds, which are reported.
     odd: Option<Figures>,
 }
 
 impl Line {
-    /// Whether the seeds that are reported meet the target; the others where there are none.
+    /// Returns true if the odd seeds meet the target, or the even ones where none is odd.
     fn met(&self) -> Option<bool> {
         self.odd.or(self.even)?.meet(self.row.target)
     }
@@ -52,7 +52,7 @@ impl Report {
             even: figures(row, false),
             odd: figures(row, true).or_else(|| real(row)),
         };
-        // What was skipped has no figure; a note says so.
+        // A skipped row has no figure; a note reports it.
         ROWS.iter().map(line).filter(|line| line.even.or(line.odd).is_some()).collect()
     }
 
@@ -77,7 +77,7 @@ impl Report {
         Ok(())
     }
 
-    /// The table in Markdown.
+    /// Formats the table in Markdown.
     pub(super) fn to_markdown(&self) -> String {
         let seeds: Vec<String> = self.seeds.iter().map(|(seed, _)| seed.to_string()).collect();
         let mut text = format!(
@@ -96,7 +96,7 @@ impl Report {
         text
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub(super) fn to_json(&self) -> Value {
         let row = |line: &Line| {
             let seeds = self.seeds.iter();
@@ -108,8 +108,8 @@ impl Report {
                 "what": line.row.what,
                 "of": line.row.of,
                 "wanted": target_json(line.row.target),
-                "even": line.even.map(figures_json),
-                "odd": line.odd.map(figures_json),
+                "even": line.even.map(figures_to_json),
+                "odd": line.odd.map(figures_to_json),
                 "met": line.met(),
                 "seeds": values.collect::<serde_json::Map<_, _>>(),
             })
@@ -124,7 +124,7 @@ impl Report {
     }
 }
 
-/// What, wanted, both halves, and the verdict.
+/// Returns the cells: description, target, both halves, and the verdict.
 fn cells(line: &Line) -> [String; 5] {
     let wanted = match line.row.target {
         Target::Mean(least) | Target::Least(least) => match line.row.of {
@@ -145,7 +145,7 @@ fn cells(line: &Line) -> [String; 5] {
     [what, wanted, figures(line.even), figures(line.odd), verdict.to_owned()]
 }
 
-/// The mean, and the extremes where they differ from it.
+/// Formats the mean, and the extremes where they differ from it.
 fn shown(figures: Figures) -> String {
     let Figures { mean, min, max } = figures;
     if min == max { min.to_string() } else { format!("{mean:.1} ({min}..{max})") }
@@ -160,7 +160,7 @@ fn target_json(target: Target) -> Value {
     }
 }
 
-fn figures_json(figures: Figures) -> Value {
+fn figures_to_json(figures: Figures) -> Value {
     json!({ "mean": figures.mean, "min": figures.min, "max": figures.max })
 }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_halves_are_apart_and_the_odd_one_is_judged() {
+    fn even_and_odd_seeds_are_separate_and_the_odd_ones_are_judged() {
         let seed = |seed, facts| {
             let mut found = Tally::default();
             found.put("overview.facts", facts);

@@ -1,6 +1,6 @@
-//! Research sessions made from a seed, with facts planted in them: tool calls as a model makes
-//! them, and among their sentences things worth knowing, each with a subject and a value that
-//! occur together nowhere else. It must not know how a view is made.
+//! Research sessions generated from a seed: tool calls as a model makes them, with planted facts,
+//! each with a subject and a value that occur together nowhere else. It must not know how a view is
+//! made.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::{
     topics::{TOPICS, Topic},
 };
 
-/// Where a fact is written.
+/// Member of a step that contains a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepMember {
-    /// In a sentence of what a step did and found.
+    /// In a sentence of the description.
     Description,
     /// In the reasoning of a step.
     Reasoning,
@@ -27,40 +27,40 @@ pub(super) enum StepMember {
     Gap,
 }
 
-/// Something worth knowing. A reader knows it who sees subject and value in one text.
+/// A planted fact. An answer states it if one text has both subject and value.
 #[derive(Clone, Debug)]
 pub(super) struct Fact {
-    /// Where it is written.
+    /// Member of the step that contains it.
     pub(super) place: StepMember,
-    /// The step that says it.
+    /// Number of the step that contains it.
     pub(super) step: u64,
-    /// What it is about; compared without regard to case.
+    /// Subject; compared without regard to case.
     pub(super) subject: String,
-    /// What is known of it.
+    /// Value stated of the subject.
     pub(super) value: String,
 }
 
-/// How steps are written.
+/// Style of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     /// Three to six different sentences.
     Varied,
-    /// The same, and half of the sentences come again with another number.
+    /// As varied, but half of the sentences recur with another number.
     NearDuplicates,
     /// Descriptions of one to two kilobytes.
     Long,
-    /// One sentence, or two.
+    /// One or two sentences.
     Short,
     /// Clauses without a full stop.
     RunOn,
 }
 
 impl Style {
-    /// Every style.
+    /// All styles.
     pub(super) const ALL: [Self; 5] =
         [Self::Varied, Self::NearDuplicates, Self::Long, Self::Short, Self::RunOn];
 
-    /// The style of a seed: neighbouring even and odd seeds share it.
+    /// Returns the style of a seed: neighbouring even and odd seeds share it.
     pub(super) fn of(seed: u64) -> Self {
         let at = usize::try_from(seed / 2 % Self::ALL.len() as u64).unwrap_or(0);
         Self::ALL.into_iter().nth(at).unwrap_or(Self::Varied)
@@ -76,21 +76,21 @@ impl Style {
     }
 }
 
-/// How large a session is and what is planted in it.
+/// Size of a session and its planted facts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Steps.
+    /// Number of steps.
     pub(super) steps: u64,
-    /// Facts by place.
+    /// Number of facts by member.
     pub(super) facts: &'static [(StepMember, usize)],
-    /// Statements that a later step takes back.
+    /// Number of statements that a later step retracts.
     pub(super) mistakes: usize,
-    /// How steps are written.
+    /// Style of the steps.
     pub(super) style: Style,
 }
 
 impl Plan {
-    /// Two hundred steps with forty facts and six mistakes.
+    /// Returns a plan of 200 steps with 40 facts and six mistakes.
     pub(super) fn long(seed: u64) -> Self {
         let facts = &[
             (StepMember::Description, 16),
@@ -102,7 +102,7 @@ impl Plan {
         Self { steps: 200, facts, mistakes: 6, style: Style::of(seed) }
     }
 
-    /// Twelve short steps with eleven facts.
+    /// Returns a plan of twelve short steps with eleven facts.
     pub(super) fn short() -> Self {
         let facts = &[
             (StepMember::Description, 6),
@@ -118,32 +118,32 @@ impl Plan {
 /// A session to be recorded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
-    /// The topic's name.
+    /// Name of the topic.
     pub(super) topic: &'static str,
-    /// What the research is for.
+    /// Goal of the research.
     pub(super) goal: &'static str,
-    /// Tools and their arguments, in order.
+    /// Tools and their arguments, in order of the calls.
     pub(super) calls: Vec<(&'static str, Value)>,
-    /// What is planted.
+    /// Planted facts.
     pub(super) facts: Vec<Fact>,
-    /// Values that were stated and taken back by a later step.
+    /// Values stated in one step and retracted by a later one.
     pub(super) stale: Vec<String>,
 }
 
 impl Session {
-    /// Arguments of the steps, in order.
+    /// Returns the arguments of the steps, in order.
     pub(super) fn steps(&self) -> impl DoubleEndedIterator<Item = &Value> {
         let is_step = |(tool, _): &&(&str, Value)| *tool == "sequential_search";
         self.calls.iter().filter(is_step).map(|(_, arguments)| arguments)
     }
 
-    /// Whether a step holds a fact in that place.
+    /// Returns true if a step has a fact in that member.
     fn holds(&self, place: StepMember, step: u64) -> bool {
         self.facts.iter().any(|fact| fact.place == place && fact.step == step)
     }
 }
 
-/// The session of a seed.
+/// Generates the session of a seed.
 pub(super) fn session(seed: u64, plan: Plan) -> Session {
     let mut dice = Dice::new(seed, &format!("research {}", plan.steps));
     let topic = dice.of(&TOPICS);
@@ -153,7 +153,7 @@ pub(super) fn session(seed: u64, plan: Plan) -> Session {
     writer.session(plan)
 }
 
-/// Texts of steps without anything planted, of every style but the longest.
+/// Returns texts of steps without planted facts, of every style but the longest.
 pub(super) fn texts() -> Vec<String> {
     let styles = [Style::Varied, Style::Short, Style::RunOn];
     let plan = |style| Plan { steps: 50, facts: &[], mistakes: 0, style };
@@ -162,23 +162,23 @@ pub(super) fn texts() -> Vec<String> {
     made.iter().flat_map(|made| made.steps().filter_map(text).collect::<Vec<_>>()).collect()
 }
 
-/// What one step is to hold beside its filler.
+/// Content that a step gets in addition to its filler.
 #[derive(Clone, Debug, Default)]
 struct Planted {
-    /// A fact's place and sentence.
+    /// Member and sentence of a fact.
     fact: Option<(StepMember, String)>,
-    /// A statement that a later step takes back.
+    /// A statement that a later step retracts.
     mistake: Option<String>,
-    /// The step whose statement this one takes back.
+    /// Number of the step whose statement this one retracts.
     revises: Option<u64>,
 }
 
 struct Writer {
     topic: &'static Topic,
     style: Style,
-    /// Which of the usual phrases this writer uses.
+    /// Seed of the usual phrases of this writer.
     habits: u64,
-    /// Sentences that come again with another number.
+    /// Sentences that recur with another number.
     repeated: Vec<String>,
     dice: Dice,
 }
@@ -194,18 +194,18 @@ impl Writer {
             plan.facts.iter().flat_map(|(place, count)| std::iter::repeat_n(place, *count));
         for place in places {
             let Some(step) = free.pop() else { break };
-            let (subject, value) = self.unknown(&made);
-            at(&mut planted, step).fact = Some((*place, self.worded(&subject, &value)));
+            let (subject, value) = self.new_subject_and_value(&made);
+            at(&mut planted, step).fact = Some((*place, self.word_fact(&subject, &value)));
             made.facts.push(Fact { place: *place, step, subject, value });
         }
         free.retain(|step| step + 20 < plan.steps);
         for step in free.into_iter().take(plan.mistakes) {
             let revision = at(&mut planted, step + 3 + self.dice.below(12) as u64);
-            // One step takes back one other.
+            // A step retracts at most one statement.
             if revision.revises.is_none() {
                 revision.revises = Some(step);
-                let (subject, value) = self.unknown(&made);
-                at(&mut planted, step).mistake = Some(self.worded(&subject, &value));
+                let (subject, value) = self.new_subject_and_value(&made);
+                at(&mut planted, step).mistake = Some(self.word_fact(&subject, &value));
                 made.stale.push(value);
             }
         }
@@ -215,8 +215,8 @@ impl Writer {
         made
     }
 
-    /// A subject, and a value that is not part of another nor has one as its part.
-    fn unknown(&mut self, made: &Session) -> (String, String) {
+    /// Returns a new subject, and a value that neither contains nor is part of another.
+    fn new_subject_and_value(&mut self, made: &Session) -> (String, String) {
         loop {
             let value = self.slot("value");
             let same = |other: &String| other.contains(&value) || value.contains(other);
@@ -232,19 +232,19 @@ impl Writer {
         grammar.slot(&mut self.dice, name)
     }
 
-    fn worded(&mut self, subject: &str, value: &str) -> String {
+    fn word_fact(&mut self, subject: &str, value: &str) -> String {
         self.slot("told").replace("<s>", subject).replace("<v>", value)
     }
 
     fn filler(&mut self) -> String {
         if self.style == Style::NearDuplicates && self.dice.percent(50) {
             let again = self.dice.of(&self.repeated).clone();
-            return renumbered(&again, self.dice.between(11, 990));
+            return replace_first_number(&again, self.dice.between(11, 990));
         }
         self.slot("filler")
     }
 
-    /// Sentences, or one of many clauses where the style has no full stops.
+    /// Joins sentences to a text, or to one sentence of many clauses in the run-on style.
     fn text(&self, sentences: &[String]) -> String {
         if self.style == Style::RunOn {
             return capitalised(&sentences.join(self.topic.joint));
@@ -324,14 +324,14 @@ impl Writer {
     }
 }
 
-/// What a step is to hold; steps are numbered from 1.
+/// Returns the planted content of a step; steps are numbered from 1.
 fn at(planted: &mut [Planted], step: u64) -> &mut Planted {
     let at = usize::try_from(step).unwrap_or(0);
     planted.get_mut(at).expect("a plan has a place for each of its steps")
 }
 
-/// The text with its first number replaced.
-fn renumbered(text: &str, number: usize) -> String {
+/// Returns the text with its first number replaced.
+fn replace_first_number(text: &str, number: usize) -> String {
     let Some(from) = text.find(|c: char| c.is_ascii_digit()) else { return text.to_owned() };
     let (before, rest) = text.split_at(from);
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_and_a_mistake_stand_in_one_text_each() {
+    fn a_fact_and_a_mistake_are_in_exactly_one_text_each() {
         for seed in 1..=80 {
             for plan in [Plan::long(seed), Plan::short()] {
                 let made = session(seed, plan);

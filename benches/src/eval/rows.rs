@@ -1,31 +1,31 @@
-//! The rows of the report: what is counted, what is wanted, and whether the figures of a run meet
-//! it. It must not count anything.
+//! The rows of the report: what each counts, its target, and the comparison of both. It must not
+//! count facts.
 
 use std::collections::BTreeMap;
 
-/// What a row wants.
+/// Target of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The mean of the seeds is at least so much.
+    /// The mean of the seeds is at least this value.
     Mean(u64),
-    /// Every seed has at least so much.
+    /// Every seed has at least this value.
     Least(u64),
-    /// No seed has more.
+    /// No seed has more than this value.
     Most(u64),
-    /// Nothing: the figure stands beside others.
+    /// No target: the figure is shown for comparison.
     Shown,
 }
 
 /// A row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// Its name in JSON and on the command line's table.
+    /// Name in JSON and in the table.
     pub(super) id: &'static str,
-    /// What is counted.
+    /// Description of the count.
     pub(super) what: &'static str,
-    /// How many there are to tell, where that is a fixed number.
+    /// Maximum of the count, where it is fixed.
     pub(super) of: Option<u64>,
-    /// What is wanted.
+    /// Target of the count.
     pub(super) target: Target,
 }
 
@@ -35,7 +35,7 @@ const fn row(id: &'static str, what: &'static str, of: Option<u64>, target: Targ
 
 use Target::{Least, Mean, Most, Shown};
 
-/// Every row, in the order of the report.
+/// All rows, in the order of the report.
 pub(super) const ROWS: &[Row] = &[
     row("shape.12.lines", "overview of 12 steps: lines of the index", Some(12), Least(12)),
     row("shape.12.gaps", "… open gaps, worded alike", Some(2), Least(2)),
@@ -162,19 +162,19 @@ pub(super) const ROWS: &[Row] = &[
     row("arguments.8000.short", "… by which the first window tells more", None, Most(0)),
 ];
 
-/// Figures of one seed, by the row's id.
+/// Figures of one seed, by row id.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally(BTreeMap<&'static str, u64>);
 
 impl Tally {
-    /// Keeps a figure for a row of the table.
+    /// Stores a figure for a row of the table.
     pub(super) fn put(&mut self, id: &str, value: u64) {
         let row = ROWS.iter().find(|row| row.id == id);
         let row = row.unwrap_or_else(|| unreachable!("{id} is counted and has no row"));
         self.0.insert(row.id, value);
     }
 
-    /// The figure of a row.
+    /// Returns the figure of a row.
     pub(super) fn get(&self, id: &str) -> Option<u64> {
         self.0.get(id).copied()
     }
@@ -189,7 +189,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Mean and extremes; nothing for no value.
+    /// Computes mean and extremes; `None` without values.
     pub(super) fn of(values: &[u64]) -> Option<Self> {
         let (min, max) = (*values.iter().min()?, *values.iter().max()?);
         let sum: u64 = values.iter().sum();
@@ -197,7 +197,7 @@ impl Figures {
         Some(Self { mean: float(sum) / float(values.len() as u64), min, max })
     }
 
-    /// Whether they are as wanted; nothing where nothing is wanted.
+    /// Returns true if the figures meet the target; `None` without a target.
     pub(super) fn meet(self, target: Target) -> Option<bool> {
         let float = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));
         match target {
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_held_against_the_mean_or_against_every_seed() {
+    fn a_target_is_compared_with_the_mean_or_with_every_seed() {
         let figures = Figures::of(&[3, 5, 4]).expect("three values");
         assert_eq!(figures, Figures { mean: 4.0, min: 3, max: 5 });
         for (target, met) in [
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_a_name_of_its_own() {
+    fn every_row_has_a_unique_name() {
         let mut ids: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
         ids.sort_unstable();
         ids.dedup();

@@ -1,5 +1,5 @@
-//! Research whose steps are given texts: what the overview keeps of its shape (a line of each step,
-//! open gaps, sources, the last steps) is counted on it. It must not plant facts.
+//! Research whose steps have given texts: counts how much of its shape (a line of each step, open
+//! gaps, sources, the last steps) the overview keeps. It must not plant facts.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use super::{research::Session, rows::Tally};
 
 /// Numbers of steps at which the shape is counted.
 pub(super) const SIZES: [usize; 4] = [12, 30, 60, 150];
-/// Steps for each open gap, and for each source.
+/// Number of steps for each open gap, and for each source.
 const STEPS_OF_GAP: usize = 5;
 const STEPS_OF_SOURCE: usize = 4;
-/// Steps that an overview is to give whole.
+/// Number of last steps that an overview should contain in full.
 const LAST_STEPS: usize = 3;
-/// Bytes of each of the last steps that are shown at least.
+/// Minimum bytes shown of each of the last steps.
 const STEP_BYTES: usize = 600;
 
-/// A research of so many steps, whose descriptions are these texts, in turn. Its gaps are worded
-/// alike, as those of one project are.
+/// Generates research with `steps` steps, whose descriptions are these texts in turn. Its gaps are
+/// worded alike, like those of a single project.
 pub(super) fn session(steps: usize, texts: &[String]) -> Session {
     let mut made = Session { goal: "What is promised to the customers", ..Session::default() };
     for (number, text) in (1..=steps).zip(texts.iter().cycle()) {
@@ -52,7 +52,7 @@ pub(super) fn session(steps: usize, texts: &[String]) -> Session {
     made
 }
 
-/// Counts what an overview of a session shows of its shape.
+/// Counts the elements of a session's shape that an overview shows.
 pub(super) fn count(overview: &Value, made: &Session, steps: usize, found: &mut Tally) {
     let list = |name: &str| overview.get(name).and_then(Value::as_array);
     let length = |name: &str| list(name).map_or(0, |all| all.len() as u64);
@@ -71,7 +71,7 @@ pub(super) fn count(overview: &Value, made: &Session, steps: usize, found: &mut 
     put("last", made.steps().rev().take(LAST_STEPS).filter(is_kept).count() as u64);
 }
 
-/// Counts what the answer to the last step shows of the shape.
+/// Counts the elements of the shape that the answer to the last step shows.
 pub(super) fn count_of_step(answer: &Value, found: &mut Tally) {
     for (row, member) in [("lines", "stepIndex"), ("gaps", "gaps"), ("sources", "sources")] {
         let length = answer.get(member).and_then(Value::as_array).map_or(0, Vec::len);

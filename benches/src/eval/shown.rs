@@ -1,5 +1,5 @@
-//! What an answer shows: the strings that a client reads in it, and whether they have a planted
-//! fact. It must not know which view an answer is of.
+//! Extracts the strings that a client reads in an answer, and counts the planted facts in them. It
+//! must not know which view an answer is of.
 
 use serde_json::Value;
 
@@ -8,20 +8,20 @@ use super::research::Fact;
 /// Members by which a view marks a step that a later one revised.
 const SUPERSEDED: [&str; 2] = ["supersededBy", "superseded_by"];
 
-/// Bytes up to which a step is to be shown whole; of a longer one, its beginning and end.
+/// Maximum bytes of a step that must be shown whole; of a longer one, its beginning and end.
 const WHOLE_STEP_BYTES: usize = 1_500;
-/// Characters of the beginning and the end of a longer text.
+/// Characters of the beginning and of the end of a longer text.
 const BEGIN_CHARS: usize = 200;
 const END_CHARS: usize = 100;
 
-/// Every string value of an answer.
+/// Returns every string value of an answer.
 pub(super) fn strings(answer: &Value) -> Vec<&str> {
     let mut all = Vec::new();
     collect(answer, &|_| true, &mut all);
     all
 }
 
-/// The strings of an answer without revised steps.
+/// Returns the strings of an answer without revised steps.
 pub(super) fn current_strings(answer: &Value) -> Vec<&str> {
     let mut all = Vec::new();
     let is_current = |value: &Value| SUPERSEDED.iter().all(|name| value.get(name).is_none());
@@ -40,7 +40,7 @@ fn collect<'a>(value: &'a Value, wanted: &dyn Fn(&Value) -> bool, all: &mut Vec<
     }
 }
 
-/// How many facts are shown: one string has the subject, in any case, and the value.
+/// Counts the facts shown: one string has both the subject, in any case, and the value.
 pub(super) fn facts(strings: &[&str], facts: &[Fact]) -> u64 {
     let is_shown = |fact: &&Fact| {
         let subject = fact.subject.to_lowercase();
@@ -51,14 +51,14 @@ pub(super) fn facts(strings: &[&str], facts: &[Fact]) -> u64 {
     facts.iter().filter(is_shown).count() as u64
 }
 
-/// How many of the texts are part of a string.
+/// Counts the texts that are part of a string.
 pub(super) fn parts<T: AsRef<str>>(strings: &[&str], texts: &[T]) -> u64 {
     let is_shown = |text: &&T| strings.iter().any(|string| string.contains(text.as_ref()));
     texts.iter().filter(is_shown).count() as u64
 }
 
-/// How many of the texts are shown as instructions: each whole, or its first 200 characters.
-/// White space is compared as one blank: a view may break lines elsewhere.
+/// Counts the texts shown as instructions: whole, or their first 200 characters. White space is
+/// compared as one blank: a view may break lines elsewhere.
 pub(super) fn beginnings<T: AsRef<str>>(strings: &[&str], texts: &[T]) -> u64 {
     let strings: Vec<String> = strings.iter().map(|text| on_one_line(text)).collect();
     let strings: Vec<&str> = strings.iter().map(String::as_str).collect();
@@ -71,9 +71,9 @@ fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a step, given as the arguments it was recorded with, is shown whole: description,
-/// reasoning and each rejected approach; of a step longer than 1 500 bytes the beginning and the
-/// end of its description.
+/// Returns true if a step, given as its recorded arguments, is shown whole: description, reasoning
+/// and each rejected approach; of a step longer than 1 500 bytes the beginning and the end of its
+/// description.
 pub(super) fn has_step(strings: &[&str], step: &Value) -> bool {
     let texts = step_texts(step);
     let is_shown = |text: &&str| strings.iter().any(|string| string.contains(*text));
@@ -94,8 +94,8 @@ fn step_texts(step: &Value) -> Vec<&str> {
     named.chain(rejected.filter_map(Value::as_str)).collect()
 }
 
-/// The answer of a hook as JSON: the data in its frame, or its lines, those under a heading about
-/// failures apart.
+/// Converts a hook's answer to JSON: the data in its frame, or its lines, with those under a
+/// heading about failures separate.
 pub(super) fn given(text: &str) -> Value {
     let framed = text.split_once("<sessionlog").and_then(|(_, rest)| rest.split_once('>'));
     let framed = framed.and_then(|(_, rest)| rest.rsplit_once("</sessionlog>"));
@@ -114,8 +114,8 @@ pub(super) fn given(text: &str) -> Value {
     serde_json::json!({ "failures": failing, "text": others })
 }
 
-/// How many of the tests are shown as failing: in a member that lists failures, or in a line that
-/// says so and does not say that the test was mended.
+/// Counts the tests shown as failing: in a member that lists failures, or in a line that reports a
+/// failure and not that the test was mended.
 pub(super) fn as_failing(answer: &Value, tests: &[String]) -> u64 {
     let is_shown = |test: &&String| shows_failing(answer, test, false);
     tests.iter().filter(is_shown).count() as u64
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_was_taken_back_is_not_current() {
+    fn a_retracted_step_is_not_current() {
         let answer = json!([{"line": "old", "supersededBy": 4}, {"line": "new"}]);
         assert_eq!(strings(&answer), ["old", "new"]);
         assert_eq!(current_strings(&answer), ["new"]);
     }
 
     #[test]
-    fn an_instruction_is_found_by_its_beginning_however_it_is_laid_out() {
+    fn an_instruction_is_found_by_its_beginning_in_any_layout() {
         let long = format!("Do this:\n\n- {}", "and that ".repeat(60));
         let told = format!("[3] Do this: - {}…", "and that ".repeat(30));
         assert_eq!(beginnings(&[&told], &[&long, "Do this: - and that"]), 2);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_as_its_data_or_as_its_lines() {
+    fn a_hook_text_is_parsed_as_framed_data_or_as_lines() {
         let data =
             "Head.\n<sessionlog trust=\"x\">\n{\"failures\":[\"t1\"],\"a\":\"t2\"}\n</sessionlog>";
         let lines = "Tests that fail:\n- t1\nTests:\n- t2 passes\n- t3 FAILED, mended later";
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_whole_with_all_its_texts_and_a_long_one_with_both_ends() {
+    fn a_step_is_whole_with_all_texts_or_a_long_one_with_both_ends() {
         let step = json!({"searchStep": "Looked.", "reasoning": "Why not.",
             "rejectedApproaches": ["guessing"]});
         assert!(has_step(&["Looked.", "x Why not. y", "guessing"], &step));

@@ -1,25 +1,25 @@
-//! Word tables of the generated research: subjects, how findings are worded, and what is written
-//! between them. In `told`, `<s>` is the subject and `<v>` the value of a planted fact; no
-//! alternative begins with `<v>`, which would become upper case there. It must not hold logic.
+//! Word tables of the generated research: subjects, sentences of findings, and filler. In `told`,
+//! `<s>` is the subject and `<v>` the value of a planted fact; no alternative begins with `<v>`,
+//! which would become upper case there. It must not contain logic.
 
 use super::grammar::Grammar;
 
-/// What a piece of research is about.
+/// A topic of generated research.
 #[derive(Debug)]
 pub(super) struct Topic {
-    /// Its name in reports and addresses.
+    /// Name in reports and addresses.
     pub(super) name: &'static str,
-    /// What the caller names as the goal.
+    /// Goal that the caller sets.
     pub(super) goal: &'static str,
-    /// Its words.
+    /// Word tables.
     pub(super) grammar: Grammar,
-    /// What stands between two sentences.
+    /// Separator of two sentences.
     pub(super) stop: &'static str,
-    /// What joins clauses where a whole step is one sentence.
+    /// Separator of clauses where a whole step is one sentence.
     pub(super) joint: &'static str,
 }
 
-/// Every topic.
+/// All topics.
 pub(super) const TOPICS: [Topic; 8] = [
     Topic {
         name: "history",

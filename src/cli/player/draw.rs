@@ -1,5 +1,5 @@
-//! Drawing of the player: the timeline, the event at the reader's position, and the session as of
-//! there beside it. Of the player it must change nothing but the scroll position of its panes.
+//! Drawing of the player: the timeline, the current event, and next to it the session as of that
+//! event. Of the player it must not change anything but the scroll positions of its panes.
 
 use ratatui::{
     Frame,
@@ -41,7 +41,7 @@ const HELP: &[(&str, &str)] = &[
     ("Esc", "close a prompt or a message; all panes and events again"),
     ("q", "leave"),
 ];
-/// Columns below which the event and the view are below the timeline instead of next to it.
+/// Columns below which the event and the view are drawn under the timeline, not next to it.
 const WIDE_COLUMNS: u16 = 90;
 
 /// Draws the player.
@@ -77,7 +77,7 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
     }
 }
 
-/// The line between the timeline and the panes to its right, which meets their upper borders.
+/// Draws the line between the timeline and the panes to its right, joined to their borders.
 fn draw_line(frame: &mut Frame<'_>, area: Rect, crossed: u16) {
     let lines = (area.y..area.bottom()).map(|y| match y {
         y if y == area.y => "┬",
@@ -87,26 +87,26 @@ fn draw_line(frame: &mut Frame<'_>, area: Rect, crossed: u16) {
     frame.render_widget(Paragraph::new(lines.map(Line::from).collect::<Vec<_>>()), area);
 }
 
-fn faint() -> Style {
+fn faint_style() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-fn strong() -> Style {
+fn strong_style() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
 fn style(tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Faint => faint(),
-        Tone::Strong => strong(),
+        Tone::Faint => faint_style(),
+        Tone::Strong => strong_style(),
         Tone::Good => Style::new().fg(Color::Green),
         Tone::Bad => Style::new().fg(Color::Red),
     }
 }
 
-/// A border above, with as many parts of a title as it has room for, and a hint at its end.
-fn framed(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> {
+/// Returns a block with a top border, as many title parts as fit it, and a hint at its end.
+fn framed_block(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> {
     let hint = hint.map(|hint| format!(" {hint} ")).unwrap_or_default();
     let room = usize::from(width).saturating_sub(columns(&hint) + 2);
     let mut title = String::new();
@@ -118,8 +118,8 @@ fn framed(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> 
         title = more;
     }
     let block = Block::new().borders(Borders::TOP);
-    let block = block.title_top(Span::styled(format!(" {title} "), strong()));
-    block.title_top(Line::styled(hint, faint()).right_aligned())
+    let block = block.title_top(Span::styled(format!(" {title} "), strong_style()));
+    block.title_top(Line::styled(hint, faint_style()).right_aligned())
 }
 
 fn head_line(player: &Player) -> Line<'static> {
@@ -131,7 +131,10 @@ fn head_line(player: &Player) -> Line<'static> {
     };
     let follows = if player.follows { "  following" } else { "" };
     Line::from(vec![
-        Span::styled(format!(" {} ", player.session), strong().add_modifier(Modifier::REVERSED)),
+        Span::styled(
+            format!(" {} ", player.session),
+            strong_style().add_modifier(Modifier::REVERSED),
+        ),
         Span::raw(format!("  {place}  {state} {}x{follows}", speed(player.speed))),
     ])
 }
@@ -150,7 +153,7 @@ fn foot_line(player: &Player) -> Line<'static> {
         }
         (None, None) => Line::styled(
             " j/k step  space play  : jump  / search  t type  v view  z enlarge  ? help  q leave",
-            faint(),
+            faint_style(),
         ),
     }
 }
@@ -158,7 +161,7 @@ fn foot_line(player: &Player) -> Line<'static> {
 fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     let only = player.only.as_ref().map(|text| format!("only {}", one_line(text, 40)));
     let title = ["timeline".to_owned(), only.unwrap_or_default()];
-    let block = framed(&title, None, area.width);
+    let block = framed_block(&title, None, area.width);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let digits = player.to.to_string().len().max(3);
@@ -172,7 +175,7 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
                 let place = format!("{position:>digits$} {:>clock_columns$} ", clock(row));
                 row_line(row, place, inner.width)
             }
-            None => Line::styled(format!("{position:>digits$} …"), faint()),
+            None => Line::styled(format!("{position:>digits$} …"), faint_style()),
         };
         let here = *position == player.at;
         if here { line.style(Style::new().add_modifier(Modifier::REVERSED)) } else { line }
@@ -180,8 +183,8 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), inner);
 }
 
-/// The positions of a timeline: the reader is in the middle, except at the ends. With a filter
-/// those of the events that pass it, and where the reader stands.
+/// Returns the positions of a timeline: the current one is in the middle, except at the ends. With
+/// a filter, only the current one and those of events that pass it are included.
 fn positions(player: &Player, lines: u64) -> Vec<u64> {
     if player.only.is_none() {
         let last = player.to.saturating_sub(lines).max(player.from);
@@ -202,7 +205,7 @@ fn positions(player: &Player, lines: u64) -> Vec<u64> {
     before.into_iter().skip(from).chain(here).chain(behind).take(lines).collect()
 }
 
-/// Columns of an event's type.
+/// Columns for an event's type.
 const KIND_COLUMNS: usize = 18;
 
 fn row_line(row: &EventRow, place: String, width: u16) -> Line<'static> {
@@ -215,18 +218,18 @@ fn row_line(row: &EventRow, place: String, width: u16) -> Line<'static> {
     let text = row.text.split_whitespace().take(WORDS_MAX).collect::<Vec<_>>().join(" ");
     let text = one_line(&text, usize::from(width).saturating_sub(before + columns(mark)).max(8));
     Line::from(vec![
-        Span::styled(place, faint()),
-        Span::styled(format!("{kind:<KIND_COLUMNS$} "), Style::new().fg(colour(&row.kind))),
-        Span::styled(mark, faint()),
+        Span::styled(place, faint_style()),
+        Span::styled(format!("{kind:<KIND_COLUMNS$} "), Style::new().fg(event_colour(&row.kind))),
+        Span::styled(mark, faint_style()),
         Span::raw(text),
     ])
 }
 
-/// Words of a text that may fit a line.
+/// Maximum number of words of a text that are put on one line.
 const WORDS_MAX: usize = 200;
 
-/// Colour of an event, by the domain of its type.
-fn colour(kind: &str) -> Color {
+/// Returns the colour of an event by the domain of its type.
+fn event_colour(kind: &str) -> Color {
     match kind.split('.').next().unwrap_or_default() {
         "user" => Color::Green,
         "agent" => Color::Cyan,
@@ -246,7 +249,7 @@ fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
             (true, false) => "no event",
             _ => "…",
         };
-        let block = framed(&["event".to_owned()], None, area.width);
+        let block = framed_block(&["event".to_owned()], None, area.width);
         frame.render_widget(Paragraph::new(told).block(block), area);
         return;
     };
@@ -277,7 +280,7 @@ fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     player.event_pane = pane;
 }
 
-/// Lines above an event's own text: the call that a result answers.
+/// Returns the lines above an event's own text: for a result, its call.
 fn event_above(player: &Player, row: &EventRow, width: usize) -> Vec<(Tone, String)> {
     let Some(CallLink::Result(_)) = &row.link else { return Vec::new() };
     let mut paper = Paper::new(width, player.times.clone());
@@ -293,13 +296,13 @@ fn event_above(player: &Player, row: &EventRow, width: usize) -> Vec<(Tone, Stri
     paper.lines()
 }
 
-/// Duration of a call; empty where the times are equal, as those of an import.
+/// Returns the duration of a call; empty where both times are equal, as in an import.
 fn took_since(result: &EventRow, call: &EventRow) -> String {
     let micros = result.since(call.time).filter(|micros| *micros > 0);
     micros.map(|micros| format!(", took {}", took(micros))).unwrap_or_default()
 }
 
-/// Draws below an event's own text the result of a call.
+/// Draws the result of a call below the call's own text.
 fn event_below(player: &Player, row: &EventRow, paper: &mut Paper) {
     let Some(CallLink::Call(_)) = &row.link else { return };
     match player.rows.pair(row) {
@@ -328,7 +331,7 @@ fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     };
     let parts = [format!("{name} as of {}", player.at + 1)];
     let width = usize::from(area.width);
-    // Lines of the same view at a near event are shown until the new ones arrive; those of
+    // The lines of the same view at a nearby event are shown until the new ones arrive; those of
     // another view are not.
     let made = || match &player.view {
         Some((shown, _, view)) if *shown == player.shown => {
@@ -352,18 +355,18 @@ fn draw_pane(
     frame: &mut Frame<'_>,
     area: Rect,
 ) {
-    let block = framed(title, pane.hint(), area.width);
+    let block = framed_block(title, pane.hint(), area.width);
     let lines = pane.seen().map(|(tone, text)| match is_stale {
-        true => Line::styled(text.clone(), faint()),
-        false => marked(text, needle.unwrap_or_default()).style(style(*tone)),
+        true => Line::styled(text.clone(), faint_style()),
+        false => highlight_matches(text, needle.unwrap_or_default()).style(style(*tone)),
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
-/// A line with what is searched for standing out.
-fn marked(text: &str, needle: &str) -> Line<'static> {
+/// Returns a line with the matches of `needle` highlighted.
+fn highlight_matches(text: &str, needle: &str) -> Line<'static> {
     let (lower, needle) = (text.to_lowercase(), needle.to_lowercase());
-    // A letter may change its length with its case: offsets differ then.
+    // Lower case may change the length of a text: byte offsets differ then.
     if needle.is_empty() || lower.len() != text.len() {
         return Line::raw(text.to_owned());
     }
@@ -384,7 +387,7 @@ fn marked(text: &str, needle: &str) -> Line<'static> {
 
 fn draw_help(frame: &mut Frame<'_>) {
     let lines = HELP.iter().map(|(key, does)| {
-        Line::from(vec![Span::styled(format!(" {key:<12} "), strong()), Span::raw(*does)])
+        Line::from(vec![Span::styled(format!(" {key:<12} "), strong_style()), Span::raw(*does)])
     });
     let lines: Vec<Line<'_>> = lines.collect();
     let all = frame.area();

@@ -1,6 +1,5 @@
-//! `replay` on a terminal: a player of one session over the whole screen. Its state machine returns
-//! what it needs, which is read from the server while keys are handled. It must not decide what a
-//! key does.
+//! `replay` on a terminal: a full-screen player of one session. Its state machine returns requests,
+//! which are sent to the server while keys are handled. It must not decide what a key does.
 
 mod draw;
 mod pane;
@@ -38,12 +37,12 @@ pub use state::{
     Hunt, News, PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, Prompt, SearchEnd, ShownView, Want, pause,
 };
 
-/// Interval of drawing the screen while no key is pressed.
+/// Interval between two drawings of the screen while no key is pressed.
 const TICK: Duration = Duration::from_millis(50);
-/// The window next to the event: small, so that left-out events are seen.
+/// Token budget of the window view: small, so that left-out events occur.
 const WINDOW_TOKENS: u64 = 4_000;
 
-/// Plays a session until its reader leaves.
+/// Plays a session until the user leaves.
 pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome {
     let session = &wanted.session;
     let to = position(client, session, wanted.range.to.as_deref().unwrap_or("end")).await?;
@@ -57,18 +56,18 @@ pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome 
     player.start = first(client, session).await?.and_then(|row| row.time);
     if wanted.follow {
         player.key(PlayerKey::Char('f'));
-        // A session that is being written opens at its end, except for playback.
+        // A session that is still being written opens at its end, except for playback.
         if wanted.speed.is_none() && wanted.range.from.is_none() {
             player.key(PlayerKey::End);
         }
     }
     let mut terminal = ratatui::try_init()?;
-    let played = run(client, session, &mut player, &mut terminal).await;
+    let played = run_player(client, session, &mut player, &mut terminal).await;
     ratatui::restore();
     played
 }
 
-async fn run(
+async fn run_player(
     client: &Client,
     session: &SessionId,
     player: &mut Player,
@@ -128,10 +127,10 @@ async fn run(
     Ok(())
 }
 
-/// Most positions of a gap that get their own row, the newest.
+/// Maximum number of positions of a gap that get their own row: the newest.
 const LOST_ROWS_MAX: u64 = 10_000;
 
-/// Waits for the next event after a position, or for the next one of a tail.
+/// Waits for the next event of a tail, which starts at `from` if it is not open yet.
 async fn follow(
     client: &Client,
     session: &SessionId,
@@ -152,7 +151,7 @@ async fn follow(
     Ok((tail, rows))
 }
 
-/// The next key that means something; `None` when a tick went by without.
+/// Returns the next mapped key; `None` after a tick without one.
 fn next_input() -> std::io::Result<Option<PlayerKey>> {
     if !event::poll(TICK)? {
         return Ok(None);
@@ -182,12 +181,12 @@ fn key_of(key: KeyEvent) -> Option<PlayerKey> {
     })
 }
 
-/// Requests what the player wants.
+/// Sends a request of the player and returns its result.
 async fn fetch(client: &Client, session: &SessionId, want: Want) -> News {
     let found = match want {
         Want::Page(page, _) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
         Want::View(shown, at) => {
-            seen(client, session, shown, at).await.map(|view| News::View(shown, at, view))
+            fetch_view(client, session, shown, at).await.map(|view| News::View(shown, at, view))
         }
         Want::Point(point) => position(client, session, &point).await.map(News::Point),
         Want::Search(hunt) => search(client, session, &hunt).await.map(News::Found),
@@ -219,7 +218,7 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ev
     Ok(rows)
 }
 
-/// Rows for the lost events of a range, the newest.
+/// Returns rows for the newest lost events of a range.
 fn lost_rows(gap: &Gap, shown: Range<u64>) -> Vec<EventRow> {
     let to = gap.to.0.min(shown.end);
     let from = gap.from.0.max(shown.start).max(to.saturating_sub(LOST_ROWS_MAX));
@@ -250,8 +249,13 @@ fn row(event: &str) -> Option<EventRow> {
     })
 }
 
-/// A view of the session as of a position.
-async fn seen(client: &Client, session: &SessionId, shown: ShownView, at: u64) -> Outcome<Value> {
+/// Fetches a view of the session as of a position.
+async fn fetch_view(
+    client: &Client,
+    session: &SessionId,
+    shown: ShownView,
+    at: u64,
+) -> Outcome<Value> {
     let view = view::fetch(client, shown.which(), session, None, |request| {
         let request = request.query("at", at);
         match shown {
@@ -262,21 +266,21 @@ async fn seen(client: &Client, session: &SessionId, shown: ShownView, at: u64) -
         }
     });
     let mut view: Value = json::shown(&view.await?).map_err(io::Error::from)?;
-    // The title of the pane shows the error.
+    // Dropped: the title of the pane shows the position.
     if let Some(members) = view.as_object_mut() {
         members.remove("position");
     }
     Ok(view)
 }
 
-/// The first event of a session.
+/// Fetches the first event of a session.
 async fn first(client: &Client, session: &SessionId) -> Outcome<Option<EventRow>> {
     let query = Query { limit: Some(1), allow_gaps: true, ..Query::default() };
     let page = Pages::new(client, session, query).next().await?;
     Ok(page.and_then(|page| row(page.events.first()?.get())))
 }
 
-/// The position that a point names.
+/// Resolves a point to a position.
 async fn position(client: &Client, session: &SessionId, point: &str) -> Outcome<u64> {
     let query = Query {
         from: Some(point.to_owned()),
@@ -290,7 +294,7 @@ async fn position(client: &Client, session: &SessionId, point: &str) -> Outcome<
     Ok(first.map_or(page.next_position, |row| row.position))
 }
 
-/// The nearest event that holds a text, around the end when it must be.
+/// Finds the nearest event that contains a text, wrapping around the end if necessary.
 async fn search(client: &Client, session: &SessionId, hunt: &Hunt) -> Outcome<Option<SearchEnd>> {
     let Hunt { needle, at, forward, from, to } = hunt;
     let needle = needle.to_lowercase();

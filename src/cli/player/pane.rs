@@ -1,28 +1,28 @@
-//! A pane of wrapped lines: how far it is scrolled and what its hint says. It must not know what
-//! the lines are about.
+//! A pane of wrapped lines, its scroll position and its hint. It must not know what the lines are
+//! about.
 
 use crate::cli::screen::Tone;
 
-/// Lines that a key scrolls.
+/// Number of lines that a key scrolls.
 const STEP: usize = 3;
 
-/// The lines of a pane and its place in them.
+/// Lines of a pane and its scroll position.
 #[derive(Debug, Default)]
 pub(super) struct Pane {
-    /// Lines above the pane.
+    /// Number of lines scrolled past the top.
     first: usize,
-    /// Lines that the pane has room for.
+    /// Number of lines that fit the pane.
     room: usize,
     lines: Vec<(Tone, String)>,
-    /// Key of the state that the lines were made for.
+    /// Key of the state from which the lines were made.
     key: Option<Key>,
 }
 
-/// Key of the state that lines show: the player's state, the position, the width.
+/// Key of the state that lines show: the player's stamp, the position, the width.
 pub(super) type Key = (u64, u64, usize);
 
 impl Pane {
-    /// Replaces the lines unless the key is the same, and keeps the scroll position.
+    /// Replaces the lines unless the key is unchanged; keeps the scroll position.
     pub(super) fn show(
         &mut self,
         key: Key,
@@ -36,39 +36,39 @@ impl Pane {
         self.first = self.first.min(self.last());
     }
 
-    /// The first line that may stand at the top.
+    /// Returns the last valid scroll position.
     fn last(&self) -> usize {
         self.lines.len().saturating_sub(self.room)
     }
 
-    /// The lines that are seen.
+    /// Returns the visible lines.
     pub(super) fn seen(&self) -> impl Iterator<Item = &(Tone, String)> {
         self.lines.iter().skip(self.first).take(self.room)
     }
 
-    /// Down by a key's step.
+    /// Scrolls down by one step.
     pub(super) fn down(&mut self) {
         self.first = (self.first + STEP).min(self.last());
     }
 
-    /// Up by a key's step.
+    /// Scrolls up by one step.
     pub(super) fn up(&mut self) {
         self.first = self.first.saturating_sub(STEP);
     }
 
-    /// To the first line.
+    /// Scrolls to the first line.
     pub(super) fn top(&mut self) {
         self.first = 0;
     }
 
-    /// Scrolls until a line is seen.
+    /// Scrolls until a line is visible.
     pub(super) fn reveal(&mut self, line: usize) {
         if !(self.first..self.first + self.room).contains(&line) {
             self.first = line.saturating_sub(self.room / 3).min(self.last());
         }
     }
 
-    /// Range of the lines in view, when not all of them are: `12–40 of 96 ↑↓`.
+    /// Formats the range of visible lines, unless all are visible: `12–40 of 96 ↑↓`.
     pub(super) fn hint(&self) -> Option<String> {
         let total = self.lines.len();
         if self.room == 0 || total <= self.room {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pane_says_where_it_is_and_never_scrolls_past_its_ends() {
+    fn a_pane_shows_its_visible_range_and_stops_scrolling_at_its_ends() {
         let mut pane = Pane::default();
         let lines = |count: usize| vec![(Tone::Plain, "x".to_owned()); count];
         pane.show((0, 0, 10), 4, || lines(4));

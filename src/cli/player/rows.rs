@@ -1,70 +1,70 @@
-//! The events that the player has loaded: the pages nearest to the reader, and which result answers
-//! which call. It must not fetch anything.
+//! The events that the player has loaded: the pages nearest to the current position, and the pairs
+//! of calls and results. It must not fetch anything.
 
 use std::collections::BTreeMap;
 
 use crate::event::Timestamp;
 
-/// Events of a page.
+/// Number of events of a page.
 pub const PAGE_EVENTS: u64 = 200;
-/// Pages kept; the ones farthest from the reader are dropped first.
+/// Maximum number of pages kept; those farthest from the current position are dropped first.
 pub const PAGES_MAX: usize = 12;
 
 /// An event as the player shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventRow {
-    /// Its position.
+    /// Position of the event.
     pub position: u64,
-    /// Its type.
+    /// Type of the event.
     pub kind: String,
-    /// Its origin; empty where it is not known.
+    /// Origin of the event; empty where it is unknown.
     pub origin: String,
-    /// When it happened.
+    /// Time of the event.
     pub time: Option<Timestamp>,
-    /// Its text, in full.
+    /// Full text of the event.
     pub text: String,
-    /// The call that it makes or answers.
+    /// Call that the event makes or answers.
     pub link: Option<CallLink>,
 }
 
-/// The call that an event makes or answers, by its id.
+/// Id of the call that an event makes or answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallLink {
-    /// It makes the call.
+    /// The event is the call.
     Call(String),
-    /// It answers the call.
+    /// The event is the call's result.
     Result(String),
 }
 
 impl EventRow {
-    /// Microseconds since another event.
+    /// Returns the microseconds since another event.
     pub(super) fn since(&self, before: Option<Timestamp>) -> Option<i64> {
         Some(self.time?.0.saturating_sub(before?.0))
     }
 }
 
-/// Pages of events.
+/// Loaded pages of events.
 #[derive(Debug, Default)]
 pub struct Rows {
     pages: BTreeMap<u64, Vec<EventRow>>,
 }
 
 impl Rows {
-    /// The event at a position, once it came.
+    /// Returns the event at a position, if it is loaded.
     pub(super) fn get(&self, position: u64) -> Option<&EventRow> {
         let page = self.pages.get(&(position / PAGE_EVENTS))?;
-        // Within a damaged session some positions have no event.
+        // In a damaged session some positions have no event.
         page.binary_search_by_key(&position, |row| row.position).ok().and_then(|at| page.get(at))
     }
 
-    /// True if events of a page are missing, in a session with the tail `to`.
+    /// Returns true if events of a page are missing, in a session with the tail `to`.
     pub(super) fn is_missing(&self, page: u64, to: u64) -> bool {
         let end = ((page + 1) * PAGE_EVENTS).min(to);
         let last = self.pages.get(&page).and_then(|rows| rows.last());
         last.is_none_or(|row| row.position + 1 < end)
     }
 
-    /// Takes a page and drops those that are far from the reader.
+    /// Adds a page and drops pages that are far from the current position.
     pub(super) fn insert(&mut self, page: u64, rows: Vec<EventRow>, at: u64) {
         self.pages.insert(page, rows);
         let here = at / PAGE_EVENTS;
@@ -75,8 +75,8 @@ impl Rows {
         }
     }
 
-    /// Adds an event after the last one. When the events before it are not loaded, it is
-    /// fetched with its page.
+    /// Adds an event after the last one. When the events before it are not loaded, it is not added
+    /// but fetched with its page.
     pub(super) fn push(&mut self, row: EventRow, at: u64) {
         let page = row.position / PAGE_EVENTS;
         if row.position.is_multiple_of(PAGE_EVENTS) {
@@ -91,13 +91,13 @@ impl Rows {
         }
     }
 
-    /// Number of pages loaded.
+    /// Returns the number of loaded pages.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// The result of a call, or the call of a result, when it is among the events that are here.
+    /// Returns the loaded result of a call, or the loaded call of a result.
     pub(super) fn pair(&self, row: &EventRow) -> Option<&EventRow> {
         let page = row.position / PAGE_EVENTS;
         match row.link.as_ref()? {
@@ -117,7 +117,7 @@ impl Rows {
         }
     }
 
-    /// True if every event from a position to the end of the session is loaded.
+    /// Returns true if every event from a position to the end of the session is loaded.
     pub(super) fn has_all_from(&self, from: u64, to: u64) -> bool {
         let last = to.saturating_sub(1) / PAGE_EVENTS;
         (from / PAGE_EVENTS..=last).all(|page| !self.is_missing(page, to))

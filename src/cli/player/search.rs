@@ -1,5 +1,5 @@
-//! Search in the player: by a point that is typed, and by a text, within an event and from one
-//! event to the next. It must not read events: it says what it wants.
+//! Search in the player: a jump to a typed point, a filter by type, and a text search within and
+//! across events. It must not read events: it returns requests.
 
 use super::{
     rows::{EventRow, PAGE_EVENTS},
@@ -15,7 +15,7 @@ impl Player {
         }
     }
 
-    /// To a position, unless it is none of those that are shown.
+    /// Moves to a position, or shows a message if it is outside the played range.
     pub(super) fn jump_to(&mut self, position: u64, point: &str) {
         let last = self.to.saturating_sub(1);
         self.message = match position {
@@ -23,7 +23,7 @@ impl Player {
             _ if position < self.from => {
                 Some(format!("{point} is before the first event shown, {}", self.from))
             }
-            // The end is a point past the last event.
+            // The point `end` is the position after the last event.
             _ if position >= self.to && point != "end" => {
                 Some(format!("{point} is past the last event, {last}"))
             }
@@ -34,7 +34,7 @@ impl Player {
         }
     }
 
-    /// Shows the events of some types alone, all with an empty text.
+    /// Shows only events whose type contains a text; an empty text shows all.
     pub(super) fn filter(&mut self, typed: String) {
         self.playing = false;
         self.only = Some(typed.to_lowercase()).filter(|text| !text.is_empty());
@@ -43,13 +43,13 @@ impl Player {
         }
     }
 
-    /// True if the filter shows an event.
+    /// Returns true if an event passes the filter.
     pub(super) fn passes(&self, row: &EventRow) -> bool {
         self.only.as_ref().is_none_or(|text| row.kind.to_lowercase().contains(text))
     }
 
-    /// So many of the events that are shown on, or back. Where none of them is loaded it stops at
-    /// the last event that is: those behind it are then loaded.
+    /// Moves forward or back by a number of events that pass the filter. Stops at the first event
+    /// that is not loaded; its page is then requested.
     pub(super) fn step(&mut self, count: u64, forward: bool) {
         if self.only.is_none() {
             let back = self.at.saturating_sub(count);
@@ -61,7 +61,7 @@ impl Player {
             let next = if forward { Some(at + 1) } else { at.checked_sub(1) };
             let Some(next) = next.filter(|next| (self.from..self.to).contains(next)) else { break };
             let Some(row) = self.row(next) else {
-                // A position that no event has is passed.
+                // A position without an event is skipped.
                 if self.rows.is_missing(next / PAGE_EVENTS, self.to) {
                     self.message = Some("more is being loaded; press again".to_owned());
                     return self.move_to(next);
@@ -85,20 +85,20 @@ impl Player {
         }
     }
 
-    /// Begins a search: in the event where the reader is, then in later ones.
+    /// Starts a search: in the current event, then in later ones.
     pub(super) fn search(&mut self, needle: String) {
         self.playing = false;
         let kind = self.row(self.at).map(|row| row.kind.to_lowercase()).unwrap_or_default();
         let is_here = kind.contains(&needle.to_lowercase());
         (self.needle, self.hit) = (Some(needle), None);
         if is_here || !self.matches().is_empty() {
-            self.hit_is(0);
+            self.set_hit(0);
         } else {
             self.search_next(true);
         }
     }
 
-    /// The next match of the event where the reader is, or of the next event that has one.
+    /// Moves to the next match in the current event, or to the next event with a match.
     pub(super) fn search_on(&mut self, forward: bool) {
         self.playing = false;
         let count = self.matches().len();
@@ -109,7 +109,7 @@ impl Player {
             (None, false) => None,
         };
         match next.filter(|next| *next < count) {
-            Some(next) => self.hit_is(next),
+            Some(next) => self.set_hit(next),
             None => self.search_next(forward),
         }
     }
@@ -123,7 +123,7 @@ impl Player {
         self.next = Some(Want::Search(Hunt { needle, at, forward, from, to }));
     }
 
-    fn hit_is(&mut self, hit: usize) {
+    fn set_hit(&mut self, hit: usize) {
         (self.hit, self.reveals) = (Some(hit), true);
         let count = self.matches().len();
         if count > 1 {
@@ -132,7 +132,7 @@ impl Player {
         }
     }
 
-    /// Byte offsets of the searched text in the event's, both in lower case.
+    /// Returns the byte offsets of the needle in the event's text, both in lower case.
     pub(super) fn matches(&self) -> Vec<usize> {
         let needle = self.needle.as_deref().unwrap_or_default().to_lowercase();
         let text = self.row(self.at).map(|row| row.text.to_lowercase()).unwrap_or_default();
@@ -142,7 +142,7 @@ impl Player {
         }
     }
 
-    /// Byte offset of the current match.
+    /// Returns the byte offset of the current match.
     pub(super) fn current_match(&self) -> Option<usize> {
         let matches = self.matches();
         let hit = self.hit?.min(matches.len().checked_sub(1)?);
@@ -158,7 +158,7 @@ impl Player {
         };
         let is_here = at == self.at;
         self.move_to(at);
-        self.hit_is(if forward { 0 } else { usize::MAX });
+        self.set_hit(if forward { 0 } else { usize::MAX });
         if is_here {
             self.message = Some(format!("{needle:?} is in no other event"));
         } else if wrapped {

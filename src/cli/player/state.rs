@@ -1,5 +1,5 @@
-//! State machine of the player: it receives answers and keys, and returns what it needs. It must
-//! not draw, wait, or send a request.
+//! State machine of the player: it receives results and keys, and returns requests. It must not
+//! draw, wait, or send a request.
 
 use std::time::Duration;
 
@@ -14,79 +14,79 @@ use crate::{
     event::Timestamp,
 };
 
-/// Events that a page key passes.
+/// Number of events that a page key moves.
 const PAGE_STEP: u64 = 15;
-/// While it plays it waits no longer than this between two events, whatever lay between them.
+/// Maximum pause between two events during playback, regardless of their times.
 pub const PAUSE_MAX: Duration = Duration::from_secs(3);
-/// At speed 1 it waits no shorter than this: the events of an import have equal times.
+/// Minimum pause at speed 1: the events of an import have equal times.
 pub const PAUSE_MIN: Duration = Duration::from_millis(400);
 /// Bounds of the speed.
 const SPEED_MAX: f64 = 1_024.0;
 const SPEED_MIN: f64 = 1.0 / 16.0;
-/// Characters of something typed.
+/// Maximum number of characters of a prompt.
 const TYPED_CHARS_MAX: usize = 200;
 
-/// A key, whatever terminal it came from.
+/// A key, independent of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlayerKey {
-    /// One event back.
+    /// Moves one event back.
     Up,
-    /// One event on.
+    /// Moves one event forward.
     Down,
-    /// Fifteen back.
+    /// Moves a page of events back.
     PageUp,
-    /// Fifteen on.
+    /// Moves a page of events forward.
     PageDown,
-    /// The first event.
+    /// Moves to the first event.
     Home,
-    /// The last event.
+    /// Moves to the last event.
     End,
-    /// The end of what is typed.
+    /// Submits the prompt.
     Enter,
-    /// Without the last character typed.
+    /// Removes the last character of the prompt.
     Backspace,
-    /// Closes a prompt; all panes and events again.
+    /// Closes a prompt; else shows all panes and all events again.
     Escape,
-    /// Away, whatever is being typed.
+    /// Leaves the player, even while a prompt is open.
     Leave,
-    /// A character, which is a command where nothing is typed.
+    /// Adds a character to the prompt; a command where no prompt is open.
     Char(char),
 }
 
-/// A search from a position on, over the others and around the end to that position itself.
+/// A search from a position to one end, then from the other end to that position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hunt {
     /// The text searched for.
     pub needle: String,
-    /// The position that it begins at.
+    /// Position where the search starts.
     pub at: u64,
-    /// True towards the end.
+    /// True for a search towards the end.
     pub forward: bool,
-    /// First of the positions that are searched.
+    /// First position of the searched range.
     pub from: u64,
-    /// The position after the last.
+    /// Position after the searched range.
     pub to: u64,
 }
 
-/// Place where a search ended.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchEnd {
-    /// The position of the event.
+    /// Position of the event found.
     pub at: u64,
-    /// True if it was found past the end, from the start again.
+    /// True if the search wrapped around an end.
     pub wrapped: bool,
 }
 
-/// Next request of the player.
+/// Request of the player.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Events of a page, of a session that is that long.
+    /// Events of a page, and the tail of the session.
     Page(u64, u64),
-    /// That view of the session as of that position.
+    /// View of the session as of a position.
     View(ShownView, u64),
     /// The position of a point.
     Point(String),
-    /// The nearest event that holds a text.
+    /// Nearest event that contains a text.
     Search(Hunt),
 }
 
@@ -95,18 +95,18 @@ pub enum Want {
 pub enum ShownView {
     /// The overview.
     Index,
-    /// The text that an agent needs to continue.
+    /// The continuation.
     Continuation,
     /// The window of a model.
     Window,
-    /// The events that compactions took.
+    /// The events that compactions removed.
     Compactions,
-    /// The fill of the context.
+    /// The level of the context.
     Usage,
 }
 
 impl ShownView {
-    /// The view on the command line.
+    /// Returns the view's value of the command line.
     pub(super) fn which(self) -> WhichView {
         match self {
             Self::Index => WhichView::Index,
@@ -117,7 +117,7 @@ impl ShownView {
         }
     }
 
-    /// The one after it; the first after the last.
+    /// Returns the next view; the first after the last.
     fn next(self) -> Self {
         match self {
             Self::Index => Self::Continuation,
@@ -129,7 +129,7 @@ impl ShownView {
     }
 }
 
-/// The answer to a want.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The events of a page.
@@ -138,24 +138,24 @@ pub enum News {
     View(ShownView, u64, Value),
     /// The position of a point.
     Point(u64),
-    /// The end of a search; none where no event has the text.
+    /// Result of a search; none where no event contains the text.
     Found(Option<SearchEnd>),
-    /// It could not be had, and why.
+    /// Reason why the request failed.
     Failed(String),
 }
 
 /// Kind of the text being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompt {
-    /// A point to go to.
+    /// A point to jump to.
     Jump,
     /// A text to search for.
     Search,
-    /// A part of the types to show.
+    /// A text that the shown types contain.
     Filter,
 }
 
-/// The pane that has the whole screen.
+/// The pane that fills the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Enlarged {
     Event,
@@ -166,57 +166,57 @@ pub(super) enum Enlarged {
 #[derive(Debug)]
 pub struct Player {
     pub(super) session: String,
-    /// First of the positions to be shown.
+    /// First position of the played range.
     pub(super) from: u64,
-    /// The position after the last of them.
+    /// Position after the played range.
     pub to: u64,
-    /// Position of the reader.
+    /// Current position.
     pub at: u64,
-    /// The events that came.
+    /// Loaded events.
     pub rows: Rows,
-    /// When its first event happened.
+    /// Time of the session's first event.
     pub start: Option<Timestamp>,
     /// Format of instants.
     pub(super) times: Times,
-    /// The prompt that is open, and what was typed there.
+    /// Open prompt, and the text typed in it.
     pub prompt: Option<(Prompt, String)>,
     pub(super) needle: Option<String>,
-    /// Text that the types of shown events contain.
+    /// Text that the types of shown events must contain.
     pub(super) only: Option<String>,
     pub(super) enlarged: Option<Enlarged>,
-    /// Index of the current match of the event; the last where there are fewer.
+    /// Index of the current match in the event; the last one if there are fewer.
     pub(super) hit: Option<usize>,
-    /// Scroll to the current match at the next drawing.
+    /// True to scroll to the current match at the next drawing.
     pub(super) reveals: bool,
-    /// Show new events as they come.
+    /// True to show new events as they arrive.
     pub follows: bool,
-    /// True while it plays.
+    /// True during playback.
     pub playing: bool,
     pub(super) speed: f64,
-    /// Time for which it has stood here while playing.
+    /// Time for which playback has stayed at the current event.
     stood: Duration,
-    /// View that is shown.
+    /// Kind of the view shown.
     pub shown: ShownView,
-    /// A view, and as of which position it is.
+    /// Loaded view, its kind and its position.
     pub view: Option<(ShownView, u64, Value)>,
     pub(super) view_pane: Pane,
     pub(super) event_pane: Pane,
-    /// The message at the foot.
+    /// Message in the bottom line.
     pub message: Option<String>,
     pub(super) help: bool,
-    /// True once its reader leaves.
+    /// True once the user leaves.
     pub done: bool,
-    /// Request without an answer yet.
+    /// Request that has no result yet.
     asked: Option<Want>,
     pub(super) next: Option<Want>,
-    /// Pages and views that could not be had are not asked for again and again.
+    /// Failed requests for pages and views, which are not repeated.
     given_up: Vec<Want>,
-    /// Counts keys and news: the screen is drawn again when it changes.
+    /// Count of keys and results: the screen is redrawn when it changes.
     pub(super) stamp: u64,
 }
 
 impl Player {
-    /// A player that stands at the first of the positions.
+    /// Creates a player at the first position of a range.
     #[must_use]
     pub fn new(session: String, (from, to): (u64, u64), speed: Option<f64>) -> Self {
         Self {
@@ -251,13 +251,13 @@ impl Player {
         }
     }
 
-    /// The event at a position, once it came.
+    /// Returns the event at a position, if it is loaded.
     #[must_use]
     pub fn row(&self, position: u64) -> Option<&EventRow> {
         self.rows.get(position)
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: PlayerKey) {
         self.message = None;
         self.stamp += 1;
@@ -354,7 +354,7 @@ impl Player {
         }
     }
 
-    /// So much time went by.
+    /// Advances playback by the elapsed time.
     pub fn tick(&mut self, elapsed: Duration) {
         if !self.playing || self.prompt.is_some() || self.to == self.from {
             return;
@@ -369,7 +369,7 @@ impl Player {
             return;
         }
         self.stood += elapsed;
-        // Playback may pass several events in one tick; it waits for those not loaded yet.
+        // Playback may pass several events in one tick; it waits at events not loaded yet.
         while self.at + 1 < self.to {
             let (Some(here), Some(next)) = (self.row(self.at), self.row(self.at + 1)) else {
                 return;
@@ -387,17 +387,17 @@ impl Player {
         }
     }
 
-    /// Next request; `None` while one is unanswered.
+    /// Returns the next request; `None` while one is pending.
     pub fn want(&mut self) -> Option<Want> {
         if self.asked.is_some() || self.done {
             return None;
         }
-        let want = self.next.take().or_else(|| self.lacking())?;
+        let want = self.next.take().or_else(|| self.missing_request())?;
         self.asked = Some(want.clone());
         Some(want)
     }
 
-    fn lacking(&self) -> Option<Want> {
+    fn missing_request(&self) -> Option<Want> {
         if self.from == self.to {
             return None;
         }
@@ -412,7 +412,7 @@ impl Player {
         let page = pages.find(|want| !known(want));
         let view = Want::View(self.shown, self.at + 1);
         let stale = !self.is_fresh();
-        // The event where the reader stands comes first, then the view, then the events around it.
+        // The page of the current event comes first, then the view, then the pages around it.
         match page {
             Some(Want::Page(page, to)) if page == here => Some(Want::Page(page, to)),
             _ if stale && !known(&view) => Some(view),
@@ -420,14 +420,14 @@ impl Player {
         }
     }
 
-    /// True if the loaded view is the one shown, as of the reader's position.
+    /// Returns true if the loaded view is of the current kind and position.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         let has = self.view.as_ref().map(|(shown, at, _)| (*shown, *at));
         has == Some((self.shown, self.at + 1))
     }
 
-    /// Takes the answer to its last request.
+    /// Handles the result of the last request.
     pub fn receive(&mut self, news: News) {
         self.stamp += 1;
         let asked = self.asked.take();
@@ -455,7 +455,7 @@ impl Player {
         }
     }
 
-    /// Adds events after the last one. A reader at the last one stays at the last one.
+    /// Appends events. A reader at the last event moves to the new last one.
     pub fn arrived(&mut self, rows: Vec<EventRow>) {
         self.stamp += 1;
         let at_end = self.at + 1 >= self.to && !self.playing;
@@ -473,7 +473,7 @@ impl Player {
     }
 }
 
-/// Pause between two events at that speed: their distance in time, within bounds.
+/// Returns the pause between two events at a speed: their distance in time, within bounds.
 #[must_use]
 pub fn pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
     let lay = before.zip(after).map_or(0, |(before, after)| after.0.saturating_sub(before.0));

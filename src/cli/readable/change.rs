@@ -1,4 +1,4 @@
-//! The difference between two points of a session, in sentences. It must not print.
+//! Formats the difference between two points of a session as sentences. It must not print.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use super::{
     words::{figure, grouped, list, many, ranges, source, span, with_note, word},
 };
 
-/// Ranges for which the command that reads them is printed.
+/// Maximum number of ranges for which a command to read them is printed.
 const COMMANDS_MAX: usize = 3;
 
-/// A difference of a session.
+/// Prints the difference between two points of a session.
 pub(in crate::cli) fn difference(session: &str, found: &Value, paper: &mut Paper) {
     let none = Value::Null;
     let events = found.get("events").unwrap_or(&none);
@@ -38,10 +38,10 @@ pub(in crate::cli) fn difference(session: &str, found: &Value, paper: &mut Paper
     window(session, found.get("window").unwrap_or(&none), paper);
 }
 
-/// Sentence for an item of a list.
+/// Function that formats an item of a list as a sentence.
 type Sentence = fn(&Value) -> String;
 
-/// Prints the facts that only the later point has, a sentence each.
+/// Prints the facts that only the later point has, one sentence each.
 fn facts(facts: &Value, paper: &mut Paper) {
     let mut said = Vec::new();
     for (name, label) in [("goal", "goal"), ("summary", "summary")] {
@@ -63,8 +63,8 @@ fn facts(facts: &Value, paper: &mut Paper) {
             let by = figure(one, "superseded_by").map(|by| format!(" by step {by}"));
             format!("{} was superseded{}", step(one), by.unwrap_or_default())
         }),
-        ("gaps_opened", "open question", |one| format!("Open question: {}", gap(one))),
-        ("gaps_closed", "answered question", |one| format!("Answered: {}", gap(one))),
+        ("gaps_opened", "open question", |one| format!("Open question: {}", gap_sentence(one))),
+        ("gaps_closed", "answered question", |one| format!("Answered: {}", gap_sentence(one))),
         ("sources", "source", |one| format!("New source: {}", source(one))),
         ("rejected", "approach ruled out", |one| {
             let step = figure(one, "step").map(|step| format!("step {step}"));
@@ -101,12 +101,12 @@ fn step(one: &Value) -> String {
     format!("Step {}{branch}", figure(one, "step").unwrap_or_default())
 }
 
-fn gap(one: &Value) -> String {
+fn gap_sentence(one: &Value) -> String {
     let said = ["description", "id"].map(|name| word(one, name));
     said.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// Prints the messages that a model sees at one point and not at the other.
+/// Prints the messages that a model sees at one point only.
 fn window(session: &str, window: &Value, paper: &mut Paper) {
     let size = |side: &str| {
         let of = window.get(side).unwrap_or(&Value::Null);

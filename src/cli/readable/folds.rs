@@ -1,5 +1,4 @@
-//! The window, usage and compactions views and the history as a person reads them. It must not
-//! print.
+//! Formats the window, usage and compactions views and the history for a reader. It must not print.
 
 use serde_json::Value;
 
@@ -12,8 +11,8 @@ use super::{
     },
 };
 
-/// A window: its size, each message with its role or each event with its type, and what it does
-/// not show.
+/// Prints a window: its size, each message with its role or each event with its type, and the
+/// events left out.
 pub(super) fn window(view: &Value, paper: &mut Paper) {
     paper.say(Tone::Faint, "", &window_size(view));
     for event in list(view, "events") {
@@ -30,7 +29,7 @@ pub(super) fn window(view: &Value, paper: &mut Paper) {
         paper.text(text);
     }
     for message in list(view, "messages") {
-        paper.heading(role(message));
+        paper.heading(author_of(message));
         match message.get("content") {
             Some(Value::Array(parts)) => parts.iter().for_each(|one| part(one, paper)),
             Some(Value::String(text)) => paper.text(text),
@@ -40,11 +39,11 @@ pub(super) fn window(view: &Value, paper: &mut Paper) {
             part(call.get("function").unwrap_or(call), paper);
         }
     }
-    not_shown(view, paper);
+    print_not_shown(view, paper);
 }
 
-/// Author of a message, for a person.
-fn role(message: &Value) -> &str {
+/// Returns the author of a message in display form.
+fn author_of(message: &Value) -> &str {
     match word(message, "role") {
         "user" => "User",
         "assistant" => "Assistant",
@@ -54,7 +53,7 @@ fn role(message: &Value) -> &str {
     }
 }
 
-/// A part of a message: a call and a result with their marks, else what it says.
+/// Prints a part of a message: a call or a result with its mark, else its text.
 fn part(part: &Value, paper: &mut Paper) {
     let is_call = part.get("name").is_some();
     match word(part, "type") {
@@ -68,9 +67,9 @@ fn part(part: &Value, paper: &mut Paper) {
     }
 }
 
-/// Size of a window, and of the part it leaves out.
+/// Formats the size of a window and of the part it leaves out.
 fn window_size(view: &Value) -> String {
-    let left_out: u64 = list(view, "dropped").iter().map(length).sum();
+    let left_out: u64 = list(view, "dropped").iter().map(range_length).sum();
     let shortened = list(view, "shortened").len() as u64;
     let most = figure(view, "tokens_max").unwrap_or_default();
     let at = figure(view, "position").map(|at| format!("as of position {at}"));
@@ -102,13 +101,13 @@ fn window_size(view: &Value) -> String {
     parts.join(" · ")
 }
 
-fn length(range: &Value) -> u64 {
+fn range_length(range: &Value) -> u64 {
     let (from, to) = (figure(range, "from"), figure(range, "to"));
     to.unwrap_or_default().saturating_sub(from.unwrap_or_default())
 }
 
 /// Prints the events that a window leaves out, by reason, and those it shortens.
-fn not_shown(view: &Value, paper: &mut Paper) {
+fn print_not_shown(view: &Value, paper: &mut Paper) {
     let dropped = list(view, "dropped");
     let shortened: Vec<String> = list(view, "shortened")
         .iter()
@@ -130,7 +129,7 @@ fn not_shown(view: &Value, paper: &mut Paper) {
             "withdrawn" => "no part of the conversation any more",
             other => other,
         };
-        paper.item(&with_note(&format!("{at}: {why}"), &many(length(range), "position")));
+        paper.item(&with_note(&format!("{at}: {why}"), &many(range_length(range), "position")));
     }
     if !shortened.is_empty() {
         paper.item(&format!("in part: {}", shortened.join(", ")));
@@ -232,9 +231,9 @@ pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
     }
 }
 
-/// Ranges for which the command that reads them is printed.
+/// Maximum number of ranges for which a command to read them is printed.
 const COMMANDS_MAX: usize = 3;
-/// Lines of a session's summary in a history, and characters of each.
+/// Maximum lines of a session's summary in a history, and characters of each.
 const SUMMARY_LINES: usize = 5;
 const SUMMARY_CHARS: usize = 160;
 
@@ -246,23 +245,23 @@ pub(in crate::cli) fn history(told: &Value, paper: &mut Paper) {
     }
     paper.heading("Sessions");
     for one in sessions {
-        past_session(one, paper);
+        print_past_session(one, paper);
     }
     let left = list(told, "unfinished");
     if !left.is_empty() {
         paper.heading("Unfinished");
         for one in left {
-            unfinished(one, paper);
+            print_unfinished(one, paper);
         }
     }
     if let Some(start) = told.get("start_from").filter(|start| !start.is_null()) {
         paper.heading("Start from");
         let session = word(start, "session");
-        checkpoint(session, start.get("checkpoint").unwrap_or(&Value::Null), paper);
+        print_checkpoint(session, start.get("checkpoint").unwrap_or(&Value::Null), paper);
     }
 }
 
-fn past_session(one: &Value, paper: &mut Paper) {
+fn print_past_session(one: &Value, paper: &mut Paper) {
     let count = |name: &str| figure(one, name).unwrap_or_default();
     let mut about = vec![many(count("tail"), "event"), paper.times.when(word(one, "updated_at"))];
     if count("steps") > 0 {
@@ -277,7 +276,7 @@ fn past_session(one: &Value, paper: &mut Paper) {
     about.retain(|text| !text.is_empty());
     let (goal, title) = (word(one, "goal"), word(one, "title"));
     paper.text(&with_note(word(one, "id"), &about.join(", ")));
-    // A title is often the beginning of the goal.
+    // A title often repeats the beginning of the goal.
     if !title.is_empty() && !goal.starts_with(title) {
         paper.say(Tone::Plain, "    ", title);
     }
@@ -290,7 +289,7 @@ fn past_session(one: &Value, paper: &mut Paper) {
         !said.is_empty() && (said != goal || goal.is_empty())
     };
     let mut lines: Vec<&str> = summary.lines().filter(is_news).take(SUMMARY_LINES).collect();
-    // A heading whose lines are cut off is cut off with them.
+    // A heading whose lines are cut off is removed.
     while lines.last().is_some_and(|line| line.ends_with(':')) {
         lines.pop();
     }
@@ -299,7 +298,7 @@ fn past_session(one: &Value, paper: &mut Paper) {
     }
 }
 
-fn unfinished(one: &Value, paper: &mut Paper) {
+fn print_unfinished(one: &Value, paper: &mut Paper) {
     let mut about = vec![paper.times.when(word(one, "updated_at"))];
     if is_true(one, "leased") {
         about.push("a harness holds it".to_owned());
@@ -317,8 +316,8 @@ fn unfinished(one: &Value, paper: &mut Paper) {
     paper.command("    ", &format!("sessionlog replay {id}"));
 }
 
-/// A checkpoint of a session, with its state by names.
-fn checkpoint(session: &str, found: &Value, paper: &mut Paper) {
+/// Prints a checkpoint of a session, with its state as named members.
+fn print_checkpoint(session: &str, found: &Value, paper: &mut Paper) {
     let at = figure(found, "position").unwrap_or_default();
     let label = word(found, "label");
     let label = if label.is_empty() { String::new() } else { format!("“{label}”, ") };

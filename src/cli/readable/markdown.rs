@@ -1,7 +1,7 @@
-//! A session as Markdown for a person: who said what, which tools were called, what they answered.
-//! Each turn begins with a heading, which no recorded text can make. It is bounded: long texts are
-//! cut in the middle, and beyond a size events are counted alone. It must not print, nor look for
-//! secrets: its caller removes them.
+//! A session as Markdown for a reader: messages with their authors, tool calls and their results.
+//! Each turn begins with a heading, which recorded text cannot forge. The size is bounded: long
+//! texts are cut in the middle, and beyond the maximum events are only counted. It must not print,
+//! nor look for secrets: its caller removes them.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use crate::{
     harness::quote,
 };
 
-/// Bytes of a document at most.
+/// Maximum bytes of a document.
 const BYTES_MAX: usize = 16 << 20;
-/// Characters of a message, and of a call or a result.
+/// Maximum characters of a message, and of a call or a result.
 const MESSAGE_CHARS: usize = 20_000;
 const OUTPUT_CHARS: usize = 2_000;
 const TITLE_CHARS: usize = 160;
-/// Events that say nothing to a person who reads what was done.
+/// Event types that have no content for a reader of the session.
 const SILENT: [&str; 4] = [
     kinds::SPAN_MODEL_REQUEST_END,
     kinds::TRANSCRIPT_ENTRY,
@@ -26,11 +26,11 @@ const SILENT: [&str; 4] = [
     kinds::SESSION_STATUS_RUNNING,
 ];
 
-/// A document as it grows.
+/// A document under construction.
 pub(in crate::cli) struct MarkdownDocument {
     times: Times,
     bytes: usize,
-    /// Events that there was no room for, and those that say nothing.
+    /// Number of events that exceeded the size, and of those without content.
     left_out: u64,
     silent: u64,
 }
@@ -40,16 +40,16 @@ impl MarkdownDocument {
         Self { times, bytes: 0, left_out: 0, silent: 0 }
     }
 
-    /// The beginning: a title, and what is known of the session.
+    /// Returns the beginning: a title, and the session's properties.
     pub(in crate::cli) fn head(&self, title: &str, session: &Value) -> String {
         let title = quote::inline(&one_line(title, TITLE_CHARS));
         let mut lines = vec![format!("# {title}"), String::new()];
         let client = session.pointer("/metadata/client").and_then(Value::as_str);
         let time = |name: &str| self.times.date(word(session, name));
         for (name, value) in [
-            ("session", named(word(session, "id"))),
-            ("client", named(client.unwrap_or_default())),
-            ("workspace", named(word(session, "workspace"))),
+            ("session", quote_name(word(session, "id"))),
+            ("client", quote_name(client.unwrap_or_default())),
+            ("workspace", quote_name(word(session, "workspace"))),
             ("begun", time("created_at")),
             ("last written", time("updated_at")),
             ("events", figure(session, "tail").unwrap_or_default().to_string()),
@@ -61,7 +61,7 @@ impl MarkdownDocument {
         lines.join("\n")
     }
 
-    /// An event; `None` for one that is not shown.
+    /// Formats an event; returns `None` for one that is not shown.
     pub(in crate::cli) fn event(&mut self, one: &Value) -> Option<String> {
         let kind = word(one, "type");
         if SILENT.contains(&kind) {
@@ -72,18 +72,18 @@ impl MarkdownDocument {
             self.left_out += 1;
             return None;
         }
-        let text = self.worded(kind, one);
+        let text = self.format_event(kind, one);
         self.bytes += text.len();
         Some(text)
     }
 
-    fn worded(&self, kind: &str, one: &Value) -> String {
+    fn format_event(&self, kind: &str, one: &Value) -> String {
         let at = figure(one, "position").unwrap_or_default();
         let time = ["created_at", "processed_at"].map(|name| self.times.date(word(one, name)));
         let time = time.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
         let said = || {
             let text = content(one.get("content").unwrap_or(&Value::Null));
-            quote::block(&shortened(&text, MESSAGE_CHARS))
+            quote::block(&cut_middle(&text, MESSAGE_CHARS))
         };
         let about = format!("*{at} · {}*", quote::inline(&time));
         let error = is_true(one, "is_error");
@@ -93,9 +93,9 @@ impl MarkdownDocument {
             kind if kinds::is_call(kind) => {
                 let name = Some(word(one, "name")).filter(|name| !name.is_empty());
                 let text = call(one);
-                // The heading has the name.
+                // The heading already contains the name.
                 let given = name.and_then(|name| text.strip_prefix(name)).unwrap_or(&text).trim();
-                let name = named(name.unwrap_or("a tool"));
+                let name = quote_name(name.unwrap_or("a tool"));
                 format!("\n### Call of {name}\n\n{about}\n\n{}", fenced(given))
             }
             kind if kinds::is_result(kind) => {
@@ -106,16 +106,16 @@ impl MarkdownDocument {
                     false => format!("\n### {how}\n\n{about}\n\n{}", fenced(&text)),
                 }
             }
-            _ => format!("\n### {}\n\n{about}\n\n{}\n", named(kind), fenced(&event(one))),
+            _ => format!("\n### {}\n\n{about}\n\n{}\n", quote_name(kind), fenced(&event(one))),
         }
     }
 
-    /// A place whose events cannot be read.
+    /// Formats a range whose events cannot be read.
     pub(in crate::cli) fn missing(&self, why: &str) -> String {
         format!("\n### Missing\n\n{}", quote::inline(why))
     }
 
-    /// Counts of the events that are not in it, in a line.
+    /// Returns a line with the number of events left out, if any.
     pub(in crate::cli) fn end(&self) -> Option<String> {
         let parts = [
             (self.left_out, "for which there is no room"),
@@ -129,15 +129,15 @@ impl MarkdownDocument {
 }
 
 fn fenced(text: &str) -> String {
-    quote::fenced(&shortened(text.trim_end(), OUTPUT_CHARS))
+    quote::fenced(&cut_middle(text.trim_end(), OUTPUT_CHARS))
 }
 
-fn named(text: &str) -> String {
+fn quote_name(text: &str) -> String {
     quote::code(&one_line(text, TITLE_CHARS))
 }
 
-/// A text without its middle, where it is too long.
-fn shortened(text: &str, chars_max: usize) -> String {
+/// Removes the middle of a text that exceeds `chars_max`.
+fn cut_middle(text: &str, chars_max: usize) -> String {
     let count = text.chars().count();
     if count <= chars_max {
         return text.to_owned();
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_ends_the_fence_that_it_is_in_and_a_long_one_loses_its_middle() {
+    fn a_text_cannot_close_its_fence_and_a_long_one_is_cut_in_the_middle() {
         let mut document = MarkdownDocument::new(Times::default());
         let result = json!({
             "type": "agent.tool_result", "position": 3, "content": "```\n````\nout",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_bounded_and_says_what_it_leaves_out() {
+    fn a_document_is_bounded_and_counts_the_events_left_out() {
         let mut document = MarkdownDocument::new(Times::default());
         assert_eq!(document.end(), None);
         let long = json!({ "type": "user.message", "content": "x".repeat(30_000) });

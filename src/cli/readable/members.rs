@@ -1,35 +1,35 @@
-//! A JSON value as lines of member and value. It must not know what the members mean.
+//! Formats a JSON value as lines of member and value. It must not know what the members mean.
 
 use serde_json::{Map, Value};
 
 use super::words::CALL_CHARS;
 
-/// Levels of nested members that are laid out below each other.
+/// Maximum levels of nested members that are indented.
 const DEPTH_MAX: usize = 6;
 
-/// Members by name, one a line, those of nested objects indented below theirs.
+/// Formats members by name, one a line; those of nested objects are indented.
 pub(in crate::cli) fn members(value: &Value, but: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
-    outline(value, but, 0, &mut lines);
+    push_outline(value, but, 0, &mut lines);
     lines
 }
 
-fn outline(value: &Value, but: &[&str], depth: usize, lines: &mut Vec<String>) {
+fn push_outline(value: &Value, but: &[&str], depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     let put = |label: String, value: &Value, lines: &mut Vec<String>| match value {
         Value::Null => {}
-        Value::Object(all) if label == "- " && flat(all).is_some() => {
-            lines.push(format!("{indent}{label}{}", flat(all).unwrap_or_default()));
+        Value::Object(all) if label == "- " && format_flat(all).is_some() => {
+            lines.push(format!("{indent}{label}{}", format_flat(all).unwrap_or_default()));
         }
-        Value::Array(items) if items.iter().all(|item| scalar(item).is_some()) => {
-            let items: Vec<String> = items.iter().filter_map(scalar).collect();
+        Value::Array(items) if items.iter().all(|item| format_scalar(item).is_some()) => {
+            let items: Vec<String> = items.iter().filter_map(format_scalar).collect();
             if !items.is_empty() {
                 lines.push(format!("{indent}{label}{}", items.join(", ")));
             }
         }
         Value::Array(_) | Value::Object(_) if depth < DEPTH_MAX => {
             let first = lines.len();
-            outline(value, &[], depth + 1, lines);
+            push_outline(value, &[], depth + 1, lines);
             if lines.len() > first {
                 lines.insert(first, format!("{indent}{}", label.trim_end()));
             }
@@ -37,7 +37,7 @@ fn outline(value: &Value, but: &[&str], depth: usize, lines: &mut Vec<String>) {
         Value::Array(items) => lines.push(format!("{indent}{label}{} items", items.len())),
         Value::Object(all) => lines.push(format!("{indent}{label}{} members", all.len())),
         _ => {
-            let text = scalar(value).unwrap_or_default();
+            let text = format_scalar(value).unwrap_or_default();
             let below = format!("\n{indent}  ");
             lines.push(format!("{indent}{label}{}", text.replace('\n', &below)));
         }
@@ -54,17 +54,17 @@ fn outline(value: &Value, but: &[&str], depth: usize, lines: &mut Vec<String>) {
                 put("- ".to_owned(), item, lines);
             }
         }
-        _ => lines.extend(scalar(value)),
+        _ => lines.extend(format_scalar(value)),
     }
 }
 
-/// A member's name for a person.
+/// Formats a member's name for display.
 pub(in crate::cli) fn named(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// A value that is one word or text.
-fn scalar(value: &Value) -> Option<String> {
+/// Formats a scalar value; `None` for a list or an object.
+fn format_scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.trim_end().to_owned()),
         Value::Bool(true) => Some("yes".to_owned()),
@@ -74,11 +74,11 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Members on one line, where all of them are short and none is nested.
-fn flat(all: &Map<String, Value>) -> Option<String> {
+/// Formats members on one line if all are short and none is nested.
+fn format_flat(all: &Map<String, Value>) -> Option<String> {
     let said = all.iter().filter(|(_, value)| !value.is_null());
     let said = said.map(|(name, value)| {
-        let value = scalar(value).filter(|text| !text.contains('\n'))?;
+        let value = format_scalar(value).filter(|text| !text.contains('\n'))?;
         Some(format!("{}: {value}", named(name)))
     });
     let said = said.collect::<Option<Vec<_>>>()?.join(", ");

@@ -1,6 +1,6 @@
-//! Views as a person reads them: headings in a fixed order, one fact a line, wrapped. Input is
-//! the JSON of a view, output lines with their tones; unknown members are printed by their names.
-//! It must not choose what is in a view, nor print.
+//! Views as text for a terminal: headings in a fixed order, one fact a line, wrapped. Input is the
+//! JSON of a view, output lines with their tones; unknown members are printed by name. It must not
+//! choose what is in a view, nor print.
 
 mod change;
 mod folds;
@@ -25,8 +25,8 @@ pub(super) use folds::history;
 pub(super) use paper::Paper;
 use words::{figure, grouped, is_true, list, many, named, source, span, with_note, word};
 
-/// The text of an answer on a terminal of so many columns, at that time and in UTC: of a view by
-/// its name on the command line, of `diff`, `history` or `session`; `None` for another name.
+/// Formats an answer for a terminal of `columns` columns at time `now`, in UTC: a view by its name
+/// on the command line, or `diff`, `history` or `session`; returns `None` for another name.
 #[must_use]
 pub fn answer_text(
     name: &str,
@@ -46,7 +46,7 @@ pub fn answer_text(
     Some(lines.join("\n"))
 }
 
-/// A view of that kind, of that session.
+/// Prints a view of a session.
 pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Paper) {
     match which {
         WhichView::Window => folds::window(view, paper),
@@ -55,7 +55,7 @@ pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Pa
         WhichView::Step => steps::one_step(session, view, paper),
         WhichView::Index if view.get("searched_from").is_some() => found(view, paper),
         WhichView::Index | WhichView::Summary | WhichView::Continuation => {
-            selection(session, view, paper);
+            print_selection(session, view, paper);
         }
     }
 }
@@ -63,14 +63,14 @@ pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Pa
 /// Format of a member below its heading.
 #[derive(Clone, Copy)]
 enum How {
-    /// A text, or an object with one, and its position.
+    /// A text, or an object with a text and a position.
     Text,
     /// Items, each a text or an object.
     Items,
-    /// A plan's steps as boxes.
+    /// A plan's steps with check boxes.
     Plan,
     Phases,
-    /// Steps in a line each, or whole.
+    /// Steps on one line each, or in full.
     Steps,
     Sources,
     Results,
@@ -78,7 +78,7 @@ enum How {
     Why,
 }
 
-/// Members of a view that is a selection, in the order in which they are printed.
+/// Members of a view that is a selection, in the order of printing.
 const SECTIONS: [(&str, &str, How); 28] = [
     ("task", "Task", How::Text),
     ("goal", "Goal", How::Text),
@@ -110,7 +110,7 @@ const SECTIONS: [(&str, &str, How); 28] = [
     ("why", "Why", How::Why),
 ];
 
-/// Members that the first line of a view says.
+/// Members that are printed in the first line of a view.
 const STATUS: [&str; 10] = [
     "level",
     "cursors",
@@ -124,13 +124,13 @@ const STATUS: [&str; 10] = [
     "truncated",
 ];
 
-fn selection(session: &str, view: &Value, paper: &mut Paper) {
+fn print_selection(session: &str, view: &Value, paper: &mut Paper) {
     let status = status(session, view, &paper.times);
     paper.say(Tone::Faint, "", &status);
-    sections(session, view, paper);
+    print_sections(session, view, paper);
 }
 
-fn sections(session: &str, view: &Value, paper: &mut Paper) {
+fn print_sections(session: &str, view: &Value, paper: &mut Paper) {
     for (name, heading, how) in SECTIONS {
         let Some(value) = view.get(name).filter(|value| !is_empty(value)) else { continue };
         // A goal that repeats the user's task is left out.
@@ -144,7 +144,7 @@ fn sections(session: &str, view: &Value, paper: &mut Paper) {
             }
             How::Text => {
                 paper.heading(heading);
-                placed("  ", value, paper);
+                print_placed("  ", value, paper);
             }
             How::Items => {
                 paper.heading(heading);
@@ -158,10 +158,10 @@ fn sections(session: &str, view: &Value, paper: &mut Paper) {
                     paper.item(one.as_str().unwrap_or(&source(one)));
                 }
             }
-            How::Results => results(heading, value, paper),
-            How::LeftOut => left_out(heading, session, view, paper),
-            How::Phases => phases(heading, value, paper),
-            How::Why => why(heading, value, paper),
+            How::Results => print_results(heading, value, paper),
+            How::LeftOut => print_left_out(heading, session, view, paper),
+            How::Phases => print_phases(heading, value, paper),
+            How::Why => print_reasons(heading, value, paper),
         }
     }
     let known = |name: &str| {
@@ -170,14 +170,14 @@ fn sections(session: &str, view: &Value, paper: &mut Paper) {
     unknown(view, &known, paper);
 }
 
-/// A summary without a first line that only repeats the goal.
+/// Returns a summary without a first line that only repeats the goal.
 fn without_goal(summary: &str, goal: &str) -> String {
     let repeated = format!("Goal: {}", goal.trim());
     let rest = summary.strip_prefix(repeated.as_str()).filter(|_| !goal.is_empty());
     rest.and_then(|rest| rest.strip_prefix('\n')).unwrap_or(summary).to_owned()
 }
 
-/// Members that this program does not know, by their names.
+/// Prints members that this program does not know, by name.
 fn unknown(view: &Value, known: &dyn Fn(&str) -> bool, paper: &mut Paper) {
     let all = view.as_object().into_iter().flatten();
     for (name, value) in all.filter(|(name, value)| !known(name) && !is_empty(value)) {
@@ -192,7 +192,7 @@ fn unknown(view: &Value, known: &dyn Fn(&str) -> bool, paper: &mut Paper) {
             }
             Value::Object(_) => {
                 paper.heading(&heading);
-                placed("  ", value, paper);
+                print_placed("  ", value, paper);
             }
             _ => {
                 paper.heading(&heading);
@@ -212,7 +212,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Status of a view, in one line.
+/// Formats the status of a view in one line.
 fn status(session: &str, view: &Value, times: &super::times::Times) -> String {
     let mut parts = Vec::new();
     parts.extend(figure(view, "position").map(|at| format!("{session} as of position {at}")));
@@ -236,20 +236,20 @@ fn status(session: &str, view: &Value, times: &super::times::Times) -> String {
     parts.join(" · ")
 }
 
-/// The text of a value: itself, or the member that holds it.
+/// Returns the text of a value: the value itself, or the member that holds it.
 fn said(value: &Value) -> &str {
     let held = ["text", "line", "description", "title", "url"].map(|name| word(value, name));
     value.as_str().or_else(|| held.into_iter().find(|text| !text.is_empty())).unwrap_or_default()
 }
 
-/// The position of an item, for its lead: `[12] `.
+/// Formats the position of an item as its lead: `[12] `.
 fn place(value: &Value) -> String {
     let place = ["position", "number"].map(|name| figure(value, name));
     place.into_iter().flatten().next().map(|at| format!("[{at}] ")).unwrap_or_default()
 }
 
-/// A text with its position before it and a mark where it is cut.
-fn placed(indent: &str, value: &Value, paper: &mut Paper) {
+/// Prints a text after its position, with a mark where it is cut.
+fn print_placed(indent: &str, value: &Value, paper: &mut Paper) {
     let text = said(value);
     if text.is_empty() {
         return paper.say(Tone::Plain, indent, &words::members(value, &[]).join("\n"));
@@ -262,7 +262,7 @@ fn placed(indent: &str, value: &Value, paper: &mut Paper) {
 fn items(value: &Value, paper: &mut Paper) {
     for item in value.as_array().into_iter().flatten() {
         match item {
-            Value::String(text) => match bracketed(text) {
+            Value::String(text) => match split_position(text) {
                 Some((place, rest)) => paper.say(Tone::Plain, &format!("  {place} "), rest),
                 None => paper.item(text),
             },
@@ -289,8 +289,8 @@ fn items(value: &Value, paper: &mut Paper) {
     }
 }
 
-/// The place before a sentence, such as `[12]`, and the sentence.
-fn bracketed(text: &str) -> Option<(&str, &str)> {
+/// Splits a sentence into its bracketed position, such as `[12]`, and the rest.
+fn split_position(text: &str) -> Option<(&str, &str)> {
     let end = text.strip_prefix('[')?.find(']')?;
     let (place, rest) = text.split_at_checked(end + 2)?;
     let is_place = |c: char| c.is_alphanumeric() || "-–,. _".contains(c);
@@ -299,7 +299,7 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     fits.then(|| (place, rest.trim_start()))
 }
 
-fn results(heading: &str, value: &Value, paper: &mut Paper) {
+fn print_results(heading: &str, value: &Value, paper: &mut Paper) {
     paper.heading(heading);
     for one in value.as_array().into_iter().flatten() {
         let tool = Some(word(one, "tool")).filter(|name| !name.is_empty()).unwrap_or("(no name)");
@@ -316,7 +316,7 @@ fn results(heading: &str, value: &Value, paper: &mut Paper) {
     }
 }
 
-/// Names of the classes of items, singular and plural.
+/// Names of item classes, singular and plural.
 const CLASSES: [(&str, &str, &str); 12] = [
     ("gap", "open question", "open questions"),
     ("rejection", "approach ruled out", "approaches ruled out"),
@@ -345,7 +345,7 @@ fn class(name: &str, count: u64) -> String {
 
 /// Prints the number of items of each class not shown, and the command that lists them where there
 /// is one.
-fn left_out(heading: &str, session: &str, view: &Value, paper: &mut Paper) {
+fn print_left_out(heading: &str, session: &str, view: &Value, paper: &mut Paper) {
     paper.heading(heading);
     for (name, count) in view.get("left_out").and_then(Value::as_object).into_iter().flatten() {
         let count = count.as_u64().unwrap_or_default();
@@ -356,8 +356,8 @@ fn left_out(heading: &str, session: &str, view: &Value, paper: &mut Paper) {
     }
 }
 
-/// Phases, oldest first: their positions, what ended them, and what was said in them.
-fn phases(heading: &str, value: &Value, paper: &mut Paper) {
+/// Prints phases, oldest first: their positions, what ended them, and their messages.
+fn print_phases(heading: &str, value: &Value, paper: &mut Paper) {
     paper.heading(heading);
     for phase in value.as_array().into_iter().flatten() {
         let [from, to] = ["from", "to"].map(|name| figure(phase, name).unwrap_or_default());
@@ -374,7 +374,7 @@ fn phases(heading: &str, value: &Value, paper: &mut Paper) {
     }
 }
 
-/// Prints the passages found, the best first: class, place and text; and the amount searched.
+/// Prints the passages found, the best first: class, position and text; and the amount searched.
 fn found(view: &Value, paper: &mut Paper) {
     let all = view.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let count = super::screen::counted(all.len() as u64, "passage");
@@ -409,7 +409,7 @@ fn found(view: &Value, paper: &mut Paper) {
     }
 }
 
-fn why(heading: &str, value: &Value, paper: &mut Paper) {
+fn print_reasons(heading: &str, value: &Value, paper: &mut Paper) {
     paper.heading(heading);
     for one in value.as_array().into_iter().flatten() {
         let said = [word(one, "class"), word(one, "form")].map(named);

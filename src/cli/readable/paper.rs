@@ -11,9 +11,9 @@ use crate::cli::{
     times::Times,
 };
 
-/// Columns that a text keeps, however far it is indented.
+/// Minimum columns of a text, regardless of its indent.
 const TEXT_COLUMNS_MIN: usize = 8;
-/// Columns of a tab.
+/// Spaces that replace a tab.
 const TAB: &str = "    ";
 
 /// Buffer of printed lines.
@@ -25,12 +25,12 @@ pub(in crate::cli) struct Paper {
 }
 
 impl Paper {
-    /// Empty paper of so many columns.
+    /// Creates an empty paper of a width in columns.
     pub(in crate::cli) fn new(columns: usize, times: Times) -> Self {
         Self { columns, times, lines: Vec::new() }
     }
 
-    /// Prints what `fill` writes on paper as wide as the screen.
+    /// Prints the text that `fill` writes, at the width of the screen.
     pub(in crate::cli) fn print(
         screen: &mut Screen,
         fill: impl FnOnce(&mut Self),
@@ -40,12 +40,12 @@ impl Paper {
         screen.lines(paper.lines())
     }
 
-    /// The lines, none longer than the columns but for commands.
+    /// Returns the lines, none wider than the columns except for commands.
     pub(in crate::cli) fn lines(self) -> Vec<(Tone, String)> {
         self.lines
     }
 
-    /// A heading on one line, with an empty line above unless it is the first.
+    /// Adds a heading on one line, with an empty line above unless it is the first.
     pub(in crate::cli) fn heading(&mut self, text: &str) {
         if !self.lines.is_empty() {
             self.lines.push((Tone::Plain, String::new()));
@@ -53,7 +53,7 @@ impl Paper {
         self.say(Tone::Strong, "", &text.replace('\n', " "));
     }
 
-    /// A text after a lead; its further lines begin below the first column of the text.
+    /// Adds a text after a lead; continuation lines are aligned with the text.
     pub(in crate::cli) fn say(&mut self, tone: Tone, lead: &str, text: &str) {
         let indent = columns(lead);
         let width = self.columns.saturating_sub(indent).max(TEXT_COLUMNS_MIN);
@@ -67,17 +67,17 @@ impl Paper {
         }
     }
 
-    /// A text below a heading.
+    /// Adds a text below a heading.
     pub(in crate::cli) fn text(&mut self, text: &str) {
         self.say(Tone::Plain, "  ", text);
     }
 
-    /// An item of a list below a heading.
+    /// Adds an item of a list below a heading.
     pub(in crate::cli) fn item(&mut self, text: &str) {
         self.say(Tone::Plain, "  - ", text);
     }
 
-    /// A text in Markdown as a server gives it: its headings strong, all else as it stands.
+    /// Adds a server's Markdown text: its headings strong, the rest unchanged.
     pub(in crate::cli) fn brief(&mut self, text: &str) {
         for line in text.trim_end().lines() {
             let is_heading =
@@ -92,19 +92,19 @@ impl Paper {
         }
     }
 
-    /// A command to be copied: on one line, however long it is.
+    /// Adds a command to be copied: on one line, even if it exceeds the width.
     pub(in crate::cli) fn command(&mut self, lead: &str, text: &str) {
         self.lines.push((Tone::Faint, format!("{lead}{}", printable(text))));
     }
 
-    /// Less important than its surroundings.
+    /// Adds a text less important than its surroundings.
     pub(in crate::cli) fn faint(&mut self, text: &str) {
         self.say(Tone::Faint, "  ", text);
     }
 }
 
-/// A text in lines of at most that many columns, broken between words where there are any. Tabs are
-/// expanded, what steers a terminal is escaped, empty lines at the ends are left out.
+/// Wraps a text into lines of at most `width` columns, between words where possible. Expands tabs,
+/// escapes control sequences of a terminal, and drops empty lines at the ends.
 pub(in crate::cli) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let text = printable(text).replace('\t', TAB);
     let text = text.trim_end().trim_start_matches('\n');
@@ -119,7 +119,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
     if columns(line) <= width {
         return lines.push(line.to_owned());
     }
-    // Further lines hang below the text of an item or of code, and keep half of the width at least.
+    // Continuation lines are indented like the text of an item or code, by half the width at most.
     let text = line.trim_start_matches(' ');
     let marker = if text.starts_with("- ") || text.starts_with("* ") { 2 } else { 0 };
     let indent = (line.len() - text.len() + marker).min(width / 2);
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_wrapped_between_words_and_within_words_that_are_too_long() {
+    fn text_is_wrapped_between_words_and_inside_a_word_that_exceeds_the_width() {
         for (text, width, expected) in [
             ("one two three", 7, &["one two", "three"][..]),
             ("one  two", 20, &["one  two"]),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_hangs_below_its_lead_and_a_heading_has_an_empty_line_above() {
+    fn an_item_has_a_hanging_indent_and_a_heading_an_empty_line_above() {
         let mut paper = Paper::new(20, Times::default());
         paper.heading("Next");
         paper.item("mend the lock and look again");

@@ -1,4 +1,4 @@
-//! Plans and research steps as a person reads them. It must not print.
+//! Formats plans and research steps for a reader. It must not print.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) fn plan(value: &Value, paper: &mut Paper) {
     }
 }
 
-/// Steps in a line each, or whole where they say more than a line.
+/// Prints steps on one line each, or in full if they exceed a line.
 pub(super) fn steps(heading: &str, value: &Value, paper: &mut Paper) {
     let steps = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_line = |step: &&Value| step.is_string() || step.get("line").is_some();
@@ -50,14 +50,14 @@ pub(super) fn steps(heading: &str, value: &Value, paper: &mut Paper) {
                 let text = with_note(said(step), &about_step(step));
                 paper.say(Tone::Plain, &format!("  {number:>digits$}  "), &text);
             }
-            Some(_) => whole_step(step, paper),
+            Some(_) => print_whole_step(step, paper),
             None => items(&Value::Array(vec![step.clone()]), paper),
         }
     }
 }
 
-/// A step with its reasons.
-fn whole_step(step: &Value, paper: &mut Paper) {
+/// Prints a step with its reasons.
+fn print_whole_step(step: &Value, paper: &mut Paper) {
     let number = figure(step, "number").unwrap_or_default();
     let mut about: Vec<String> = vec![about_step(step)];
     about.extend(figure(step, "position").map(|at| format!("position {at}")));
@@ -76,10 +76,10 @@ fn whole_step(step: &Value, paper: &mut Paper) {
     }
 }
 
-/// The view of one step.
+/// Prints the view of one step.
 pub(super) fn one_step(session: &str, view: &Value, paper: &mut Paper) {
     let Some(step) = view.get("step") else { return unknown(view, &|_| false, paper) };
-    whole_step(step, paper);
+    print_whole_step(step, paper);
     let cursor = word(view, "next_cursor");
     if !cursor.is_empty() {
         let number = figure(step, "number").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! An event as text for a person: known types in sentences, other types with their members by name.
-//! It must not print JSON, nor shorten.
+//! Formats an event as text for a reader: known types as sentences, other types with their members
+//! by name. It must not print JSON, nor shorten.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ pub(in crate::cli) use super::members::{members, named};
 use crate::cli::times::took;
 use crate::event::kinds;
 
-/// Members that say where an event is and how it was recorded, not what it says.
+/// Members that locate an event and describe its recording, not its content.
 const ENVELOPE: [&str; 15] = [
     "id",
     "type",
@@ -25,30 +25,30 @@ const ENVELOPE: [&str; 15] = [
     "custom_tool_use_id",
     "redacted",
 ];
-/// Characters of a call on one line.
+/// Maximum characters of a call on one line.
 pub(super) const CALL_CHARS: usize = 72;
 
-/// A text member; empty when it is absent.
+/// Returns a text member; empty when it is absent.
 pub(in crate::cli) fn word<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A member that is a number.
+/// Returns a numeric member.
 pub(in crate::cli) fn figure(value: &Value, name: &str) -> Option<u64> {
     value.get(name).and_then(Value::as_u64)
 }
 
-/// The items of a list; none when it is absent.
+/// Returns the items of a list member; none when it is absent.
 pub(in crate::cli) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// True if a member is true.
+/// Returns true if a member is the JSON value `true`.
 pub(in crate::cli) fn is_true(value: &Value, name: &str) -> bool {
     value.get(name).and_then(Value::as_bool) == Some(true)
 }
 
-/// A count with a space between thousands.
+/// Formats a count with a space between thousands.
 pub(in crate::cli) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -61,12 +61,12 @@ pub(in crate::cli) fn grouped(count: u64) -> String {
     text
 }
 
-/// So many of a thing.
+/// Formats a count with its noun, in the plural unless it is 1.
 pub(in crate::cli) fn many(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{} {one}s", grouped(count)) }
 }
 
-/// The positions of a half-open range: `10–63`, or `10`.
+/// Formats the positions of a half-open range: `10–63`, or `10`.
 pub(in crate::cli) fn span(from: u64, to: u64) -> String {
     match to.saturating_sub(1) {
         last if last <= from => from.to_string(),
@@ -74,8 +74,8 @@ pub(in crate::cli) fn span(from: u64, to: u64) -> String {
     }
 }
 
-/// The bounds of a range as clients write it: `{"from":1,"to":5}` or `[1,5]`.
-fn bounds(range: &Value) -> Option<(u64, u64)> {
+/// Parses the bounds of a range in the forms that clients use: `{"from":1,"to":5}` or `[1,5]`.
+fn parse_bounds(range: &Value) -> Option<(u64, u64)> {
     let pair = match range {
         Value::Array(pair) => (pair.first()?, pair.get(1)?),
         _ => (range.get("from")?, range.get("to")?),
@@ -83,9 +83,9 @@ fn bounds(range: &Value) -> Option<(u64, u64)> {
     Some((pair.0.as_u64()?, pair.1.as_u64()?))
 }
 
-/// Ranges with their count: `10–63, 70 (55 events)`; nothing when there are none.
+/// Formats ranges with their count: `10–63, 70 (55 events)`; `None` when there are none.
 pub(in crate::cli) fn ranges(all: &[Value], of: &str) -> Option<String> {
-    let all: Vec<(u64, u64)> = all.iter().filter_map(bounds).collect();
+    let all: Vec<(u64, u64)> = all.iter().filter_map(parse_bounds).collect();
     let count: u64 = all.iter().map(|(from, to)| to.saturating_sub(*from)).sum();
     let spans: Vec<String> = all.iter().map(|(from, to)| span(*from, *to)).collect();
     (!spans.is_empty()).then(|| format!("{} ({})", spans.join(", "), many(count, of)))
@@ -101,32 +101,32 @@ pub(in crate::cli) fn event(event: &Value) -> String {
         kinds::AGENT_TOOL_RESULT
         | kinds::AGENT_MCP_TOOL_RESULT
         | kinds::USER_TOOL_RESULT
-        | kinds::USER_CUSTOM_TOOL_RESULT => result(event),
+        | kinds::USER_CUSTOM_TOOL_RESULT => describe_result(event),
         kinds::RESEARCH_STEP => step(event),
-        kinds::RESEARCH_GOAL => labelled(event, &[("Goal", "goal")]),
-        kinds::RESEARCH_SUMMARY => labelled(event, &[("Summary", "summary")]),
-        kinds::RESEARCH_GAP_OPENED => labelled(event, &[("Open question", "description")]),
-        kinds::RESEARCH_GAP_CLOSED => gap_closed(event),
+        kinds::RESEARCH_GOAL => label_members(event, &[("Goal", "goal")]),
+        kinds::RESEARCH_SUMMARY => label_members(event, &[("Summary", "summary")]),
+        kinds::RESEARCH_GAP_OPENED => label_members(event, &[("Open question", "description")]),
+        kinds::RESEARCH_GAP_CLOSED => describe_gap_closed(event),
         kinds::SOURCE_FOUND => vec![format!("Source: {}", source(event))],
         kinds::PLAN_UPDATED => boxes(event),
-        kinds::OUTCOME_RECORDED => outcome(event),
-        kinds::MEMORY_ITEM => memory(event),
-        kinds::CONTEXT_COMPACTED => compacted(event),
-        kinds::CONTEXT_INJECTED => given_to_model(event),
-        kinds::CONTEXT_THRESHOLD => threshold(event),
-        kinds::SPAN_MODEL_REQUEST_END => request(event),
-        _ => unknown_event(event),
+        kinds::OUTCOME_RECORDED => describe_outcome(event),
+        kinds::MEMORY_ITEM => describe_memory(event),
+        kinds::CONTEXT_COMPACTED => describe_compaction(event),
+        kinds::CONTEXT_INJECTED => describe_given_text(event),
+        kinds::CONTEXT_THRESHOLD => describe_threshold(event),
+        kinds::SPAN_MODEL_REQUEST_END => describe_request(event),
+        _ => describe_unknown_event(event),
     };
     let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
     if lines.is_empty() && kind != "gap" {
-        unknown_event(event).join("\n")
+        describe_unknown_event(event).join("\n")
     } else {
         lines.join("\n")
     }
 }
 
-/// A line that a view made of an event of that type: JSON of a body, or a call with its arguments
-/// as JSON, in words. A line that was cut is left as it is.
+/// Formats a line that a view made of an event of a type: converts the JSON of a body, or of a
+/// call's arguments, to text. A line that was cut is returned unchanged.
 pub(in crate::cli) fn line(kind: &str, line: &str) -> String {
     let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
     let call = || {
@@ -142,15 +142,15 @@ pub(in crate::cli) fn line(kind: &str, line: &str) -> String {
     words.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Members that are texts, each after its label.
-fn labelled(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
+/// Formats members that are texts, each after its label.
+fn label_members(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
     let said = labels.iter().map(|(label, name)| (label, word(event, name)));
     said.filter(|(_, text)| !text.is_empty())
         .map(|(label, text)| format!("{label}: {text}"))
         .collect()
 }
 
-/// The text of a message, of its blocks, or of the result of a tool.
+/// Returns the text of a message, of its blocks, or of the result of a tool.
 pub(in crate::cli) fn content(content: &Value) -> String {
     match content {
         Value::Array(blocks) => {
@@ -164,11 +164,11 @@ pub(in crate::cli) fn content(content: &Value) -> String {
     }
 }
 
-/// Describes a block of a message.
+/// Formats a block of a message.
 fn block(block: &Value) -> String {
     match word(block, "type") {
         "tool_use" | "server_tool_use" | "mcp_tool_use" => call(block),
-        "tool_result" => result(block).join("\n"),
+        "tool_result" => describe_result(block).join("\n"),
         "thinking" => format!("(thinking) {}", word(block, "thinking")),
         "image" | "image_url" => "[image]".to_owned(),
         "document" | "file" => format!("[document] {}", word(block, "title")).trim_end().to_owned(),
@@ -180,15 +180,15 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// A call of a tool: its name and what it is given.
+/// Formats a call of a tool: its name and its arguments.
 pub(in crate::cli) fn call(call: &Value) -> String {
     let name = Some(word(call, "name")).filter(|name| !name.is_empty()).unwrap_or("(no name)");
     let given = call.get("input").or_else(|| call.get("arguments")).unwrap_or(&Value::Null);
     arguments(name, given)
 }
 
-/// A name and arguments, on one line where they fit it, else each on its own. Arguments written as
-/// JSON text are read.
+/// Formats a name and arguments, on one line where they fit it, else one argument a line. Arguments
+/// written as JSON text are parsed.
 pub(in crate::cli) fn arguments(name: &str, given: &Value) -> String {
     let read: Option<Value> = given.as_str().and_then(|text| serde_json::from_str(text).ok());
     let given = read.as_ref().filter(|read| read.is_object()).unwrap_or(given);
@@ -209,13 +209,13 @@ pub(in crate::cli) fn arguments(name: &str, given: &Value) -> String {
     }
 }
 
-fn result(event: &Value) -> Vec<String> {
+fn describe_result(event: &Value) -> Vec<String> {
     let text = content(event.get("content").unwrap_or(&Value::Null));
     let text = if text.is_empty() { "(no output)".to_owned() } else { text };
     vec![if is_true(event, "is_error") { format!("Error: {text}") } else { text }]
 }
 
-/// The text after a step's number or line: branch, confidence, the step it supersedes.
+/// Formats the details of a step: branch, confidence, the step it supersedes.
 pub(in crate::cli) fn about_step(step: &Value) -> String {
     let branch = Some(word(step, "branch_id")).filter(|name| !name.is_empty());
     let from = figure(step, "branch_from").map(|n| format!(" from step {n}")).unwrap_or_default();
@@ -231,7 +231,7 @@ pub(in crate::cli) fn about_step(step: &Value) -> String {
     said.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// `text (more)`, or the text alone.
+/// Formats `text (more)`, or the text alone.
 pub(in crate::cli) fn with_note(text: &str, more: &str) -> String {
     if more.is_empty() { text.to_owned() } else { format!("{text} ({more})") }
 }
@@ -242,23 +242,23 @@ fn step(event: &Value) -> Vec<String> {
         with_note(&format!("Step {number}"), &about_step(event)),
         word(event, "description").to_owned(),
     ];
-    lines.extend(labelled(event, &[("Why", "reasoning")]));
-    lines.extend(texts(event, "rejected").map(|text| format!("Ruled out: {text}")));
+    lines.extend(label_members(event, &[("Why", "reasoning")]));
+    lines.extend(text_items(event, "rejected").map(|text| format!("Ruled out: {text}")));
     lines
 }
 
-/// The texts of a list.
-fn texts<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+/// Returns the texts of a list member.
+fn text_items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     list(value, name).iter().filter_map(Value::as_str)
 }
 
-fn gap_closed(event: &Value) -> Vec<String> {
+fn describe_gap_closed(event: &Value) -> Vec<String> {
     let said = ["resolution", "description"].map(|name| word(event, name));
     let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or(word(event, "gap_id"));
     vec![format!("Question answered: {said}")]
 }
 
-/// A source: its title and where it is.
+/// Formats a source: its title and its address.
 pub(in crate::cli) fn source(source: &Value) -> String {
     let (title, url) = (word(source, "title"), word(source, "url"));
     let named = if title.is_empty() { url.to_owned() } else { format!("{title} — {url}") };
@@ -267,7 +267,7 @@ pub(in crate::cli) fn source(source: &Value) -> String {
     with_note(&named, &kind.into_iter().chain(step).collect::<Vec<_>>().join(", "))
 }
 
-/// The box of a plan's step: done, under way, or still to do.
+/// Returns the check box of a plan's step: done, under way, or still to do.
 pub(in crate::cli) fn tick(state: &str, is_current: bool) -> &'static str {
     match state.to_lowercase().replace(['-', ' '], "_").as_str() {
         "done" | "completed" | "complete" | "finished" => "[x]",
@@ -278,7 +278,7 @@ pub(in crate::cli) fn tick(state: &str, is_current: bool) -> &'static str {
     }
 }
 
-/// The text and the state of a plan's step.
+/// Returns the text and the state of a plan's step.
 pub(in crate::cli) fn plan_step(step: &Value) -> (&str, &str) {
     let named = ["text", "step", "content", "title"].map(|name| word(step, name));
     let text = named.into_iter().find(|text| !text.is_empty());
@@ -287,7 +287,7 @@ pub(in crate::cli) fn plan_step(step: &Value) -> (&str, &str) {
     (text.or_else(|| step.as_str()).unwrap_or_default(), state.unwrap_or_default())
 }
 
-/// The steps of a plan, each with its box.
+/// Formats the steps of a plan, each with its check box.
 pub(super) fn boxes(event: &Value) -> Vec<String> {
     let current = word(event, "current");
     let line = |step: &Value| {
@@ -299,49 +299,51 @@ pub(super) fn boxes(event: &Value) -> Vec<String> {
     steps.iter().map(line).collect()
 }
 
-fn outcome(event: &Value) -> Vec<String> {
+fn describe_outcome(event: &Value) -> Vec<String> {
     let lists = [("Tried", "tried"), ("Worked", "worked"), ("Failed", "failed"), ("Next", "next")];
-    let said = lists
-        .into_iter()
-        .flat_map(|(label, name)| texts(event, name).map(move |text| format!("{label}: {text}")));
+    let said = lists.into_iter().flat_map(|(label, name)| {
+        text_items(event, name).map(move |text| format!("{label}: {text}"))
+    });
     said.collect()
 }
 
-fn memory(event: &Value) -> Vec<String> {
+fn describe_memory(event: &Value) -> Vec<String> {
     let mut lines = vec![match word(event, "topic") {
         "" => word(event, "text").to_owned(),
         topic => format!("{topic}: {}", word(event, "text")),
     }];
-    let places = event.get("positions").and_then(bounds);
+    let places = event.get("positions").and_then(parse_bounds);
     lines.extend(places.map(|(from, to)| format!("Stands for {}", span(from, to))));
     lines
 }
 
-fn compacted(event: &Value) -> Vec<String> {
+fn describe_compaction(event: &Value) -> Vec<String> {
     let of = |name: &str| match event.get(name) {
-        Some(Value::Array(all)) if bounds(&Value::Array(all.clone())).is_none() => all.clone(),
+        Some(Value::Array(all)) if parse_bounds(&Value::Array(all.clone())).is_none() => {
+            all.clone()
+        }
         Some(one) => vec![one.clone()],
         None => Vec::new(),
     };
     let mut lines = vec![with_note("The context was compacted", word(event, "trigger"))];
     lines.extend(ranges(&of("dropped"), "event").map(|said| format!("Left the context: {said}")));
     lines.extend(ranges(&of("kept"), "event").map(|said| format!("Kept: {said}")));
-    lines.extend(labelled(event, &[("Summary", "summary")]));
+    lines.extend(label_members(event, &[("Summary", "summary")]));
     lines
 }
 
-/// Text that a hook gave to the model, unchanged.
-fn given_to_model(event: &Value) -> Vec<String> {
+/// Formats text that a hook gave to the model, unchanged.
+fn describe_given_text(event: &Value) -> Vec<String> {
     vec![with_note("Given to the model", word(event, "what")), word(event, "text").to_owned()]
 }
 
-fn threshold(event: &Value) -> Vec<String> {
+fn describe_threshold(event: &Value) -> Vec<String> {
     let (tokens, limit) = (figure(event, "tokens"), figure(event, "limit"));
     let said = tokens.zip(limit).map(|(tokens, limit)| of_limit(tokens, limit));
     vec![format!("Context at its {}: {}", word(event, "level"), said.unwrap_or_default())]
 }
 
-/// `24 000 of 200 000 tokens (12 %)`.
+/// Formats a share of a limit: `24 000 of 200 000 tokens (12 %)`.
 pub(in crate::cli) fn of_limit(tokens: u64, limit: u64) -> String {
     match limit {
         0 => many(tokens, "token"),
@@ -352,7 +354,7 @@ pub(in crate::cli) fn of_limit(tokens: u64, limit: u64) -> String {
     }
 }
 
-fn request(event: &Value) -> Vec<String> {
+fn describe_request(event: &Value) -> Vec<String> {
     let usage = event.get("model_usage").or_else(|| event.get("usage")).unwrap_or(&Value::Null);
     let counts = [
         ("input_tokens", "tokens in"),
@@ -374,8 +376,8 @@ fn took_ms(ms: i64) -> String {
     took(ms.saturating_mul(1_000))
 }
 
-/// An event of a type that is not known here: its content, else its members.
-fn unknown_event(event: &Value) -> Vec<String> {
+/// Formats an event of an unknown type: its content, else its members.
+fn describe_unknown_event(event: &Value) -> Vec<String> {
     let text = event.get("content").map(content).unwrap_or_default();
     if !text.is_empty() {
         return vec![text];
@@ -388,7 +390,7 @@ fn unknown_event(event: &Value) -> Vec<String> {
     }
 }
 
-/// The id by which a result names its call, or under which a call is answered.
+/// Returns the id of a call, or of the call that a result belongs to.
 pub(in crate::cli) fn call_id(event: &Map<String, Value>) -> Option<&str> {
     let names = ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id"];
     names.into_iter().find_map(|name| event.get(name).and_then(Value::as_str))

@@ -1,4 +1,4 @@
-//! Sessions recorded and restored over HTTP, as a client does. It must not count what is given.
+//! Records and restores sessions over HTTP, as a client does. It must not count facts.
 
 use std::{io, time::Duration};
 
@@ -11,18 +11,18 @@ use ::sessionlog::{
     event::SessionId,
 };
 
-/// The workspace of every session.
+/// Workspace of all sessions.
 const WORKSPACE: &str = "eval";
-/// Restores that are timed, after the one that reads the session.
+/// Number of timed restores, after a first one that loads the session.
 const TIMED: usize = 5;
 
-/// How a restore is asked for.
+/// Options of a restore.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
     pub(super) tokens_max: u64,
-    /// By what the items are ordered; by default where it is left out.
+    /// Order of the items; `None` for the default.
     pub(super) algorithm: Option<&'static str>,
-    /// Whether texts may be shortened.
+    /// True if texts may be shortened.
     pub(super) compress: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Clerk<'a> {
 }
 
 impl Clerk<'_> {
-    /// Makes a session.
+    /// Creates a session.
     pub(super) fn begin(&self, name: &str) -> Outcome<SessionId> {
         let session = SessionId::new(name).map_err(io::Error::other)?;
         self.site.wait(desk::create(&self.client, &session, Some(WORKSPACE.to_owned())))??;
@@ -45,7 +45,7 @@ impl Clerk<'_> {
         self.site.wait(desk::append(&self.client, session, events))?
     }
 
-    /// Records a session with what is planted in it, marks what was wrong, and saves it.
+    /// Records a session with its planted facts, marks wrong messages, and saves it.
     pub(super) fn record(&self, name: &str, made: &Made) -> Outcome<SessionId> {
         let session = self.begin(name)?;
         self.append(&session, &made.events)?;
@@ -61,7 +61,7 @@ impl Clerk<'_> {
         Ok(session)
     }
 
-    /// What a restore gives; nothing is written.
+    /// Restores a session; nothing is written.
     pub(super) fn restore(&self, session: &SessionId, how: How) -> Outcome<Value> {
         let mut asked = json!({
             "session_id": session.as_str(), "tokens_max": how.tokens_max,
@@ -73,7 +73,7 @@ impl Clerk<'_> {
         self.json(Request::post(format!("/v1/workspaces/{WORKSPACE}/restore")).json(&asked))
     }
 
-    /// The same, and the median of how long some more of them take.
+    /// Restores a session, and returns the median duration of further restores.
     pub(super) fn restore_timed(
         &self,
         session: &SessionId,
@@ -90,8 +90,8 @@ impl Clerk<'_> {
         Ok((value, times.get(TIMED / 2).copied().unwrap_or_default()))
     }
 
-    /// A plain window of so many tokens: messages as a model is sent them, without the ids and
-    /// times of events, in whose digits a value may be found by chance.
+    /// Returns a plain window of `tokens_max` tokens in a model's format, without the ids and times
+    /// of events, whose digits might contain a value by chance.
     pub(super) fn window(&self, session: &SessionId, tokens_max: u64) -> Outcome<Value> {
         let path = session_path(session, "/views/window");
         self.json(

@@ -1,6 +1,5 @@
-//! What an answer states of what was planted: facts by their kinds, and values that were taken
-//! back. It must not look at an answer's members by name, except where they say that a file was
-//! reverted.
+//! Counts the planted facts that an answer states, by kind, and the retracted values. It must not
+//! read an answer's members by name, except those that mark a file as reverted.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +10,16 @@ use super::{
     planted::{Fact, Kind, Made},
 };
 
-/// Facts by kind.
+/// Number of facts by kind.
 pub(super) type Counts = BTreeMap<Kind, usize>;
 
-/// How many facts of each kind an answer states.
+/// Counts the facts of each kind that an answer states.
 pub(super) fn given(answer: &Value, facts: &[Fact]) -> Counts {
-    by_kind(stated(answer, facts).into_iter())
+    by_kind(stated_facts(answer, facts).into_iter())
 }
 
-/// The facts that stand in one line of an answer, subject and value.
-fn stated<'a>(answer: &Value, facts: &'a [Fact]) -> Vec<&'a Fact> {
+/// Returns the facts whose subject and value are in one line of an answer.
+fn stated_facts<'a>(answer: &Value, facts: &'a [Fact]) -> Vec<&'a Fact> {
     let all = scalars(answer);
     let lines: Vec<&str> = all.iter().flat_map(|text| text.lines()).collect();
     let has = |fact: &&Fact| {
@@ -29,16 +28,16 @@ fn stated<'a>(answer: &Value, facts: &'a [Fact]) -> Vec<&'a Fact> {
     facts.iter().filter(has).collect()
 }
 
-/// Facts by kind.
+/// Counts facts by kind.
 pub(super) fn by_kind<'a>(facts: impl Iterator<Item = &'a Fact>) -> Counts {
     let mut counts = Counts::new();
     facts.for_each(|fact| *counts.entry(fact.kind).or_default() += 1);
     counts
 }
 
-/// Values that were taken back and that an answer states nevertheless.
+/// Returns the retracted values that an answer still states.
 pub(super) fn stale<'a>(answer: &Value, made: &'a Made) -> Vec<&'a str> {
-    let values = stated(answer, &made.stale).into_iter().map(|fact| &fact.value);
+    let values = stated_facts(answer, &made.stale).into_iter().map(|fact| &fact.value);
     let files = answer.get("file_references").and_then(Value::as_array).into_iter().flatten();
     let changed: Vec<&str> = files
         .filter(|file| file.get("change").is_none_or(|change| change == "changed"))
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fact_is_given_by_a_line_with_its_subject_and_its_value() {
+    fn a_fact_counts_if_one_line_has_its_subject_and_value() {
         let fact = |kind, subject: &str, value: &str| {
             let (subject, value) = (subject.to_owned(), value.to_owned());
             Fact { kind, subject, value }
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_taken_back_counts_and_so_does_a_file_that_was_reverted() {
+    fn a_retracted_value_and_a_reverted_file_count_as_stale() {
         let fact = |subject: &str, value: &str| {
             let (subject, value) = (subject.to_owned(), value.to_owned());
             Fact { kind: Kind::Item, subject, value }

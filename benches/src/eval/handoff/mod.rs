@@ -1,6 +1,6 @@
-//! `sessionlog-bench eval handoff`: sessions with planted facts, recorded in a server of its own
-//! and restored within a quarter of their tokens over HTTP, beside a window of the same tokens; and
-//! real conversations before each call that changes something. It must not choose what is given.
+//! `sessionlog-bench eval handoff`: sessions with planted facts, recorded in a separate server and
+//! restored over HTTP within a quarter of their tokens, next to a window of the same tokens; and
+//! real conversations before each changing call. It must not choose the content of a restore.
 
 mod clerk;
 mod count;
@@ -38,9 +38,9 @@ use ::sessionlog::{
     harness::{By, Counter as _, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Tokenizer},
 };
 
-/// Stands for every value of an option.
+/// Name that selects all values of an option.
 const ALL: &str = "all";
-/// The part of a session's tokens within which it is restored.
+/// Divisor of a session's tokens that gives the budget of its restore.
 const PART: u64 = 4;
 
 #[derive(Debug, Args)]
@@ -107,34 +107,38 @@ fn tokens_max() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(least..=RESTORE_TOKENS_MAX as u64)
 }
 
-/// The values of an option that were asked for, each once.
-fn wanted<T: Copy>(asked: &[String], all: &[T], name: impl Fn(T) -> &'static str) -> Vec<T> {
+/// Returns the requested values of an option, each once.
+fn requested_values<T: Copy>(
+    asked: &[String],
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Vec<T> {
     let is_asked = |one: &T| asked.iter().any(|asked| asked == ALL || asked == name(*one));
     all.iter().copied().filter(is_asked).collect()
 }
 
-/// Which sessions are made, and how they are restored.
+/// Sessions to generate, and ways to restore them.
 struct Matrix {
     sizes: Vec<Size>,
     types: Vec<Type>,
-    /// Algorithms, and whether texts may be shortened.
+    /// Algorithms, each with true if texts may be shortened.
     ways: Vec<(By, bool)>,
     seeds: Vec<u64>,
-    /// Tokens of a restore; a part of the session's where it is left out.
+    /// Token budget of a restore; `None` for a part of the session's tokens.
     tokens_max: Option<u64>,
 }
 
 impl Matrix {
     fn of(asked: &Handoff) -> Self {
-        let by = wanted(&asked.algorithm, &By::ALL, By::as_str);
-        let compression = wanted(&asked.compression, &COMPRESSION, |(name, _)| name);
+        let by = requested_values(&asked.algorithm, &By::ALL, By::as_str);
+        let compression = requested_values(&asked.compression, &COMPRESSION, |(name, _)| name);
         let ways = compression.iter().flat_map(|(_, on)| by.iter().map(|by| (*by, *on)));
         let mut seeds = asked.seed.clone();
         seeds.sort_unstable();
         seeds.dedup();
         Self {
-            sizes: wanted(&asked.size, &SIZES, |size| size.name),
-            types: wanted(&asked.of, &Type::ALL, Type::name),
+            sizes: requested_values(&asked.size, &SIZES, |size| size.name),
+            types: requested_values(&asked.of, &Type::ALL, Type::name),
             ways: ways.collect(),
             seeds,
             tokens_max: asked.tokens,
@@ -157,7 +161,7 @@ impl Matrix {
 pub(super) fn run(asked: &Handoff) -> Outcome {
     let talks = asked.conversations.as_deref().map(real::read).transpose()?;
     if let Some(directory) = &asked.out {
-        // Found out before minutes of work rather than after.
+        // Checked before minutes of work rather than after.
         files::create_dir(directory).map_err(|source| of_file(directory, source))?;
     }
     let matrix = Matrix::of(asked);
@@ -180,12 +184,12 @@ pub(super) fn run(asked: &Handoff) -> Outcome {
     site.bar.finish_and_clear();
     report.notes = notes(&report.runs);
     if let Some(directory) = &asked.out {
-        save(directory, &report)?;
+        write_reports(directory, &report)?;
     }
     report.print(asked.json, &mut io::stdout().lock())
 }
 
-/// One session, restored in each way.
+/// Records one session and restores it in each way.
 fn session(
     clerk: &Clerk<'_>,
     matrix: &Matrix,
@@ -241,7 +245,7 @@ fn restored(
     })
 }
 
-/// Tokens of what a session says: messages, inputs and outputs of calls, saved items.
+/// Counts the tokens of a session's content: messages, inputs and outputs of calls, saved items.
 fn tokens(made: &Made) -> u64 {
     let said = made.events.iter().flat_map(|event| [event.get("content"), event.get("input")]);
     let said = said.flatten().chain(made.items.iter().filter_map(|item| item.get("content")));
@@ -260,7 +264,7 @@ fn notes(runs: &[Run]) -> Vec<String> {
     notes
 }
 
-fn save(directory: &Path, report: &Report) -> Outcome {
+fn write_reports(directory: &Path, report: &Report) -> Outcome {
     write(directory, "report.md", &report.to_markdown())?;
     let json = serde_json::to_string_pretty(&report.to_json()).unwrap_or_default();
     write(directory, "report.json", &(json + "\n"))
@@ -271,10 +275,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_stands_for_every_value_and_a_value_counts_once() {
+    fn all_selects_every_value_and_a_repeated_value_counts_once() {
         let names = |asked: &[&str]| {
             let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
-            let sizes = wanted(&asked, &SIZES, |size| size.name);
+            let sizes = requested_values(&asked, &SIZES, |size| size.name);
             sizes.iter().map(|size| size.name).collect::<Vec<_>>()
         };
         assert_eq!(names(&["large", "small", "large"]), ["small", "large"]);

@@ -1,5 +1,5 @@
-//! Sessions made from a seed, with facts of several kinds planted among filler of the same words,
-//! and values that are taken back later. It must not record them, or know what a restore gives.
+//! Sessions generated from a seed, with facts of several kinds planted in similar filler, and
+//! values that are retracted later. It must not record them, or know the result of a restore.
 
 use serde_json::{Value, json};
 
@@ -9,21 +9,21 @@ use super::super::{
 };
 use sessionlog::event::kinds;
 
-/// One turn in so many has a fact; of facts of some kinds, one in so many is taken back.
+/// One turn in this many has a fact; of some kinds of facts, one in this many is retracted.
 const TURNS_OF_FACT: usize = 8;
 const TAKEN_BACK_OF: usize = 3;
-/// Turns after which a value is taken back.
+/// Number of turns after which a value is retracted.
 const TURNS_LATER: usize = 3;
 
-/// How long a session is.
+/// Length of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) name: &'static str,
-    /// Events, or a few more.
+    /// Approximate number of events.
     pub(super) events: usize,
 }
 
-/// Every size.
+/// All sizes.
 pub(super) const SIZES: [Size; 4] = [
     Size { name: "small", events: 120 },
     Size { name: "medium", events: 500 },
@@ -31,14 +31,14 @@ pub(super) const SIZES: [Size; 4] = [
     Size { name: "huge", events: 10_000 },
 ];
 
-/// What a session is made of.
+/// Content type of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// Commands and edits, with a word now and then.
+    /// Commands and edits, with occasional messages.
     Code,
     /// Messages alone.
     Conversation,
-    /// Both.
+    /// Commands, edits and messages.
     Mixed,
 }
 
@@ -53,7 +53,7 @@ impl Type {
         }
     }
 
-    /// How many turns of a hundred are calls.
+    /// Returns the percentage of turns that are calls.
     fn calls(self) -> usize {
         match self {
             Self::Code => 80,
@@ -70,18 +70,18 @@ impl Type {
     }
 }
 
-/// The kind of a fact.
+/// Kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// What the user wants from then on.
+    /// Standing instruction of the user.
     Instruction,
-    /// A sentence of the agent.
+    /// Decision in a sentence of the agent.
     Decision,
-    /// A context item that was saved.
+    /// Saved context item.
     Item,
-    /// A test that fails at the end.
+    /// Test that fails at the end.
     Failure,
-    /// A file that was edited.
+    /// Edited file.
     File,
 }
 
@@ -100,7 +100,7 @@ impl Kind {
     }
 }
 
-/// A fact: a line that has its subject and its value states it.
+/// A fact: a line that has both its subject and its value states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) kind: Kind,
@@ -111,22 +111,21 @@ pub(super) struct Fact {
 /// A session to be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Made {
-    /// Its events, in order.
+    /// Events in order.
     pub(super) events: Vec<Value>,
-    /// Context items to be saved at its end.
+    /// Context items to be saved at the end.
     pub(super) items: Vec<Value>,
-    /// What holds at its end.
+    /// Facts that hold at the end.
     pub(super) facts: Vec<Fact>,
-    /// What was taken back: an item that was replaced, a test that passes again, a message that was
-    /// marked wrong.
+    /// Retracted facts: a replaced item, a test that passes again, a message marked wrong.
     pub(super) stale: Vec<Fact>,
-    /// Files that were edited and checked out again.
+    /// Files that were edited and then checked out again.
     pub(super) reverted: Vec<String>,
-    /// The messages to be marked wrong, by their places among the events.
+    /// Indices of the events whose messages are to be marked wrong.
     pub(super) wrong: Vec<usize>,
 }
 
-/// The session of a seed.
+/// Generates the session of a seed.
 pub(super) fn made(seed: u64, size: Size, of: Type) -> Made {
     let mut writer = Writer {
         of,
@@ -160,7 +159,7 @@ struct Writer {
     grammar: Grammar,
     made: Made,
     turn: usize,
-    /// Commands that take something back, with the turn of each.
+    /// Commands that retract a fact, with the turn of each.
     later: Vec<(usize, String, String)>,
 }
 
@@ -187,33 +186,33 @@ impl Writer {
         ]);
     }
 
-    fn run(&mut self, command: &str, output: &str, is_error: bool) {
+    fn add_command_run(&mut self, command: &str, output: &str, is_error: bool) {
         self.call("Bash", &json!({ "command": command }), output, is_error);
     }
 
-    /// Takes back what is due by now.
+    /// Runs the retractions that are due.
     fn due(&mut self) {
         let (due, later) = std::mem::take(&mut self.later)
             .into_iter()
             .partition(|(turn, _, _)| *turn <= self.turn);
         self.later = later;
         let due: Vec<(usize, String, String)> = due;
-        due.iter().for_each(|(_, command, output)| self.run(command, output, false));
+        due.iter().for_each(|(_, command, output)| self.add_command_run(command, output, false));
     }
 
-    /// A call without a fact.
+    /// Adds a call without a fact.
     fn routine(&mut self) {
         let (thing, part) = (self.slot("thing"), self.dice.below(17));
         let path = format!("src/{thing}/part{part}.py");
         let output = self.filler(3);
         match self.dice.below(3) {
-            0 => self.run(&format!("sed -n 1,40p {path}"), &output, false),
-            1 => self.run(&format!("grep -rn {thing} docs"), &output, false),
+            0 => self.add_command_run(&format!("sed -n 1,40p {path}"), &output, false),
+            1 => self.add_command_run(&format!("grep -rn {thing} docs"), &output, false),
             _ => self.call("Read", &json!({ "file_path": path }), &output, false),
         }
     }
 
-    /// Messages without a fact: of the agent, at times after a question.
+    /// Adds messages without a fact: one of the agent, at times after a question.
     fn talk(&mut self) {
         if self.dice.percent(30) {
             let question = self.slot("question");
@@ -270,9 +269,9 @@ impl Writer {
             Kind::Failure => {
                 let command = format!("pytest -q test_{thing}.py -k {subject}");
                 let output = format!("FAILED test_{thing}.py::test_{subject} - {value} != 0");
-                self.run(&command, &output, true);
+                self.add_command_run(&command, &output, true);
                 if is_taken_back {
-                    self.take_back(command, "1 passed in 0.12s");
+                    self.retract_fact(command, "1 passed in 0.12s");
                     self.made.stale.push(fact_of(value));
                 } else {
                     self.made.facts.push(fact_of(value));
@@ -284,7 +283,7 @@ impl Writer {
                 let input = json!({ "file_path": path, "old_string": old, "new_string": new });
                 self.call("Edit", &input, "ok", false);
                 if is_taken_back {
-                    self.take_back(format!("git checkout -- {path}"), "");
+                    self.retract_fact(format!("git checkout -- {path}"), "");
                     self.made.reverted.push(path);
                 } else {
                     self.made.facts.push(Fact { kind, subject, value: path });
@@ -293,7 +292,7 @@ impl Writer {
         }
     }
 
-    fn take_back(&mut self, command: String, output: &str) {
+    fn retract_fact(&mut self, command: String, output: &str) {
         self.later.push((self.turn + TURNS_LATER, command, output.to_owned()));
     }
 }
@@ -338,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_session_and_each_type_has_its_kinds() {
+    fn a_seed_repeats_its_session_and_each_type_has_its_kinds_of_facts() {
         for of in Type::ALL {
             let [_, size, ..] = SIZES;
             let made = made(7, size, of);
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_taken_back_is_checked_out_before_the_end() {
+    fn a_retracted_file_is_checked_out_before_the_end_of_its_session() {
         let [.., size, _] = SIZES;
         let made = made(3, size, Type::Code);
         let commands: Vec<&str> = made

@@ -1,6 +1,6 @@
-//! Real conversations stopped before each call that changes something: whether a restore of what
-//! was said up to there has every value of that call's arguments, beside a window of the same
-//! tokens. It must not judge the words of either.
+//! Real conversations stopped before each changing call: counts the calls of which a restore of the
+//! conversation so far has every argument value, next to a window of the same tokens. It must not
+//! judge the text of either.
 
 use std::path::Path;
 
@@ -15,28 +15,28 @@ use super::{
 };
 use crate::failure::Outcome;
 
-/// Calls of which an answer of so many tokens has every value.
+/// Numbers of calls whose argument values an answer within a budget contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stated {
     pub(super) tokens_max: u64,
     pub(super) calls: usize,
     pub(super) restore: usize,
     pub(super) window: usize,
-    /// Calls of which the window has every value and the restore has not.
+    /// Calls whose values the window contains but the restore does not.
     pub(super) missed: usize,
 }
 
-/// A call of which the restore lacks a value that the window has.
+/// A call of which the restore lacks a value that the window contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Miss {
-    /// The line of the file, and the position of the call.
+    /// Line of the file, and position of the call.
     pub(super) line: usize,
     pub(super) at: u64,
     pub(super) tokens_max: u64,
     pub(super) values: Vec<String>,
 }
 
-/// What was found in real conversations.
+/// Results on real conversations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Real {
     pub(super) conversations: usize,
@@ -44,18 +44,18 @@ pub(super) struct Real {
     pub(super) misses: Vec<Miss>,
 }
 
-/// The conversations of a file.
+/// Reads the conversations of a file.
 pub(super) fn read(path: &Path) -> Outcome<Vec<Value>> {
     conversation::read(path)
 }
 
-/// The text of a restore without its first line, which says when the session was used last.
-fn text_of(restored: &Value) -> &str {
+/// Returns the text of a restore without its first line, the time of the last use.
+fn restored_text(restored: &Value) -> &str {
     let text = restored.get("context").and_then(Value::as_str).unwrap_or_default();
     text.split_once('\n').map_or("", |(_, text)| text)
 }
 
-/// Counts over the conversations.
+/// Counts calls over the conversations.
 pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
     let none = |tokens_max| Stated { tokens_max, ..Stated::default() };
     let stated = BUDGETS.map(none).to_vec();
@@ -66,7 +66,7 @@ pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
         let session = clerk.begin(&format!("real-{number}"))?;
         let mut appended = 0;
         for (at, values) in &talk.writes {
-            // The restore knows what was said before the call, and nothing after it.
+            // The restore covers the events before the call only.
             let to = usize::try_from(*at).unwrap_or(usize::MAX);
             clerk.append(&session, talk.events.get(appended..to).unwrap_or_default())?;
             appended = to;
@@ -80,7 +80,8 @@ pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
                     let lacking = values.iter().filter(|value| !given.contains(*value));
                     lacking.cloned().collect::<Vec<String>>()
                 };
-                let (values, in_window) = (lacks(text_of(&restored)), lacks(&window).is_empty());
+                let (values, in_window) =
+                    (lacks(restored_text(&restored)), lacks(&window).is_empty());
                 stated.calls += 1;
                 stated.restore += usize::from(values.is_empty());
                 stated.window += usize::from(in_window);

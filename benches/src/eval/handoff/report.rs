@@ -1,5 +1,5 @@
-//! The figures of the runs as a table with bars for a terminal, Markdown for a document and JSON
-//! for a program. It must not count.
+//! Prints the figures of the runs as a table with bars for a terminal, as Markdown and as JSON. It
+//! must not count facts.
 
 use std::{collections::BTreeMap, io::Write};
 
@@ -14,12 +14,12 @@ use crate::{failure::Outcome, report::drawn};
 
 /// Version of the JSON report; a member is never removed within one.
 const VERSION: u32 = 1;
-/// Characters of a bar.
+/// Maximum characters of a bar.
 const BAR: usize = 20;
-/// Misses that are named in the table's notes; the JSON report has all.
+/// Number of misses in the table's notes; the JSON report has all.
 const MISSES_NAMED: usize = 5;
 
-/// One way to restore one session.
+/// Result of one way to restore one session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Run {
     pub(super) size: &'static str,
@@ -31,14 +31,14 @@ pub(super) struct Run {
     pub(super) planted: Counts,
     pub(super) restored: Counts,
     pub(super) window: Counts,
-    /// Values that were taken back, and those of them that the restore states.
+    /// Number of retracted values, and of those that the restore still states.
     pub(super) taken_back: usize,
     pub(super) stale: Vec<String>,
     /// Tokens of the session, of the budget and of the answer.
     pub(super) whole: u64,
     pub(super) tokens_max: u64,
     pub(super) tokens: u64,
-    /// Items of the session that were chosen, of every class.
+    /// Number of items of the session chosen, of all classes.
     pub(super) items: usize,
     pub(super) millis: f64,
     pub(super) preserved: f64,
@@ -48,7 +48,7 @@ fn sum(counts: &Counts) -> usize {
     counts.values().sum()
 }
 
-/// Runs of several seeds as one.
+/// Runs of several seeds that share size, type and way to restore.
 #[derive(Debug, Default)]
 struct Row<'a> {
     runs: Vec<&'a Run>,
@@ -72,18 +72,18 @@ fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// A share as a bar and a number.
-fn bar(share: f64) -> String {
+/// Formats a share as a bar and a number.
+fn format_bar(share: f64) -> String {
     let filled = (0..BAR).filter(|at| (*at as f64 + 0.5) / BAR as f64 <= share).count();
     format!("{}{} {share:.2}", "█".repeat(filled), "·".repeat(BAR - filled))
 }
 
-/// Everything that was found.
+/// Results of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) runs: Vec<Run>,
     pub(super) real: Option<Real>,
-    /// What a reader of the figures must know.
+    /// Notes for a reader of the figures.
     pub(super) notes: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ const HEADS: [&str; 10] = [
 const HEADS_REAL: [&str; 4] = ["tokens", "calls", "restore", "window"];
 
 impl Report {
-    /// Rows of the table: a session's size and type, and how it was restored.
+    /// Returns the rows of the table: a session's size and type, and the way of restoring.
     fn rows(&self) -> Vec<Row<'_>> {
         let mut rows: Vec<Row<'_>> = Vec::new();
         for run in &self.runs {
@@ -124,8 +124,8 @@ impl Report {
                 format!("{} {}", run.size, run.of),
                 format!("{}{}", run.algorithm, if run.compress { "" } else { ", whole texts" }),
                 row.total(|run| sum(&run.planted)).to_string(),
-                bar(row.share(|run| &run.restored)),
-                bar(row.share(|run| &run.window)),
+                format_bar(row.share(|run| &run.restored)),
+                format_bar(row.share(|run| &run.window)),
                 format!(
                     "{} of {}",
                     row.total(|run| run.stale.len()),
@@ -140,7 +140,7 @@ impl Report {
         self.rows().into_iter().map(cells).collect()
     }
 
-    /// Algorithms in the order of the runs, where texts may be shortened; else as they are.
+    /// Returns the distinct pairs of algorithm and compression, in the order of the runs.
     fn ways(&self) -> Vec<(&'static str, bool)> {
         let mut ways = Vec::new();
         for run in &self.runs {
@@ -152,7 +152,7 @@ impl Report {
         ways
     }
 
-    /// A row for each kind of fact: how many, and the share that each way to restore gives.
+    /// Returns a row for each kind of fact: its count, and the share that each way restores.
     fn kinds(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let ways = self.ways();
         let name = |(algorithm, compress): &(&'static str, bool)| {
@@ -180,9 +180,9 @@ impl Report {
         (heads, Kind::ALL.into_iter().filter_map(row).collect())
     }
 
-    fn cells_real(&self) -> Vec<Vec<String>> {
+    fn real_cells(&self) -> Vec<Vec<String>> {
         let cells = |stated: &Stated| {
-            let of = |count: usize| format!("{} ({count})", bar(share(count, stated.calls)));
+            let of = |count: usize| format!("{} ({count})", format_bar(share(count, stated.calls)));
             let tokens = stated.tokens_max.to_string();
             vec![tokens, stated.calls.to_string(), of(stated.restore), of(stated.window)]
         };
@@ -219,7 +219,7 @@ impl Report {
         let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         writeln!(out, "{}\n\n{}\n", drawn(&HEADS, self.cells()), drawn(&heads, kinds))?;
         if self.real.is_some() {
-            writeln!(out, "{}\n", drawn(&HEADS_REAL, self.cells_real()))?;
+            writeln!(out, "{}\n", drawn(&HEADS_REAL, self.real_cells()))?;
         }
         for line in self.sentences() {
             writeln!(out, "{line}")?;
@@ -227,7 +227,7 @@ impl Report {
         Ok(())
     }
 
-    /// The tables in Markdown.
+    /// Formats the tables in Markdown.
     pub(super) fn to_markdown(&self) -> String {
         let mut text = format!(
             "# What a restore hands on\n\nsessionlog {}. Sessions with planted facts, restored \
@@ -236,17 +236,17 @@ impl Report {
              session was read before), and preserved (the share that the answer itself says) are means of the seeds.\n\n",
             env!("CARGO_PKG_VERSION"),
         );
-        text.push_str(&table(&HEADS, &self.cells()));
+        text.push_str(&markdown_table(&HEADS, &self.cells()));
         let (heads, kinds) = self.kinds();
         let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         text.push_str("\nThe same by the kind of the fact, all sessions together:\n\n");
-        text.push_str(&table(&heads, &kinds));
+        text.push_str(&markdown_table(&heads, &kinds));
         if self.real.is_some() {
             text.push_str(
                 "\nReal conversations before each call that changes something: whether the answer \
                  has every value of the call's arguments.\n\n",
             );
-            text.push_str(&table(&HEADS_REAL, &self.cells_real()));
+            text.push_str(&markdown_table(&HEADS_REAL, &self.real_cells()));
         }
         text.push('\n');
         for line in self.sentences() {
@@ -255,7 +255,7 @@ impl Report {
         text
     }
 
-    /// The report as JSON, with every run.
+    /// Returns the report as JSON, with every run.
     pub(super) fn to_json(&self) -> Value {
         let row = |row: Row<'_>| {
             let run = row.runs.first().copied().cloned().unwrap_or_default();
@@ -311,13 +311,13 @@ fn real_json(real: &Real) -> Value {
     })
 }
 
-fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+fn markdown_table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: String| format!("| {cells} |\n");
     let rows: String = rows.iter().map(|cells| line(cells.join(" | "))).collect();
     format!("{}|{}\n{rows}", line(heads.join(" | ")), "---|".repeat(heads.len()))
 }
 
-/// Runs by what a person asks of them first: whether a run restores less than the window holds.
+/// Counts, by algorithm, the runs in which a restore states fewer facts than the window.
 pub(super) fn behind(runs: &[Run]) -> BTreeMap<&'static str, usize> {
     let behind = runs.iter().filter(|run| sum(&run.restored) < sum(&run.window));
     let mut counts = BTreeMap::new();
@@ -330,14 +330,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_as_long_as_its_share() {
-        assert_eq!(bar(0.0), format!("{} 0.00", "·".repeat(20)));
-        assert_eq!(bar(1.0), format!("{} 1.00", "█".repeat(20)));
-        assert_eq!(bar(0.5), format!("{}{} 0.50", "█".repeat(10), "·".repeat(10)));
+    fn the_length_of_a_bar_is_proportional_to_its_share() {
+        assert_eq!(format_bar(0.0), format!("{} 0.00", "·".repeat(20)));
+        assert_eq!(format_bar(1.0), format!("{} 1.00", "█".repeat(20)));
+        assert_eq!(format_bar(0.5), format!("{}{} 0.50", "█".repeat(10), "·".repeat(10)));
     }
 
     #[test]
-    fn seeds_of_one_way_are_one_row_and_what_is_stated_wrongly_is_named() {
+    fn seeds_of_one_way_share_a_row_and_stale_statements_are_reported() {
         let run = |seed, restored, stale: &[&str]| Run {
             size: "small",
             of: "code",

@@ -1,5 +1,5 @@
-//! Conversations recorded in a server and asked for over HTTP, as a client does. It must not count
-//! what is right.
+//! Records conversations in a server and searches them over HTTP, as a client does. It must not
+//! count correct hits.
 
 use std::io;
 
@@ -23,10 +23,10 @@ use ::sessionlog::{
     verbs::{NoQuery, Nowhere, search::SearchWith},
 };
 
-/// Hits of a page, and the most of one.
+/// Number of hits on a page, and its maximum.
 const HITS: usize = 10;
 pub(super) const HITS_MAX: usize = 100;
-/// How long an answer may wait for the index.
+/// Milliseconds for which an answer may wait for the index.
 const WAIT_MS: u64 = 60_000;
 
 /// A client of the evaluation's server.
@@ -40,7 +40,7 @@ impl Asker<'_> {
     pub(super) fn record(&self, number: usize, said: &Conversation) -> Outcome {
         for (at, session) in said.sessions.iter().enumerate() {
             stop_here(self.site)?;
-            let id = name_of(number, at);
+            let id = session_name_of(number, at);
             let events: Vec<Value> = session
                 .turns
                 .iter()
@@ -60,39 +60,39 @@ impl Asker<'_> {
                     event
                 })
                 .collect();
-            self.site.wait(self.write(&id, number, &events))??;
+            self.site.wait(self.append_events(&id, number, &events))??;
         }
         Ok(())
     }
 
-    async fn write(&self, id: &str, number: usize, events: &[Value]) -> Outcome {
+    async fn append_events(&self, id: &str, number: usize, events: &[Value]) -> Outcome {
         let session = SessionId::new(id).map_err(io::Error::other)?;
         desk::create(&self.client, &session, Some(workspace_of(number))).await?;
         desk::append(&self.client, &session, events).await
     }
 
-    /// Waits until everything is in the index.
+    /// Waits until all events are in the index.
     pub(super) fn wait_until_indexed(&self) -> Outcome {
         self.find(0, "anything", 1).map(drop)
     }
 
-    /// Asks a question: once as clients do by default, which is timed, and once for every hit.
+    /// Searches for a question: once with default options, which is timed, and once for all hits.
     pub(super) fn ask(&self, number: usize, question: &Question) -> Outcome<Answer> {
-        let words = plain(&question.text);
+        let words = without_operators(&question.text);
         let began = self.site.clock.monotonic();
         let page = self.find(number, &words, HITS)?;
         let took = self.site.clock.monotonic().saturating_sub(began);
         let tokens = page.iter().map(|hit| Tokenizer::O200k.count(&hit.snippet.text));
         let tokens = tokens.sum::<usize>() as u64;
-        let hits = places(&self.find(number, &words, HITS_MAX)?);
+        let hits = turns_of_hits(&self.find(number, &words, HITS_MAX)?);
         let Question { text, evidence, category } = question.clone();
         let asked = Asked { text, evidence, category };
         Ok(Answer { conversation: number, asked, hits, took, tokens })
     }
 
-    /// Whether the words of a turn find it first.
+    /// Returns true if the words of a turn find that turn first.
     pub(super) fn finds_first(&self, number: usize, drawn: &Draw) -> Outcome<bool> {
-        let found = places(&self.find(number, &plain(&drawn.words), 1)?);
+        let found = turns_of_hits(&self.find(number, &without_operators(&drawn.words), 1)?);
         Ok(found.first() == Some(&drawn.turn))
     }
 
@@ -114,7 +114,7 @@ impl Asker<'_> {
                     "run the evaluation again on a machine with less load",
                 ))
             }
-            // A text of stop words alone finds nothing.
+            // A text of only stop words finds nothing.
             Err(ClientError::Refused(refusal)) if refusal.code == "invalid_request" => {
                 Ok(Vec::new())
             }
@@ -123,8 +123,8 @@ impl Asker<'_> {
     }
 }
 
-/// A text without the characters that are operators of a query: a person who asks means words.
-fn plain(text: &str) -> String {
+/// Removes the operators of a query from a text: a user who asks a question means words.
+fn without_operators(text: &str) -> String {
     let words = text.split_whitespace().map(|word| {
         let is_sign = |c: char| matches!(c, '+' | '-' | '*' | '"' | '“' | '”' | '„');
         word.trim_matches(is_sign).replace(['"', '“', '”', '„'], " ").replace(':', ": ")
@@ -132,7 +132,7 @@ fn plain(text: &str) -> String {
     words.collect::<Vec<String>>().join(" ")
 }
 
-fn places(hits: &[Hit]) -> Vec<Place> {
+fn turns_of_hits(hits: &[Hit]) -> Vec<Place> {
     let place = |hit: &Hit| {
         let session = hit.session.as_str().rsplit('-').next()?.parse().ok()?;
         Some((session, usize::try_from(hit.position.0).ok()?))
@@ -144,7 +144,7 @@ fn workspace_of(number: usize) -> String {
     format!("recall-{number}")
 }
 
-fn name_of(number: usize, session: usize) -> String {
+fn session_name_of(number: usize, session: usize) -> String {
     format!("recall-{number}-{session}")
 }
 
@@ -153,13 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_asked_as_words() {
+    fn a_question_is_sent_without_query_operators() {
         for (text, expected) in [
             ("What is \"Blue Door\" about?", "What is  Blue Door  about?"),
             ("-never +this who:Ana pre*", "never this who: Ana pre"),
             ("a well-known C++", "a well-known C"),
         ] {
-            let asked = plain(text);
+            let asked = without_operators(text);
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(words(&asked), words(expected), "{text}");
         }

@@ -1,37 +1,37 @@
-//! Four consecutive words of turns, drawn from a seed: what one remembers of a sentence. It must
-//! not draw words that stand in two turns, of which none is right.
+//! Draws four consecutive words of turns from a seed, like the part of a sentence that users
+//! remember. It must not draw words that occur in two turns: neither would be right.
 
 use std::collections::HashMap;
 
 use super::set::{Conversation, Place};
 use crate::eval::dice::Dice;
 
-/// Words that are drawn of a turn, and turns of a conversation at most.
+/// Number of words drawn of a turn, and maximum turns of a conversation.
 const WORDS: usize = 4;
 const TURNS_MAX: usize = 200;
 const SEED: u64 = 1;
 
-/// Words of a turn.
+/// Words drawn from a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Draw {
     pub(super) turn: Place,
     pub(super) words: String,
 }
 
-/// The draws of a conversation, and how many more stand in another turn, too.
+/// Returns the draws of a conversation, and the number rejected because another turn has the words.
 pub(super) fn draws(said: &Conversation) -> (Vec<Draw>, usize) {
     let words = |text: &str| -> Vec<String> {
         let is_word = |word: &&str| word.contains(char::is_alphanumeric);
         text.split_whitespace().filter(is_word).map(str::to_owned).collect()
     };
     let mut turns: Vec<(Place, Vec<String>)> = Vec::new();
-    // By four words: the turn that has them, or nothing where two have.
+    // Maps four words to the turn that has them, or to `None` if two turns do.
     let mut owners: HashMap<String, Option<Place>> = HashMap::new();
     for (at, session) in said.sessions.iter().enumerate() {
         for (number, turn) in session.turns.iter().enumerate() {
             let (place, words) = ((at, number), words(&turn.text));
             for run in words.windows(WORDS) {
-                let owner = owners.entry(compared(run)).or_insert(Some(place));
+                let owner = owners.entry(normalised(run)).or_insert(Some(place));
                 *owner = owner.filter(|owner| *owner == place);
             }
             if words.len() >= WORDS {
@@ -46,7 +46,7 @@ pub(super) fn draws(said: &Conversation) -> (Vec<Draw>, usize) {
     let draw = |(turn, words): (Place, Vec<String>)| {
         let from = dice.below(words.len() - WORDS + 1);
         let run = words.get(from..from + WORDS)?;
-        owners.get(&compared(run))?.as_ref()?;
+        owners.get(&normalised(run))?.as_ref()?;
         Some(Draw { turn, words: run.join(" ") })
     };
     let draws: Vec<Draw> = turns.into_iter().filter_map(draw).collect();
@@ -54,8 +54,8 @@ pub(super) fn draws(said: &Conversation) -> (Vec<Draw>, usize) {
     (draws, left_out)
 }
 
-/// Words without case and marks.
-fn compared(words: &[String]) -> String {
+/// Normalises words: without case and punctuation.
+fn normalised(words: &[String]) -> String {
     let word = |word: &String| -> String {
         word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
@@ -70,7 +70,7 @@ mod tests {
     };
 
     #[test]
-    fn words_of_two_turns_are_not_drawn_and_the_same_words_are_drawn_again() {
+    fn words_in_two_turns_are_not_drawn_and_draws_repeat() {
         let turn = |text: &str| Turn { text: text.to_owned(), ..Turn::default() };
         let turns = ["Five red boats came - in", "so it was then", "So, it was then!", "no"];
         let turns = turns.map(turn).to_vec();

@@ -1,14 +1,14 @@
-//! What share of the evidence a ranking shows. Plain arithmetic over hits; it must not ask.
+//! Computes the share of the evidence among hits. It must not send a query.
 
 use std::time::Duration;
 
 use super::set::Place;
 
-/// Turns on either side of a hit that a reader sees beside it, and of how many hits.
+/// Number of turns shown on either side of a hit, and number of such hits.
 const BESIDE: usize = 2;
 const WITH_BESIDE: usize = 10;
 
-/// A question as it was counted.
+/// A counted question and its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) text: String,
@@ -16,32 +16,32 @@ pub(super) struct Asked {
     pub(super) category: String,
 }
 
-/// What a question found.
+/// Result of a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) conversation: usize,
     pub(super) asked: Asked,
-    /// The best first.
+    /// Hits, the best first.
     pub(super) hits: Vec<Place>,
-    /// How long the answer with ten hits took.
+    /// Duration of the answer with ten hits.
     pub(super) took: Duration,
-    /// Tokens of the texts of these.
+    /// Tokens of the texts of these hits.
     pub(super) tokens: u64,
 }
 
 impl Answer {
-    /// The share of the evidence that `shows` shows.
+    /// Returns the share of the evidence that satisfies `shows`.
     fn share(&self, shows: impl Fn(&Place) -> bool) -> f64 {
         let shown = self.asked.evidence.iter().filter(|turn| shows(turn)).count();
         shown as f64 / self.asked.evidence.len().max(1) as f64
     }
 
-    /// The share among the first hits.
+    /// Returns the share of the evidence among the first hits.
     pub(super) fn recall(&self, of: usize) -> f64 {
         self.share(|turn| self.hits.iter().take(of).any(|hit| hit == turn))
     }
 
-    /// The share among the first ten hits and two turns on either side of each.
+    /// Returns the share among the first ten hits and two turns on either side of each.
     fn recall_beside(&self) -> f64 {
         self.share(|(session, turn)| {
             let mut hits = self.hits.iter().take(WITH_BESIDE);
@@ -49,8 +49,8 @@ impl Answer {
         })
     }
 
-    /// The rank, from 1, of the first session that has evidence, sessions being in the order of
-    /// their best hits.
+    /// Returns the rank, from 1, of the first session with evidence, where sessions are in the
+    /// order of their best hits.
     fn rank_of_session(&self) -> Option<usize> {
         let mut sessions: Vec<usize> = Vec::new();
         for (session, _) in &self.hits {
@@ -66,20 +66,20 @@ impl Answer {
 /// Means over questions that have evidence.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
-    /// Questions with evidence.
+    /// Number of questions with evidence.
     pub(super) questions: usize,
-    /// By wanted number of hits: the share of the evidence among them.
+    /// Share of the evidence among the first hits, by number of hits.
     pub(super) recall: Vec<(usize, f64)>,
-    /// The same of ten hits and two turns on either side of each.
+    /// Share of the evidence in ten hits and two turns on either side of each.
     pub(super) beside: f64,
-    /// Questions whose first session, or one of the first five, has evidence.
+    /// Shares of questions with evidence in the first session, and in one of the first five.
     pub(super) session_hit: [f64; 2],
-    /// The mean of one over the rank of the first session with evidence.
+    /// Mean reciprocal rank of the first session with evidence.
     pub(super) reciprocal: f64,
 }
 
 impl Figures {
-    /// Of these answers, at these numbers of hits.
+    /// Computes the figures of answers at these numbers of hits.
     pub(super) fn of<'a>(answers: impl Iterator<Item = &'a Answer>, at: &[usize]) -> Self {
         let answers: Vec<&Answer> =
             answers.filter(|answer| !answer.asked.evidence.is_empty()).collect();
@@ -100,7 +100,7 @@ impl Figures {
     }
 }
 
-/// The value below which so many of a hundred are.
+/// Returns the value at a percentile.
 pub(super) fn percentile(values: &mut [f64], hundredths: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = values.len() * hundredths / 100;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_strict_and_means_are_over_questions_with_evidence() {
+    fn means_are_computed_over_questions_with_evidence_only() {
         let answers = [
             answer(&[(0, 1), (2, 9)], &[(1, 1), (0, 1), (2, 7), (0, 2)]),
             answer(&[(3, 3)], &[(3, 4)]),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_a_value_that_was_measured() {
+    fn a_percentile_is_one_of_the_measured_values() {
         let mut values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
         assert_eq!((percentile(&mut values, 50), percentile(&mut values, 99)), (101.0, 199.0));
         assert_eq!(percentile(&mut [], 99), 0.0);

@@ -1,5 +1,5 @@
 //! `sessionlog-bench eval recall`: conversations with questions whose evidence is known, recorded
-//! in a server of its own and searched over HTTP. It must not rank, or know a question's answer.
+//! in a separate server and searched over HTTP. It must not rank, or know a question's answer.
 
 mod asked;
 mod draw;
@@ -71,7 +71,7 @@ fn hits(text: &str) -> Result<usize, String> {
 pub(super) fn run(wanted: &Recall) -> Outcome {
     let all = set::read(&wanted.data)?;
     if let Some(directory) = &wanted.out {
-        // Found out before minutes of work rather than after.
+        // Checked before minutes of work rather than after.
         files::create_dir(directory).map_err(|source| of_file(directory, source))?;
     }
     let runtime = Runtime::new()?;
@@ -87,7 +87,7 @@ pub(super) fn run(wanted: &Recall) -> Outcome {
     let report = evaluate(&Asker { site: &site, client }, &all, at)?;
     site.bar.finish_and_clear();
     if let Some(directory) = &wanted.out {
-        save(directory, &report)?;
+        write_reports(directory, &report)?;
     }
     report.print(wanted.json, &mut io::stdout().lock())
 }
@@ -122,7 +122,7 @@ fn evaluate(asker: &Asker<'_>, all: &[Conversation], at: Vec<usize>) -> Outcome<
     Ok(report)
 }
 
-/// What was left out, and why.
+/// Returns notes on what was left out, and why.
 fn notes(all: &[Conversation], twice: usize) -> Vec<String> {
     let mut notes = Vec::new();
     let questions = all.iter().flat_map(|said| &said.questions);
@@ -141,7 +141,7 @@ fn notes(all: &[Conversation], twice: usize) -> Vec<String> {
     notes
 }
 
-fn save(directory: &Path, report: &Report) -> Outcome {
+fn write_reports(directory: &Path, report: &Report) -> Outcome {
     write(directory, "report.md", &report.to_markdown())?;
     let json = serde_json::to_string_pretty(&report.to_json()).unwrap_or_default();
     write(directory, "report.json", &(json + "\n"))

@@ -1,5 +1,5 @@
-//! The figures of a set as a table for a terminal, Markdown for a document and JSON for a program.
-//! It must not count.
+//! Prints the figures of a set as a table for a terminal, as Markdown and as JSON. It must not
+//! count hits.
 
 use std::{collections::BTreeMap, io::Write};
 
@@ -11,24 +11,24 @@ use crate::{failure::Outcome, report::drawn};
 /// Version of the JSON report; a member is never removed within one.
 const VERSION: u32 = 1;
 
-/// Everything that was found.
+/// Results on a set.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// The names of the conversations.
+    /// Names of the conversations.
     pub(super) conversations: Vec<String>,
     pub(super) sessions: usize,
     pub(super) turns: usize,
-    /// The numbers of hits among which evidence is looked for.
+    /// Numbers of hits at which recall is computed.
     pub(super) at: Vec<usize>,
     pub(super) answers: Vec<Answer>,
-    /// Draws of four words, and those that found their turn first.
+    /// Number of draws of four words, and of those that found their turn first.
     pub(super) drawn: usize,
     pub(super) first: usize,
-    /// What a reader of the figures must know.
+    /// Notes for a reader of the figures.
     pub(super) notes: Vec<String>,
 }
 
-/// A line of the table: a category, its questions, its figures.
+/// A line of the table: a category and its figures.
 type Line = (String, Figures);
 
 impl Report {
@@ -78,7 +78,7 @@ impl Report {
         self.lines().into_iter().map(cells).collect()
     }
 
-    /// What stands below the table.
+    /// Returns the sentences below the table.
     fn sentences(&self) -> Vec<String> {
         let [half, most] = self.times();
         let mut lines = Vec::new();
@@ -108,7 +108,7 @@ impl Report {
         Ok(())
     }
 
-    /// The table in Markdown.
+    /// Formats the table in Markdown.
     pub(super) fn to_markdown(&self) -> String {
         let heads = self.heads();
         let mut text = format!(
@@ -129,7 +129,7 @@ impl Report {
         text
     }
 
-    /// The report as JSON, every question with its share among the first ten hits.
+    /// Returns the report as JSON, with every question's share among the first ten hits.
     pub(super) fn to_json(&self) -> Value {
         let figures = |(name, found): Line| {
             let recall = found.recall.iter().map(|(of, share)| (of.to_string(), json!(share)));

@@ -1,6 +1,6 @@
-//! Conversations with questions whose evidence is known, read from files: LoCoMo's JSON, and JSON
-//! lines of our own. Both become the same sets. It must not guess: what has another shape is
-//! refused by its file and place.
+//! Reads conversations with questions whose evidence is known, from LoCoMo's JSON or from JSON
+//! lines of our own format, into the same sets. It must not guess: another format is rejected with
+//! its file and location.
 
 use std::{
     collections::BTreeMap,
@@ -15,26 +15,26 @@ use crate::failure::{Failure, Outcome};
 use ::sessionlog::env::files;
 
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// What LoCoMo's numbers of categories stand for.
+/// Names of LoCoMo's numbered categories.
 const CATEGORIES: [&str; 5] =
     ["1 several hops", "2 time", "3 inference", "4 one hop", "5 adversarial"];
 
 /// A conversation of several sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conversation {
-    /// Its file, and which of that file it is.
+    /// File name, and number of the conversation in it.
     pub(super) name: String,
     pub(super) sessions: Vec<Session>,
     pub(super) questions: Vec<Question>,
-    /// Names of turns that stand twice, and names in evidence that no turn has: sets of others
-    /// have some.
+    /// Duplicate names of turns, and names in evidence that no turn has; external data sets have
+    /// some.
     pub(super) misfits: Vec<String>,
 }
 
-/// What was said in one go.
+/// A session of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Session {
-    /// When: RFC 3339.
+    /// Time of the session, RFC 3339.
     pub(super) at: Option<String>,
     pub(super) turns: Vec<Turn>,
 }
@@ -42,20 +42,20 @@ pub(super) struct Session {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) speaker: String,
-    /// Whether the second of the two speaks.
+    /// True if the second of the two speakers speaks.
     pub(super) answers: bool,
     pub(super) text: String,
-    /// What a picture that was sent shows.
+    /// Caption of a picture that was sent.
     pub(super) caption: Option<String>,
 }
 
-/// A turn: its session, and its place there.
+/// Location of a turn: its session, and its index there.
 pub(super) type Place = (usize, usize);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) text: String,
-    /// The turns that have the answer; none where the question is not counted.
+    /// Turns that contain the answer; none where the question is not counted.
     pub(super) evidence: Vec<Place>,
     pub(super) category: String,
 }
@@ -92,10 +92,10 @@ struct LineQuestion {
     category: String,
 }
 
-/// Every conversation of the `.json` and `.jsonl` files of a directory, in the order of names.
+/// Reads every conversation of the `.json` and `.jsonl` files of a directory, sorted by name.
 ///
 /// # Errors
-/// [`Failure::File`] of what cannot be read, [`Failure::Shape`] of what is none.
+/// [`Failure::File`] if a file cannot be read, [`Failure::Shape`] if its format is invalid.
 pub(super) fn read(directory: &Path) -> Outcome<Vec<Conversation>> {
     let of_file = |path: &Path, source| Failure::File { path: path.to_path_buf(), source };
     let mut paths: Vec<PathBuf> =
@@ -126,7 +126,7 @@ pub(super) fn read(directory: &Path) -> Outcome<Vec<Conversation>> {
     }
 }
 
-/// The file that is read, for faults.
+/// The file being read, for error messages.
 struct Bad<'a>(&'a Path);
 
 impl Bad<'_> {
@@ -136,19 +136,19 @@ impl Bad<'_> {
     }
 }
 
-/// Our own lines.
+/// Parses lines of our own format.
 fn lines(bad: &Bad<'_>, text: &str) -> Outcome<Vec<Conversation>> {
     let numbered = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let read = |(number, line): (usize, &str)| {
         let place = format!("line {number}");
         let line: Line =
             serde_json::from_str(line).map_err(|error| bad.at(&place, error.to_string()))?;
-        of_line(bad, &place, line)
+        parse_line(bad, &place, line)
     };
     numbered.map(read).collect()
 }
 
-fn of_line(bad: &Bad<'_>, place: &str, line: Line) -> Outcome<Conversation> {
+fn parse_line(bad: &Bad<'_>, place: &str, line: Line) -> Outcome<Conversation> {
     let mut made = Conversation { name: line.name.unwrap_or_default(), ..Default::default() };
     let mut places = BTreeMap::new();
     let mut names: Vec<String> = Vec::new();
@@ -187,24 +187,25 @@ fn of_line(bad: &Bad<'_>, place: &str, line: Line) -> Outcome<Conversation> {
     Ok(made)
 }
 
-/// LoCoMo's conversations: a list of them, or one.
+/// Parses LoCoMo's conversations: a list of them, or one.
 fn locomo(bad: &Bad<'_>, text: &str) -> Outcome<Vec<Conversation>> {
     let all: Value = serde_json::from_str(text).map_err(|error| {
         bad.at(&format!("line {}, column {}", error.line(), error.column()), error.to_string())
     })?;
     match all {
         Value::Array(all) => {
-            let read = |(number, one): (usize, &Value)| of_locomo(bad, &format!("[{number}]"), one);
+            let read =
+                |(number, one): (usize, &Value)| parse_locomo(bad, &format!("[{number}]"), one);
             all.iter().enumerate().map(read).collect()
         }
-        Value::Object(_) => Ok(vec![of_locomo(bad, "", &all)?]),
+        Value::Object(_) => Ok(vec![parse_locomo(bad, "", &all)?]),
         _ => Err(bad.at("", "a conversation or a list of them is expected")),
     }
 }
 
-fn of_locomo(bad: &Bad<'_>, place: &str, one: &Value) -> Outcome<Conversation> {
+fn parse_locomo(bad: &Bad<'_>, place: &str, one: &Value) -> Outcome<Conversation> {
     let place = |more: &str| format!("{place}{more}");
-    // The sessions are members of a conversation, or stand beside its questions.
+    // The sessions are members of a conversation, or next to its questions.
     let within = if one.get("speaker_a").is_some() { "" } else { ".conversation" };
     let said = if within.is_empty() { Some(one) } else { one.get("conversation") };
     let said = said.and_then(Value::as_object);
@@ -253,7 +254,7 @@ fn of_locomo(bad: &Bad<'_>, place: &str, one: &Value) -> Outcome<Conversation> {
 }
 
 impl Conversation {
-    /// Adds a question of LoCoMo's shape. Its evidence may have several names in one text.
+    /// Adds a question of LoCoMo's format. Its evidence may have several names in one text.
     fn ask(
         &mut self,
         bad: &Bad<'_>,
@@ -289,7 +290,7 @@ impl Conversation {
     }
 }
 
-/// The sessions by their numbers.
+/// Returns the sessions by their numbers.
 fn sessions(said: &Map<String, Value>) -> Vec<(u32, &Vec<Value>)> {
     let number = |name: &str| name.strip_prefix("session_")?.parse::<u32>().ok();
     let found = said.iter().filter_map(|(name, turns)| Some((number(name)?, turns.as_array()?)));
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_others_is_read_with_its_quirks() {
+    fn the_locomo_format_is_read_with_its_irregularities() {
         let found = locomo(&Bad(Path::new(PATH)), &one().to_string()).unwrap().remove(0);
         let times: Vec<_> = found.sessions.iter().map(|one| one.at.as_deref().unwrap()).collect();
         assert_eq!(times, ["2023-05-01T09:05:00Z", "2023-05-08T13:56:00Z"]);
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_another_shape_is_refused_by_the_place_that_differs() {
+    fn a_set_of_another_format_is_rejected_with_the_location_of_the_difference() {
         type Change = fn(&mut Value);
         let changes: [(Change, &str); 8] = [
             (|set| *set = json!({}), ".conversation"),
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_our_own_is_a_conversation_and_must_be_whole() {
+    fn a_line_of_our_format_is_one_conversation_and_must_be_complete() {
         let read = |line: Value| lines(&Bad(Path::new("d/set.jsonl")), &format!("\n{line}\n"));
         let turns = json!([turn("a", "1", "Ana"), turn("b", "1", "Bo"), turn("c", "2", "Ana")]);
         let asked = json!([{"question": "q", "evidence": ["c", "b"], "category": "hop"}]);

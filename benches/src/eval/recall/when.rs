@@ -1,9 +1,9 @@
-//! The times of conversations. It must not take what is no time.
+//! Parses the times of conversations. It must not accept a text that is not a time.
 
 use ::sessionlog::event::Timestamp;
 use jiff::{civil::DateTime, tz::TimeZone};
 
-/// `1:56 pm on 8 May, 2023` as RFC 3339; what is RFC 3339 stays as it is.
+/// Converts `1:56 pm on 8 May, 2023` to RFC 3339; returns RFC 3339 unchanged.
 pub(super) fn read(text: &str) -> Option<String> {
     if is_instant(text) {
         return Some(text.to_owned());
@@ -13,7 +13,7 @@ pub(super) fn read(text: &str) -> Option<String> {
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().to_string())
 }
 
-/// Whether it is RFC 3339.
+/// Returns true for an instant of RFC 3339.
 pub(super) fn is_instant(text: &str) -> bool {
     Timestamp::parse(text).is_some()
 }
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_conversations_are_instants_or_nothing() {
+    fn a_conversation_time_is_converted_to_an_instant_or_rejected() {
         for (text, expected) in [
             ("1:56 pm on 8 May, 2023", Some("2023-05-08T13:56:00Z")),
             ("12:09 am on 13 September, 2023", Some("2023-09-13T00:09:00Z")),
