@@ -7,7 +7,7 @@ use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use zeroize::Zeroizing;
@@ -539,7 +539,7 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
             Ok(found) => {
                 let rest = path.strip_prefix(there).map_err(|_| io::ErrorKind::InvalidInput)?;
-                let up = |part| part == std::path::Component::ParentDir;
+                let up = |part| part == Component::ParentDir;
                 return match rest.components().any(up) {
                     true => Err(io::ErrorKind::InvalidInput.into()),
                     false if rest.as_os_str().is_empty() => Ok(found),
@@ -549,6 +549,26 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::ErrorKind::NotFound.into())
+}
+
+/// Removes `.` and `..` from a path without following links; `..` of the root is the root.
+#[must_use]
+pub fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Returns true if an error means that the file does not exist.
+#[must_use]
+pub fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {

@@ -62,7 +62,7 @@ impl Roots {
         }
         let real = match files::canonical(&asked) {
             Ok(real) => real,
-            Err(error) if is_missing(&error) => return Seen::Gone,
+            Err(error) if files::is_absent(&error) => return Seen::Gone,
             Err(_) => return Seen::Denied,
         };
         if !is_inside(&real) {
@@ -74,14 +74,10 @@ impl Roots {
         match hash(&real) {
             Ok(Some(hash)) => Seen::Hash(hash),
             Ok(None) => Seen::NotHashed,
-            Err(error) if is_missing(&error) => Seen::Gone,
+            Err(error) if files::is_absent(&error) => Seen::Gone,
             Err(_) => Seen::Denied,
         }
     }
-}
-
-fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Returns the path without `.` and `..`; `None` when it leaves the root.

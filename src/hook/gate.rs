@@ -10,7 +10,7 @@
 
 use std::{
     io,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use regex::Regex;
@@ -202,7 +202,7 @@ impl Gate {
     pub fn pauses(&self) -> io::Result<Vec<Pause>> {
         let Some(file) = &self.file else { return Ok(Vec::new()) };
         match files::read(file, FILE_BYTES_MAX) {
-            Err(error) if is_absent(&error) => Ok(Vec::new()),
+            Err(error) if files::is_absent(&error) => Ok(Vec::new()),
             bytes => serde_json::from_slice(&bytes?)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
         }
@@ -404,27 +404,10 @@ impl Gate {
             }
             _ => Path::new(text.strip_prefix("file://").unwrap_or(text)).to_path_buf(),
         };
-        let path = plain(&directory.map_or_else(PathBuf::new, PathBuf::from).join(path));
+        let path =
+            files::without_dots(&directory.map_or_else(PathBuf::new, PathBuf::from).join(path));
         self.excludes(&path) || files::canonical(&path).is_ok_and(|path| self.excludes(&path))
     }
-}
-
-/// Returns true if the file does not exist.
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// Removes `.` and `..` from a path without following links.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
 }
 
 /// Replaces `~` in a glob with the home directory.
