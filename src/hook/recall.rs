@@ -32,12 +32,9 @@ pub(super) async fn recalled(
     if words.len() < WORDS_MIN || tokens == 0 {
         return None;
     }
-    let types =
-        [kinds::USER_MESSAGE, kinds::AGENT_MESSAGE, kinds::RESEARCH_STEP, kinds::MEMORY_ITEM];
     let asked = SearchBody {
         q: format!("{} -session:{session}", words.join(" ")),
         workspace: Some(workspace.to_owned()),
-        types: types.map(str::to_owned).into(),
         limit: Some(PASSAGES_MAX),
         tokens_max: Some(tokens),
         wait_ms: WAIT_MS,

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     Caller, Code, Service, ServiceResult,
     room::Held,
-    search::{Within, is_said, speaks_of_words},
+    search::{RECALLED_TYPES, Within, is_said, speaks_of_words},
 };
 use crate::{
     api::{
@@ -31,7 +31,7 @@ const PASSAGES_PART: usize = 3;
 const BRIEF_TOKENS_MIN: usize = 100;
 /// Maximum number of passages considered of the line, and of the workspace.
 const CANDIDATES: usize = 20;
-/// Types of events recalled from the session's own line, and from other sessions.
+/// Types of events recalled from the session's own line.
 const OF_LINE: [&str; 8] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -42,8 +42,6 @@ const OF_LINE: [&str; 8] = [
     kinds::RESEARCH_STEP,
     kinds::MEMORY_ITEM,
 ];
-const OF_OTHERS: [&str; 4] =
-    [kinds::USER_MESSAGE, kinds::AGENT_MESSAGE, kinds::RESEARCH_STEP, kinds::MEMORY_ITEM];
 
 /// Content recalled for a window that omits part of its session.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,7 +205,7 @@ impl Service {
             |family| family.ancestors.into_iter().map(|one| one.session).collect(),
         );
         let q = format!("{words} -session:{own}");
-        let asked = SearchBody { q, workspace: Some(workspace), ..asked(&OF_OTHERS) };
+        let asked = SearchBody { q, workspace: Some(workspace), ..asked(&RECALLED_TYPES) };
         let within = Within { below: None, words_alone: true };
         let found = self.searched(caller, &asked, within, false).await;
         let Ok(found) = found else { return Vec::new() };

@@ -40,6 +40,9 @@ const WAIT_MS_MAX: u64 = 60_000;
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Number of hits from which those for an unrequested recall are chosen.
 const CANDIDATES: usize = 12;
+/// Types of events recalled from other sessions.
+pub(super) const RECALLED_TYPES: [&str; 4] =
+    [kinds::USER_MESSAGE, kinds::AGENT_MESSAGE, kinds::RESEARCH_STEP, kinds::MEMORY_ITEM];
 /// Maximum bytes of the text that the model has already.
 const GIVEN_BYTES_MAX: usize = 256 << 10;
 /// Bytes of such a hit in addition to its text.
@@ -106,12 +109,19 @@ impl Service {
     }
 
     /// Searches without a model's request: returns only the best matches that may be recalled.
-    async fn recall_hits(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
+    async fn recall_hits(
+        &self,
+        caller: &Caller,
+        mut asked: SearchBody,
+    ) -> ServiceResult<SearchAnswer> {
         if asked.given.len() > GIVEN_BYTES_MAX {
             let problem = format!("at most {GIVEN_BYTES_MAX} bytes");
             return Err(ServiceError::invalid("given", problem));
         }
         let (limit, tokens_max) = (bounds(&asked)?.limit, asked.tokens_max);
+        if asked.types.is_empty() && asked.kinds.is_empty() {
+            asked.types = RECALLED_TYPES.map(str::to_owned).into();
+        }
         // Of each hit the passage alone is shown, so the budget is of passages.
         let wider = SearchBody { limit: Some(CANDIDATES), tokens_max: None, around: None, ..asked };
         let mut answer = self.searched(caller, &wider, Within::default(), true).await?.answer;
