@@ -70,13 +70,12 @@ pub enum AtFront {
 }
 
 impl Tool {
-    /// Declares a tool with dedicated arguments and response.
-    pub(crate) const fn own<T: ServeTool>(
-        name: &'static str,
-        title: &'static str,
-        about: &'static str,
+    const fn new(
+        (name, title, about): (&'static str, &'static str, &'static str),
         toolset: Toolset,
         need: Need,
+        declared: ToolShape,
+        carry_out: ServeFn,
     ) -> Self {
         Self {
             name,
@@ -88,17 +87,29 @@ impl Tool {
             carries: false,
             plain_key: false,
             at_front: AtFront::Nothing,
-            declared: ToolShape {
-                place: ToolPlace::Nothing,
-                is_marked: false,
-                has_fence: false,
-                arguments: &[],
-                changes: AS_IS,
-                parts: derived::asked::<T>,
-                answer: schema::output::<T::Answer>,
-            },
-            carry_out: derived::serve_asked::<T>,
+            declared,
+            carry_out,
         }
+    }
+
+    /// Declares a tool with dedicated arguments and response.
+    pub(crate) const fn own<T: ServeTool>(
+        name: &'static str,
+        title: &'static str,
+        about: &'static str,
+        toolset: Toolset,
+        need: Need,
+    ) -> Self {
+        let declared = ToolShape {
+            place: ToolPlace::Nothing,
+            is_marked: false,
+            has_fence: false,
+            arguments: &[],
+            changes: AS_IS,
+            parts: derived::asked::<T>,
+            answer: schema::output::<T::Answer>,
+        };
+        Self::new((name, title, about), toolset, need, declared, derived::serve_asked::<T>)
     }
 
     /// Declares a tool of a request: its arguments are members of it, its response is the verb's.
@@ -116,27 +127,17 @@ impl Tool {
 
     /// Declares a tool of a verb: its arguments are the verb's parameters, its response the verb's.
     pub const fn of<V: Serve>(name: &'static str, title: &'static str, toolset: Toolset) -> Self {
-        Self {
-            name,
-            title,
-            about: V::ABOUT,
-            toolset,
-            need: V::ROUTE.need,
-            repeatable: matches!(V::ROUTE.need, Need::Grant(Grant::Read)),
-            carries: false,
-            plain_key: false,
-            at_front: AtFront::Nothing,
-            declared: ToolShape {
-                place: ToolPlace::OfPath,
-                is_marked: true,
-                has_fence: !matches!(V::ROUTE.need, Need::Grant(Grant::Read)),
-                arguments: &[],
-                changes: &[],
-                parts: derived::parts::<V>,
-                answer: schema::output::<V::Answer>,
-            },
-            carry_out: derived::serve::<V>,
-        }
+        let need = V::ROUTE.need;
+        let declared = ToolShape {
+            place: ToolPlace::OfPath,
+            is_marked: true,
+            has_fence: !matches!(need, Need::Grant(Grant::Read)),
+            arguments: &[],
+            changes: &[],
+            parts: derived::parts::<V>,
+            answer: schema::output::<V::Answer>,
+        };
+        Self::new((name, title, V::ABOUT), toolset, need, declared, derived::serve::<V>)
     }
 
     /// Sets a description for models.
@@ -225,7 +226,7 @@ impl Tool {
     /// Returns the JSON schema of the arguments.
     #[must_use]
     pub fn input_schema(&self) -> Map<String, Value> {
-        schema::brief(self.prepared().input.clone())
+        schema::brief(self.prepared().listed_input())
     }
 
     /// Returns the arguments listed for an installed agent; `None` if it is not offered this tool.

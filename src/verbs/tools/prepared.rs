@@ -2,7 +2,7 @@
 //! the types of its verb and the table of its arguments; what is given, taken apart for the verb;
 //! and the answer under the names of the tool. It must not know a verb.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{
     Map, Value, json,
@@ -11,7 +11,7 @@ use serde_json::{
 
 use super::{
     arguments::{self, LOOK, MISSING},
-    table::{RequestPart, TakenArgument, To, ToolPlace, ToolShape},
+    table::{RequestPart, TakenArgument, To, ToolPlace, ToolShape, list_point_as_text},
 };
 use crate::{
     service::{ServiceError, ServiceResult},
@@ -59,6 +59,14 @@ impl Prepared {
         let last = if declared.is_marked { &MARKS[..] } else { &[] };
         let output = with_texts(answer, first, last);
         Self { taken, input, output, names, place, is_marked: declared.is_marked }
+    }
+
+    /// Returns the schema of the arguments as it is listed.
+    pub(super) fn listed_input(&self) -> Value {
+        let mut input = self.input.clone();
+        let properties = input.get_mut("properties").and_then(Value::as_object_mut);
+        properties.into_iter().flat_map(Map::values_mut).for_each(list_point_as_text);
+        input
     }
 
     /// Parses the arguments and assigns them to the parts of the request.
@@ -131,7 +139,7 @@ impl Prepared {
         }
     }
 
-    /// Renames the field of a verb's error to the tool's argument.
+    /// Renames the field of a verb's error to the tool's argument, and the members that it quotes.
     pub(super) fn renamed(&self, mut error: ServiceError) -> ServiceError {
         let Some(field) = error.hint.field.as_deref() else { return error };
         let member = field.split(['[', '.']).next().unwrap_or_default();
@@ -144,6 +152,7 @@ impl Prepared {
         if let Some(problem) = error.message.strip_prefix(field) {
             error.message = format!("{renamed}{problem}");
         }
+        error.message = taken.names.rename_quoted(error.message);
         error.hint.field = Some(renamed);
         error
     }
@@ -208,27 +217,22 @@ impl<'a> GivenArguments<'a> {
 
 /// Returns the schema of a response with text members added before and after its own.
 fn with_texts(answer: Value, first: &[&str], last: &[&str]) -> Map<String, Value> {
-    let of = |word: &str| answer.get(word).cloned().unwrap_or_default();
     let text = |name: &&str| ((*name).to_owned(), json!({ "type": "string" }));
     let mut properties: Map<String, Value> = first.iter().map(text).collect();
-    properties.extend(of("properties").as_object().cloned().unwrap_or_default());
+    let own = answer.get("properties").and_then(Value::as_object).cloned();
+    properties.extend(own.unwrap_or_default());
     for (name, text) in last.iter().map(text) {
         properties.entry(name).or_insert(text);
     }
-    let mut required: Vec<Value> = Vec::new();
-    let own = of("required").as_array().cloned().unwrap_or_default();
-    let texts = |names: &[&str]| names.iter().map(|name| json!(name)).collect::<Vec<_>>();
-    for name in texts(first).into_iter().chain(own).chain(texts(last)) {
-        if !required.contains(&name) {
-            required.push(name);
-        }
-    }
+    let own = answer.get("required").and_then(Value::as_array).into_iter().flatten();
+    let names = first.iter().copied().chain(own.filter_map(Value::as_str));
+    let required: IndexSet<&str> = names.chain(last.iter().copied()).collect();
     let mut all = Map::from_iter([
         ("type".to_owned(), json!("object")),
         ("properties".to_owned(), Value::Object(properties)),
     ]);
     if !required.is_empty() {
-        all.insert("required".to_owned(), Value::Array(required));
+        all.insert("required".to_owned(), json!(required));
     }
     all
 }

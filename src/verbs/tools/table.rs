@@ -269,8 +269,20 @@ fn describe(schema: &mut Value, one: &Argument) {
     if let Some(max) = one.max {
         schema.insert("maximum".to_owned(), max.into());
     }
-    // A point may be a number; the schema only shows the text form.
-    if schema.get("anyOf") == Some(&json!([{ "type": "string" }, { "type": "integer" }])) {
+    if one.is_point && schema.shift_remove("type").is_some() {
+        schema.shift_insert(0, "anyOf".to_owned(), point_forms());
+    }
+}
+
+/// Returns the forms of a point: a text or a number.
+fn point_forms() -> Value {
+    json!([{ "type": "string" }, { "type": "integer" }])
+}
+
+/// Reduces the schema of a point to the text form, the only one that is listed.
+pub(super) fn list_point_as_text(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    if schema.get("anyOf") == Some(&point_forms()) {
         schema.shift_remove("anyOf");
         schema.shift_insert(0, "type".to_owned(), "string".into());
     }

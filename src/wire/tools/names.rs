@@ -130,6 +130,19 @@ impl ToolNames {
         }
     }
 
+    /// Renames the members of the verb that an error message quotes.
+    pub(crate) fn rename_quoted(&self, message: String) -> String {
+        let inner = self.inner.iter().map(|inner| &**inner);
+        let message = inner.fold(message, |message, names| names.rename_quoted(message));
+        self.members.iter().fold(message, |message, one| {
+            let message = match &one.in_tool {
+                Some(name) => message.replace(&format!("`{}`", one.in_verb), &format!("`{name}`")),
+                None => message,
+            };
+            one.names.rename_quoted(message)
+        })
+    }
+
     fn renamed<'a>(&self, text: &'a str, to: Side) -> Cow<'a, str> {
         let inner = |one: &'a RawValue| match &self.inner {
             Some(names) => names.renamed(one.get(), to),

@@ -208,6 +208,9 @@ async fn arguments_of_another_json_type_are_converted_or_rejected_with_an_error_
     desk.ok("add_sources", json!({"sources": [source]})).await;
     desk.ok("memory_search", json!({"query": "register", "limit": "5"})).await;
     desk.ok("get_events", json!({"limit": "3", "types": "[\"research.step\"]"})).await;
+    // A point sent as a number fits beside an argument that is converted.
+    desk.ok("get_events", json!({"from": 1, "limit": "3"})).await;
+    desk.ok("checkpoint", json!({"label": "read", "at": 1, "final": "true"})).await;
     for (tool, arguments, field, problem) in [
         (
             "sequential_search",
@@ -238,6 +241,12 @@ async fn arguments_of_another_json_type_are_converted_or_rejected_with_an_error_
             json!({"query": "x", "limit": "many"}),
             "limit",
             "a whole number is expected, not \"many\"",
+        ),
+        (
+            "memory_page",
+            json!({"direction": "in", "ranges": [{"sessionID": "s", "from": 0, "to": 5}]}),
+            "ranges",
+            "expected one of `sessionId`, `from`, `to`",
         ),
         ("get_events", json!({"limit": [1]}), "limit", "a whole number is expected, not [1]"),
     ] {
