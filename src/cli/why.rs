@@ -1,7 +1,8 @@
 //! `why`: lists the sessions that changed a file, and the instruction of the user before each
 //! change. It must not guess: a change that no recorded call names is not shown.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::{
     args,
@@ -33,7 +34,7 @@ pub(super) async fn run(client: &Client, wanted: &args::Why, screen: &mut Screen
     };
     let found = client.call::<FindFileChanges>(&Nowhere {}, &query, &()).await?;
     if screen.json {
-        let data: Vec<Value> = found.data.iter().flat_map(to_json).collect();
+        let data: Vec<ChangeRow<'_>> = found.data.iter().flat_map(rows).collect();
         let all = json!({ "file": file, "data": data, "complete": found.complete });
         return Ok(screen.value(&all)?);
     }
@@ -76,15 +77,14 @@ fn print_found(found: &SessionChanges, title: &str, paper: &mut Paper) {
     paper.command("  ", &format!("sessionlog replay {}", found.session));
 }
 
-fn to_json(found: &SessionChanges) -> Vec<Value> {
-    let one = |change: &FileChange| {
-        let mut one = json!({ "session": found.session });
-        if let (Value::Object(all), Ok(Value::Object(change))) =
-            (&mut one, serde_json::to_value(change))
-        {
-            all.extend(change);
-        }
-        one
-    };
-    found.changes.iter().map(one).collect()
+/// A change with its session.
+#[derive(Serialize)]
+struct ChangeRow<'a> {
+    session: &'a str,
+    #[serde(flatten)]
+    change: &'a FileChange,
+}
+
+fn rows(found: &SessionChanges) -> impl Iterator<Item = ChangeRow<'_>> {
+    found.changes.iter().map(|change| ChangeRow { session: &found.session, change })
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     api::sessions::{CreateSession, UpdateSession},
     client::{BatchParts, Client, ClientError, Obstacle, SessionWriter, WrittenBatch},
-    event::{Range, SessionId, Timestamp, limits},
+    event::{Range, SessionId, Timestamp, limits, push_bounded},
     verbs::{InSession, NoQuery, sessions},
     wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY},
 };
@@ -540,10 +540,7 @@ impl<'a> Delivery<'a> {
     /// Records the position of an event, and whether it may name the session.
     fn place(&mut self, number: u64, id: &str, at: u64, may_name: bool) {
         self.tail = self.tail.max(at + 1);
-        if self.placed.len() == PLACED_MAX {
-            self.placed.pop_front();
-        }
-        self.placed.push_back((id.to_owned(), at));
+        push_bounded(&mut self.placed, (id.to_owned(), at), PLACED_MAX);
         if may_name && matches!(&self.title, Title::Of(of) if of == id) {
             self.title_at.0 = Some(at);
         }

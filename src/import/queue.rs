@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::members::{Members, is_true, text_of};
-use crate::event::Timestamp;
+use crate::event::{Timestamp, push_bounded};
 
 /// Most queued texts that are remembered.
 const WAITING_MAX: usize = 100;
@@ -45,10 +45,7 @@ impl PromptQueue {
         let content = line.text("content");
         match (line.text("operation").as_deref(), content) {
             (Some("enqueue"), Some(text)) => {
-                if self.waiting.len() == WAITING_MAX {
-                    self.waiting.pop_front();
-                }
-                self.waiting.push_back(text);
+                push_bounded(&mut self.waiting, text, WAITING_MAX);
             }
             (Some("popAll"), _) => self.waiting.clear(),
             (Some("dequeue" | "remove"), text) => {

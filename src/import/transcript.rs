@@ -14,7 +14,7 @@ use super::{
     requests,
     route::LineTree,
 };
-use crate::event::{Timestamp, kinds};
+use crate::event::{Timestamp, kinds, push_bounded};
 
 /// Most recent lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
@@ -234,11 +234,8 @@ impl Transcript {
         if let (Some(uuid), Some(first), Some(last)) =
             (line.text("uuid"), drafts.first(), drafts.last())
         {
-            if self.recent.len() == RECENT_MAX {
-                self.recent.pop_front();
-            }
             let (first, last) = (first.id.clone(), last.id.clone());
-            self.recent.push_back(Recent { uuid, first, last });
+            push_bounded(&mut self.recent, Recent { uuid, first, last }, RECENT_MAX);
         }
         drafts
     }
@@ -265,10 +262,7 @@ impl Transcript {
             Some("ai-title") if has("aiTitle") => titles.made = Some(first),
             Some("summary") if has("summary") => {
                 let Some(leaf) = line.text("leafUuid") else { return };
-                if titles.summaries.len() == SUMMARIES_MAX {
-                    titles.summaries.pop_front();
-                }
-                titles.summaries.push_back((leaf, first));
+                push_bounded(&mut titles.summaries, (leaf, first), SUMMARIES_MAX);
             }
             _ if titles.prompt.is_none() => {
                 let prompt = drafts.iter().find(|draft| draft.is_prompt());

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::body::{self, ContextItemBody, FileBody, SavedBody};
 use crate::{
-    event::{Event, EventId, Position, kinds, text::clip},
+    event::{Event, EventId, Position, kinds, push_bounded, text::clip},
     traces::placed,
 };
 
@@ -171,17 +171,15 @@ impl Saved {
         let Some(body) = body::read::<FileBody>(&event.body) else { return };
         let Some(path) = placed(&body.path, workspace, None) else { return };
         self.files.retain(|known| *known.path != *path);
-        self.files.push_back(FileReference {
+        let file = FileReference {
             position: event.position,
             path: path.into(),
             hash: body.hash.map(Into::into),
             modified_at: body.modified_at.map(Into::into),
             bytes: body.bytes,
-        });
-        if self.files.len() > FILES_MAX {
-            self.files.pop_front();
-            self.files_left += 1;
-        }
+        };
+        let is_full = push_bounded(&mut self.files, file, FILES_MAX);
+        self.files_left += u64::from(is_full);
     }
 
     fn fold_state(&mut self, event: &Event) {

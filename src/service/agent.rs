@@ -199,13 +199,11 @@ impl Service {
             ..Listing::default()
         };
         let listed = self.store.list(&caller.scope, listing).await?.sessions;
-        let is_here = |info: &SessionInfo| {
-            info.workspace.as_ref().is_some_and(|own| workspaces.contains(own))
+        let start = |info: &SessionInfo| {
+            let is_here = info.workspace.as_ref().is_some_and(|own| workspaces.contains(own));
+            start(info, &via.process).filter(|start| start.rank.is_some() || is_here)
         };
-        let start = |info| start(info, &via.process).map(|start| (start, is_here(info)));
-        let starts = listed.iter().filter_map(start);
-        let starts = starts.filter(|(start, is_here)| start.rank.is_some() || *is_here);
-        let mut starts: Vec<AgentStart> = starts.map(|(start, _)| start).collect();
+        let mut starts: Vec<AgentStart> = listed.iter().filter_map(start).collect();
         let nearest = starts.iter().filter_map(|one| one.rank).min();
         starts.retain(|one| one.rank.is_none() || one.rank == nearest);
         starts.sort_by_key(|one| (one.rank.is_none(), Reverse(one.at)));

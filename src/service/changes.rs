@@ -4,7 +4,7 @@
 
 use std::{
     collections::VecDeque,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use super::{
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
-    event::{Position, Range, Timestamp, limits},
+    env::files,
+    event::{Position, Range, Timestamp, limits, push_bounded},
     projection::{Edit, Edits},
     store::{Criterion, Fill, Listing, Read, SessionInfo},
 };
@@ -59,8 +60,7 @@ impl Service {
             only: Some(Criterion::All(vec![no_notebook(), Criterion::Any(workspaces)])),
             ..Listing::default()
         };
-        let mut listed = self.store.list(&caller.scope, listing).await?;
-        self.title(&mut listed.sessions).await;
+        let listed = self.store.list(&caller.scope, listing).await?;
         let mut answer =
             FileChanges { file: query.file, data: Vec::new(), complete: listed.next.is_none() };
         let tenant = &caller.scope.tenant;
@@ -87,6 +87,7 @@ impl Service {
             };
             left -= changes.len();
             if !changes.is_empty() {
+                let info = self.titled(info).await;
                 answer.data.push(SessionChanges {
                     session: info.key.session.to_string(),
                     updated_at: info.worked_at().to_string(),
@@ -130,12 +131,10 @@ impl Service {
                 for event in &slice.events {
                     for edit in fold.fold(event) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
-                        if files.contains(&plain(&Path::new(root).join(&*edit.path))) {
-                            if found.len() == limit {
-                                found.pop_front();
-                                is_complete = false;
-                            }
-                            found.push_back(shown(edit, event.processed_at));
+                        if files.contains(&files::without_dots(&Path::new(root).join(&*edit.path)))
+                        {
+                            let change = shown(edit, event.processed_at);
+                            is_complete &= !push_bounded(&mut found, change, limit);
                         }
                     }
                 }
@@ -159,23 +158,10 @@ fn parse_absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
         let problem = format!("a path has at most {PATH_BYTES_MAX} bytes");
         return Err(ServiceError::invalid(name, problem));
     }
-    let path = plain(Path::new(path));
+    let path = files::without_dots(Path::new(path));
     if !path.has_root() {
         return Err(ServiceError::invalid(name, "it is not an absolute path")
             .action("send the path from the root of the file system on"));
     }
     Ok(path)
-}
-
-/// Normalises a path: removes `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     event::{SessionId, limits, text::clip},
-    store::{Criterion, NewSession, SessionInfo, StoreError},
+    store::{Criterion, NewSession, SessionInfo, StoreError, is_hex_id},
 };
 
 /// Prefix of a notebook's id, and the number of hexadecimal digits after it.
@@ -38,9 +38,7 @@ pub(super) fn title_of(workspace: &str) -> String {
 /// Returns true if an id is that of a notebook.
 #[must_use]
 pub fn is_notebook(session: &SessionId) -> bool {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let digits = session.as_str().strip_prefix(PREFIX);
-    digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(is_digit))
+    is_hex_id(session, PREFIX, DIGITS)
 }
 
 /// Returns the filter that excludes notebooks.

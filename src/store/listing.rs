@@ -77,16 +77,10 @@ impl Criterion {
     /// Returns true if a session meets the condition.
     #[must_use]
     pub fn holds(&self, info: &SessionInfo) -> bool {
-        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let value = |name: &String| info.metadata.get(name);
         match self {
             Self::Archived => info.archived_at.is_some(),
-            Self::HexId(begin, digits) => info
-                .key
-                .session
-                .as_str()
-                .strip_prefix(begin.as_str())
-                .is_some_and(|rest| rest.len() == *digits && rest.bytes().all(is_hex)),
+            Self::HexId(prefix, digits) => is_hex_id(&info.key.session, prefix, *digits),
             Self::Workspace(name) => info.workspace == *name,
             Self::Named(name) => value(name).is_some(),
             Self::NameBegins(begin) => info.metadata.keys().any(|name| name.starts_with(begin)),
@@ -99,6 +93,14 @@ impl Criterion {
             Self::Not(one) => !one.holds(info),
         }
     }
+}
+
+/// Returns true if an id is a prefix followed by exactly so many hexadecimal digits.
+#[must_use]
+pub fn is_hex_id(session: &SessionId, prefix: &str, digits: usize) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let rest = session.as_str().strip_prefix(prefix);
+    rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(is_digit))
 }
 
 /// Order of a listing: descending unless it is ascending.

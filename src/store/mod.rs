@@ -18,6 +18,7 @@ pub use derived::{Derived, DerivedFile, DerivedName, HeldEvents, Mapped, Moved, 
 pub use error::{StoreError, StoreFuture, StoreResult};
 pub use listing::{
     BEGAN_KEY, Criterion, ENDED_KEY, Filling, Listed, Listing, ListingOrder, Place, TAIL_KEY,
+    is_hex_id,
 };
 pub use maintain::Maintain;
 pub use rules::Lifetimes;

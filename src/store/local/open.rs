@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     catalogue::{
-        ByHash, Catalogue, Flushing,
+        ByHash, Catalogue, CatalogueBuilder,
         backlog::Backlog,
         keys_live_from,
         sessions::Sessions,
@@ -281,7 +281,7 @@ struct Settled {
 }
 
 fn settled(env: &Env, store: [u8; 16], keys: &EngineKeys) -> Result<Settled, OpenError> {
-    let mut catalogue = Flushing::default();
+    let mut catalogue = CatalogueBuilder::default();
     let (mut differing, mut nameless) = (Vec::new(), false);
     let (mut deleted, mut unfinished, mut births) = (Vec::new(), Vec::new(), Births::new());
     let mut live = None;

@@ -293,12 +293,12 @@ impl Catalogue {
 
 /// Builder of the catalogue from the settled entries: built in one step it takes the least memory.
 #[derive(Default)]
-pub(super) struct Flushing {
+pub(super) struct CatalogueBuilder {
     scopes: BTreeMap<Scope, (ScopeSessions, Vec<Packed>)>,
     last: Option<Scope>,
 }
 
-impl Flushing {
+impl CatalogueBuilder {
     /// Adds an entry, with its encoding; of two of the same session the later one is kept. Keys of
     /// creations before `live` are left out. Returns `None` if its ids are invalid.
     pub(super) fn take(
