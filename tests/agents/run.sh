@@ -16,8 +16,7 @@ npm_has @openai/codex@0.169.0
 pip_has claude-agent-sdk==0.2.187 pytest==9.2.0
 command -v git >/dev/null || skip "git is not installed"
 pytest=$cache/python/bin/pytest
-[ -n "${SESSIONLOG_PROGRAM:-}" ] || cargo build --quiet --locked --bin sessionlog || exit 1
-program=$(realpath "${SESSIONLOG_PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/sessionlog}")
+built
 here=$PWD
 claude=$("$python" -c 'import claude_agent_sdk, pathlib
 print(pathlib.Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")')

@@ -10,8 +10,7 @@ cd "$(dirname "$0")/../.."
 npm_has @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/sdk@1.32.2 \
     @modelcontextprotocol/inspector@2.12.0
 pip_has mcp==2.3.0
-cargo build --quiet --locked --bin sessionlog || exit 1
-program=$(realpath "${CARGO_TARGET_DIR:-target}/debug/sessionlog")
+built
 here=$PWD
 # What the programs under test keep belongs into the work directory.
 export HOME=$work XDG_DATA_HOME=$work

@@ -2,15 +2,14 @@
 # The examples that are not Rust, run as they are: the clients in Python and TypeScript against the
 # program as it is shipped, what they print compared with the log (examples.py). The last line gives
 # the counts.
-# EXAMPLES_PROGRAM names a program that is built already. Exit code: 0 when all passed, 1 when not,
+# SESSIONLOG_PROGRAM names a program that is built already. Exit code: 0 when all passed, 1 when not,
 # 3 when it could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
 command -v python3 >/dev/null || skip "python3 is not installed"
 npm_has # node, and nothing else
-[ -n "${EXAMPLES_PROGRAM:-}" ] || cargo build --quiet --locked --bin sessionlog || exit 1
-program=$(realpath "${EXAMPLES_PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/sessionlog}")
+built
 export HOME=$work PYTHONDONTWRITEBYTECODE=1
 unset "${!SESSIONLOG_@}" XDG_DATA_HOME XDG_CONFIG_HOME
 

@@ -8,8 +8,7 @@ cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
 releases=(2.12.0 1.17.0 0.95.0)
 for release in "${releases[@]}"; do pip_apart "anthropic==$release"; done
-cargo build --quiet --locked --bin sessionlog || exit 1
-program=$(realpath "${CARGO_TARGET_DIR:-target}/debug/sessionlog")
+built
 export HOME=$work XDG_DATA_HOME=$work
 
 passed=0

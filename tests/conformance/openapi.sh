@@ -8,8 +8,7 @@ cd "$(dirname "$0")/../.."
 described=$PWD/proto/openapi.json
 . tests/conformance/tools.sh
 pip_has schemathesis==4.32.5
-cargo build --quiet --locked --bin sessionlog || exit 1
-program=$(realpath "${CARGO_TARGET_DIR:-target}/debug/sessionlog")
+built
 export HOME=$work XDG_DATA_HOME=$work
 
 "$program" tokens create --tokens-file "$work/tokens.json" --tenant acme --user ada \

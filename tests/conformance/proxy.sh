@@ -11,10 +11,8 @@ npm_has "$suite@0.2.0-alpha.12" @modelcontextprotocol/inspector@2.12.0 \
     @modelcontextprotocol/server-everything@2026.8.31 \
     @modelcontextprotocol/server-filesystem@2026.8.31 \
     @modelcontextprotocol/server-memory@2026.8.31
-[ -n "${PROXY_BUILT:-}" ] ||
-    cargo build --quiet --locked --bin sessionlog --example conformance || exit 1
+built
 target=${CARGO_TARGET_DIR:-target}/debug
-program=$(realpath "${PROXY_PROGRAM:-$target/sessionlog}")
 servers=$(realpath "$cache/npm/node_modules/@modelcontextprotocol")
 export HOME=$work XDG_DATA_HOME=$work
 mkdir "$work/files"

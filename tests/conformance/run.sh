@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
 suite=@modelcontextprotocol/conformance
 npm_has "$suite@0.2.0-alpha.12"
-cargo build --quiet --locked --bin sessionlog --example conformance || exit 1
+built
 
 failed=0
 counts=()
@@ -40,7 +40,7 @@ for wanted in 2025-11-25:33 2026-07-28:40; do
     counts+=("$(count "${wanted%:*}" "${wanted#*:}")") || { failed=1; faults; }
 done
 
-serve shipped "${CARGO_TARGET_DIR:-target}/debug/sessionlog" \
+serve shipped "$program" \
     --data-dir "$work/shipped.store" serve --listen 127.0.0.1:0
 both="tools-list resources-list prompts-list dns-rebinding-protection server-sse-multiple-streams"
 older="server-initialize ping server-session-lifecycle server-sse-polling"

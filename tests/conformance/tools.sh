@@ -95,3 +95,13 @@ serve() {
     echo "$name did not start"
     exit 1
 }
+
+# built: $program is the path of the program under test: SESSIONLOG_PROGRAM, or the one built here.
+# The example is built with the features of the tests, so that this builds no second library.
+built() {
+    [ -n "${SESSIONLOG_PROGRAM:-}" ] ||
+        cargo build --quiet --locked --bin sessionlog --example conformance || exit 1
+    program=$(realpath "${SESSIONLOG_PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/sessionlog}")
+    # It is no setting of the program.
+    unset SESSIONLOG_PROGRAM
+}
